@@ -16,7 +16,7 @@ use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata};
 /// File name of the traces.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
 /// File name of the metadata.
-pub const METADATA_FILE: &str = "metadata.json";
+const METADATA_FILE: &str = "metadata.json";
 
 /// Maximum size of a file to read. The largest real sessions have some 100 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;

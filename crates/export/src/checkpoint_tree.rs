@@ -6,12 +6,12 @@
 //! Pitfall: the file may contain duplicate ids, cycles and unknown parents. Nothing here recurses, every trace gets exactly one row,
 //! and each correction is reported as a problem.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use subscope_model::{
-    Agent, AgentId, AgentStatus, Basis, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Flag,
-    Payload, Problem, Session, SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolExecution, ToolStatus,
+    Agent, AgentId, AgentStatus, Basis, Checkpoint, CheckpointMetadata, ExecutionTrace, Flag, Payload,
+    Problem, Session, SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolExecution, ToolStatus,
     ToolUseId, Tree, Usage,
 };
 
@@ -30,7 +30,7 @@ pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMeta
     let ids = unique_ids(traces, &mut problems);
     let placed = arrange(traces, &ids, &mut problems);
     let mut agents = vec![root()];
-    agents.extend(placed.iter().filter_map(|placed| agent(traces.get(placed.trace)?, &ids, placed)));
+    agents.extend(placed.iter().map(|placed| agent(&traces[placed.trace], &ids, placed)));
     sum_subtrees(&mut agents);
     let session_id = metadata.map_or(UNNAMED_SESSION, |metadata| &metadata.session_id);
     Tree {
@@ -95,60 +95,49 @@ fn arrange(traces: &[ExecutionTrace], ids: &[AgentId], problems: &mut Vec<Proble
     let by_id: HashMap<&str, usize> =
         ids.iter().enumerate().map(|(number, id)| (id.as_str(), number)).collect();
     let mut by_start: Vec<usize> = (0..traces.len()).collect();
-    by_start.sort_by_key(|number| traces.get(*number).map(|trace| trace.start_time));
+    by_start.sort_by_key(|number| traces[*number].start_time);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); traces.len()];
     let (mut below_root, mut orphans) = (Vec::new(), Vec::new());
     for &number in &by_start {
-        let parent = traces.get(number).and_then(|trace| trace.parent_subagent_id.as_deref());
-        match parent.filter(|parent| *parent != AgentId::ROOT) {
-            None => below_root.push(number),
-            Some(parent) => match by_id.get(parent).and_then(|parent| children.get_mut(*parent)) {
-                Some(siblings) => siblings.push(number),
-                None => orphans.push(number),
-            },
-        }
+        let parent = traces[number].parent_subagent_id.as_deref().filter(|parent| *parent != AgentId::ROOT);
+        let siblings = match parent.map(|parent| by_id.get(parent)) {
+            None => &mut below_root,
+            Some(Some(parent)) => &mut children[*parent],
+            Some(None) => &mut orphans,
+        };
+        siblings.push(number);
     }
-    let mut walk = PreOrder { children: &children, seen: vec![false; traces.len()], placed: Vec::new() };
-    below_root.iter().for_each(|number| walk.visit(*number, false));
+    let mut seen = vec![false; traces.len()];
+    let mut placed = Vec::new();
+    // Appends a trace and its descendants. Returns whether the trace was not placed before.
+    let mut place = |top: usize, orphan: bool| {
+        let is_new = !seen[top];
+        let mut open = vec![TreePosition { trace: top, parent: None, depth: 1, orphan }];
+        while let Some(position) = open.pop() {
+            if std::mem::replace(&mut seen[position.trace], true) {
+                continue;
+            }
+            let (parent, depth) = (Some(position.trace), position.depth.saturating_add(1));
+            let below = children[position.trace].iter().rev();
+            open.extend(below.map(|&trace| TreePosition { trace, parent, depth, orphan: false }));
+            placed.push(position);
+        }
+        is_new
+    };
+    for &number in &below_root {
+        place(number, false);
+    }
     for &number in &orphans {
         add_problem(problems, "an agent's parent is not in the checkpoint; it is shown as an orphan");
-        walk.visit(number, true);
+        place(number, true);
     }
     // The remaining traces are in cycles: each is broken at its first agent.
     for &number in &by_start {
-        if walk.seen.get(number) == Some(&false) {
+        if place(number, true) {
             add_problem(problems, "agents name each other as parents; the first is shown as an orphan");
-            walk.visit(number, true);
         }
     }
-    walk.placed
-}
-
-/// Pre-order traversal that visits every trace once.
-struct PreOrder<'c> {
-    children: &'c [Vec<usize>],
-    seen: Vec<bool>,
-    placed: Vec<TreePosition>,
-}
-
-impl PreOrder<'_> {
-    /// Visits a trace and its descendants.
-    fn visit(&mut self, top: usize, orphan: bool) {
-        let mut open = vec![TreePosition { trace: top, parent: None, depth: 1, orphan }];
-        while let Some(placed) = open.pop() {
-            let Some(seen) = self.seen.get_mut(placed.trace).filter(|seen| !**seen) else { continue };
-            *seen = true;
-            let (parent, depth) = (Some(placed.trace), placed.depth.saturating_add(1));
-            let below = self.children.get(placed.trace).into_iter().flatten();
-            open.extend(below.rev().map(|trace| TreePosition {
-                trace: *trace,
-                parent,
-                depth,
-                orphan: false,
-            }));
-            self.placed.push(placed);
-        }
-    }
+    placed
 }
 
 fn root() -> Agent {
@@ -158,17 +147,16 @@ fn root() -> Agent {
     }
 }
 
-fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Option<Agent> {
-    let id = ids.get(placed.trace)?.clone();
-    let parent = placed.parent.and_then(|parent| ids.get(parent)).cloned();
+fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Agent {
+    let parent = placed.parent.map_or_else(|| AgentId::from(AgentId::ROOT), |parent| ids[parent].clone());
     let is_known = |text: &&str| !text.is_empty();
     let tools: Vec<ToolCall> = trace.tool_executions.iter().map(tool_call).collect();
     let count =
         |status| u32::try_from(tools.iter().filter(|call| call.status == status).count()).unwrap_or(u32::MAX);
     let end = trace.end_time.max(trace.start_time);
     let status = if trace.success { AgentStatus::Completed } else { AgentStatus::Failed };
-    Some(Agent {
-        parent_id: if placed.orphan { None } else { parent.or_else(|| Some(AgentId::from(AgentId::ROOT))) },
+    Agent {
+        parent_id: (!placed.orphan).then_some(parent),
         spawned_by: Some(trace.parent_tool_call_id.as_str()).filter(is_known).map(ToolUseId::from),
         agent_type: Some(trace.subagent_type.as_str())
             .filter(|word| is_known(word) && *word != UNKNOWN_TYPE)
@@ -185,17 +173,13 @@ fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Opti
         tool_errors: count(ToolStatus::Error),
         open_tools: count(ToolStatus::Open),
         tools,
-        usage: trace.usage.map(usage),
+        usage: trace.usage.map(|usage| Usage::new(usage.input_tokens, usage.output_tokens, 0, 0)),
         cost_micro_usd: trace.cost_micro_usd,
         prompt: Some(trace.prompt.as_str()).filter(is_known).map(Into::into),
         result: trace.result.as_deref().map(Into::into),
         error: trace.error.as_deref().map(Into::into),
-        ..Agent::unknown(id, placed.depth, status)
-    })
-}
-
-fn usage(usage: ExecutionUsage) -> Usage {
-    Usage::new(usage.input_tokens, usage.output_tokens, 0, 0)
+        ..Agent::unknown(ids[placed.trace].clone(), placed.depth, status)
+    }
 }
 
 fn tool_call(tool: &ToolExecution) -> ToolCall {
@@ -255,15 +239,15 @@ fn sum_subtrees(agents: &mut [Agent]) {
         agents.iter().enumerate().map(|(number, agent)| (agent.id.clone(), number)).collect();
     let mut below: Vec<SubtreeSum> = agents.iter().map(|_| SubtreeSum::default()).collect();
     for (number, agent) in agents.iter_mut().enumerate().rev() {
-        let Some(mut sum) = below.get_mut(number).map(std::mem::take) else { continue };
+        let mut sum = std::mem::take(&mut below[number]);
         sum.add(own(agent));
         sum.figures.wall_ms = sum.intervals.total_ms();
         sum.figures.cost_floor = sum.unpriced && sum.figures.cost_micro_usd.is_some();
         agent.subtree = sum.figures.clone();
         // Orphans count for the root, so that its figures are the session's totals.
         let above = agent.parent_id.as_ref().and_then(|parent| numbers.get(parent)).copied().unwrap_or(0);
-        if let Some(above) = below.get_mut(above).filter(|_| number > 0) {
-            above.add(sum);
+        if number > 0 {
+            below[above].add(sum);
         }
     }
 }
@@ -293,7 +277,6 @@ fn summary(agents: &[Agent]) -> Summary {
         cost_floor: whole.cost_floor,
         wall_ms: whole.wall_ms,
         agent_ms: whole.agent_ms,
-        by_type: BTreeMap::new(),
         ..Summary::default()
     };
     for agent in agents.iter().filter(|agent| !agent.id.is_root()) {
@@ -301,10 +284,8 @@ fn summary(agents: &[Agent]) -> Summary {
         summary.failed += u32::from(agent.status == AgentStatus::Failed);
         summary.max_depth = summary.max_depth.max(agent.depth);
         summary.tool_errors = summary.tool_errors.saturating_add(agent.tool_errors);
-        *summary
-            .by_type
-            .entry(agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned())
-            .or_default() += 1;
+        let agent_type = agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE);
+        *summary.by_type.entry(agent_type.to_owned()).or_default() += 1;
     }
     summary
 }

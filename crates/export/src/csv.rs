@@ -10,39 +10,50 @@ use std::{
 };
 
 use csv::{Terminator, WriterBuilder};
-use subscope_model::{Agent, Millis, Tree, Usage, iso8601};
+use subscope_model::{Agent, Tree, iso8601};
 
 use crate::redact::{Mask, redact};
 
-const COLUMNS: [&str; 28] = [
-    "session",
-    "agent",
-    "parent",
-    "depth",
-    "type",
-    "description",
-    "model",
-    "status",
-    "flags",
-    "started",
-    "ended",
-    "wall_ms",
-    "tool_calls",
-    "tool_errors",
-    "tools_denied",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "total_tokens",
-    "tokens_are_floor",
-    "cost_micro_usd",
-    "cost_is_floor",
-    "subtree_agents",
-    "subtree_total_tokens",
-    "subtree_cost_micro_usd",
-    "result",
-    "error",
+/// An agent to be written.
+struct Row<'r> {
+    tree: &'r Tree,
+    agent: &'r Agent,
+    mask: Mask,
+}
+
+/// Formats the cell of a row.
+type Cell = fn(&Row<'_>) -> String;
+
+/// The columns: name and cell.
+const COLUMNS: [(&str, Cell); 28] = [
+    ("session", |row| row.text(Some(&row.tree.session.id))),
+    ("agent", |row| row.text(Some(&row.agent.id))),
+    ("parent", |row| row.text(row.agent.parent_id.as_deref())),
+    ("depth", |row| row.agent.depth.to_string()),
+    ("type", |row| row.text(row.agent.agent_type.as_deref())),
+    ("description", |row| row.text(row.agent.description.as_deref())),
+    ("model", |row| row.text(row.agent.model.as_deref())),
+    ("status", |row| row.agent.status.as_str().to_owned()),
+    ("flags", |row| row.agent.flags.iter().map(|flag| flag.as_str()).collect::<Vec<_>>().join(" ")),
+    ("started", |row| optional(row.agent.started_at_ms.map(iso8601))),
+    ("ended", |row| optional(row.agent.ended_at_ms.map(iso8601))),
+    ("wall_ms", |row| optional(row.agent.wall_ms)),
+    ("tool_calls", |row| row.agent.tool_calls.to_string()),
+    ("tool_errors", |row| row.agent.tool_errors.to_string()),
+    ("tools_denied", |row| row.agent.tools_denied.to_string()),
+    ("input_tokens", |row| optional(row.agent.usage.map(|usage| usage.input_tokens))),
+    ("output_tokens", |row| optional(row.agent.usage.map(|usage| usage.output_tokens))),
+    ("cache_read_tokens", |row| optional(row.agent.usage.map(|usage| usage.cache_read_tokens))),
+    ("cache_write_tokens", |row| optional(row.agent.usage.map(|usage| usage.cache_write_tokens))),
+    ("total_tokens", |row| optional(row.agent.usage.map(|usage| usage.total_tokens))),
+    ("tokens_are_floor", |row| optional(row.agent.usage.map(|usage| usage.floor))),
+    ("cost_micro_usd", |row| optional(row.agent.cost_micro_usd)),
+    ("cost_is_floor", |row| row.agent.cost_floor.to_string()),
+    ("subtree_agents", |row| row.agent.subtree.agents.to_string()),
+    ("subtree_total_tokens", |row| optional(row.agent.subtree.usage.map(|usage| usage.total_tokens))),
+    ("subtree_cost_micro_usd", |row| optional(row.agent.subtree.cost_micro_usd)),
+    ("result", |row| row.text(row.agent.result.as_deref())),
+    ("error", |row| row.text(row.agent.error.as_deref())),
 ];
 
 /// Writes a session's agents; unknown values are empty cells.
@@ -51,52 +62,20 @@ const COLUMNS: [&str; 28] = [
 /// Errors of the writer; earlier output is not undone.
 pub fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
     let mut w = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(w);
-    w.write_record(COLUMNS)?;
+    w.write_record(COLUMNS.map(|(name, _)| name))?;
     for agent in &tree.agents {
-        w.write_record(cells(tree, agent, mask))?;
+        w.write_record(COLUMNS.map(|(_, cell)| cell(&Row { tree, agent, mask })))?;
     }
     w.flush()
 }
 
-fn cells(tree: &Tree, agent: &Agent, mask: Mask) -> [String; COLUMNS.len()] {
-    let text = |value: Option<&str>| value.map(|value| text(value, mask)).unwrap_or_default();
-    let time = |at: Option<Millis>| at.map(iso8601).unwrap_or_default();
-    let usage = |of: fn(&Usage) -> u64| number(agent.usage.as_ref().map(of));
-    let below = &agent.subtree;
-    let flags: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
-    [
-        text(Some(&tree.session.id)),
-        text(Some(&agent.id)),
-        text(agent.parent_id.as_deref()),
-        agent.depth.to_string(),
-        text(agent.agent_type.as_deref()),
-        text(agent.description.as_deref()),
-        text(agent.model.as_deref()),
-        agent.status.as_str().to_owned(),
-        flags.join(" "),
-        time(agent.started_at_ms),
-        time(agent.ended_at_ms),
-        number(agent.wall_ms),
-        agent.tool_calls.to_string(),
-        agent.tool_errors.to_string(),
-        agent.tools_denied.to_string(),
-        usage(|usage| usage.input_tokens),
-        usage(|usage| usage.output_tokens),
-        usage(|usage| usage.cache_read_tokens),
-        usage(|usage| usage.cache_write_tokens),
-        usage(|usage| usage.total_tokens),
-        agent.usage.as_ref().map(|usage| usage.floor.to_string()).unwrap_or_default(),
-        number(agent.cost_micro_usd),
-        agent.cost_floor.to_string(),
-        below.agents.to_string(),
-        number(below.usage.as_ref().map(|usage| usage.total_tokens)),
-        number(below.cost_micro_usd),
-        text(agent.result.as_deref()),
-        text(agent.error.as_deref()),
-    ]
+impl Row<'_> {
+    fn text(&self, value: Option<&str>) -> String {
+        value.map(|value| text(value, self.mask)).unwrap_or_default()
+    }
 }
 
-fn number(value: Option<impl ToString>) -> String {
+fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
@@ -179,7 +158,7 @@ mod tests {
             let table = written(&sample::tree(vec![agent]), Mask::Nothing);
             prop_assert!(table.starts_with("session,agent,") && table.ends_with("\r\n"));
             let mut reader: Reader<&[u8]> = ReaderBuilder::new().from_reader(table.as_bytes());
-            prop_assert_eq!(reader.headers().unwrap(), &COLUMNS[..]);
+            prop_assert_eq!(reader.headers().unwrap(), &COLUMNS.map(|(name, _)| name)[..]);
             let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
             prop_assert_eq!(records.len(), 2);
             prop_assert_eq!(&records[1][26], &text(&result, Mask::Nothing));

@@ -41,7 +41,7 @@ pub fn write_execution(tree: &Tree, resolve: &Resolve<'_>, w: &mut dyn Write) ->
 ///
 /// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), else by 0. A payload
 /// that cannot be read any more is null.
-pub fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrace> {
+fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrace> {
     if agent.id.is_root() {
         return None;
     }

@@ -28,59 +28,47 @@ pub enum Shape {
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
 pub fn write_feed(events: &[Event], shape: Shape, w: &mut dyn Write) -> io::Result<()> {
-    let mut writer = FeedWriter::new(shape);
-    events.iter().try_for_each(|event| writer.write(event, w))
-}
-
-/// Incremental feed writer, for live feeds; [`write_feed`] writes a complete feed.
-#[derive(Debug)]
-pub struct FeedWriter {
-    shape: Shape,
-    agents: BTreeMap<AgentId, PartialTrace>,
-}
-
-impl FeedWriter {
-    /// Creates a writer without any state.
-    pub fn new(shape: Shape) -> Self {
-        Self { shape, agents: BTreeMap::new() }
-    }
-
-    /// Writes an event as one line, or nothing if the shape has no line for it.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn write(&mut self, event: &Event, w: &mut dyn Write) -> io::Result<()> {
-        let line = match self.shape {
+    let mut agents = BTreeMap::new();
+    for event in events {
+        let line = match shape {
             Shape::Event => Some(feed_line(event)),
-            Shape::Uap => self.uap_line(event),
+            Shape::Uap => uap_line(&mut agents, event),
         };
-        line.map_or(Ok(()), |line| w.write_all(line.as_bytes()).and_then(|()| w.write_all(b"\n")))
-    }
-
-    fn uap_line(&mut self, event: &Event) -> Option<String> {
-        if event.kind == EventKind::AgentRenamed {
-            self.rename(event);
-        }
-        let id = subject(event)?;
-        let trace = self.agents.entry(id.clone()).or_default();
-        let line = if event.kind == EventKind::SubagentStart && !trace.is_running {
-            trace.start(event);
-            UapLine::Start(trace.start_line(&id, event))
-        } else if event.kind == EventKind::SubagentStop && !trace.has_ended {
-            UapLine::End { timestamp: event.at_ms, trace: Box::new(trace.end(&id, event)) }
-        } else {
-            trace.add(event);
-            UapLine::Event { subagent_id: &id, timestamp: event.at_ms, event }
-        };
-        serde_json::to_string(&line).ok()
-    }
-
-    fn rename(&mut self, event: &Event) {
-        let (Some(from), Some(to)) = (event.text("from"), event.text("to")) else { return };
-        if let Some(trace) = self.agents.remove(&AgentId::from(from)) {
-            self.agents.entry(AgentId::from(to)).or_insert(trace);
+        if let Some(line) = line {
+            w.write_all(line.as_bytes())?;
+            w.write_all(b"\n")?;
         }
     }
+    Ok(())
+}
+
+/// Returns the line of [`Shape::Uap`] for an event, if any. `agents` is what is known from the events before it.
+fn uap_line(agents: &mut BTreeMap<AgentId, PartialTrace>, event: &Event) -> Option<String> {
+    if event.kind == EventKind::AgentRenamed
+        && let (Some(from), Some(to)) = (event.text("from"), event.text("to"))
+        && let Some(trace) = agents.remove(&AgentId::from(from))
+    {
+        agents.entry(AgentId::from(to)).or_insert(trace);
+    }
+    let id = subject(event)?;
+    let trace = agents.entry(id.clone()).or_default();
+    let line = if event.kind == EventKind::SubagentStart && !trace.is_running {
+        trace.start(event);
+        UapLine::Start {
+            subagent_id: &id,
+            subagent_type: trace.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE),
+            parent_tool_call_id: trace.spawned_by.as_deref().unwrap_or_default(),
+            prompt: trace.prompt.as_deref().unwrap_or_default(),
+            timestamp: event.at_ms,
+            parent_subagent_id: trace.parent(),
+        }
+    } else if event.kind == EventKind::SubagentStop && !trace.has_ended {
+        UapLine::End { timestamp: event.at_ms, trace: Box::new(trace.end(&id, event)) }
+    } else {
+        trace.add(event);
+        UapLine::Event { subagent_id: &id, timestamp: event.at_ms, event }
+    };
+    serde_json::to_string(&line).ok()
 }
 
 /// Returns the subagent that an event is about: the one named in the data for start, progress, stall and end, else the actor. `None`
@@ -98,9 +86,17 @@ fn subject(event: &Event) -> Option<AgentId> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum UapLine<'a> {
-    /// A subagent started or was resumed.
+    /// A subagent started or was resumed; an unknown time is null.
     #[serde(rename = "subagent_start")]
-    Start(StartLine<'a>),
+    Start {
+        subagent_id: &'a str,
+        subagent_type: &'a str,
+        parent_tool_call_id: &'a str,
+        prompt: &'a str,
+        timestamp: Option<Millis>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_subagent_id: Option<&'a str>,
+    },
     /// Another event of the subagent, unchanged.
     #[serde(rename = "subagent_event")]
     Event { subagent_id: &'a str, timestamp: Option<Millis>, event: &'a Event },
@@ -111,19 +107,6 @@ enum UapLine<'a> {
         #[serde(flatten)]
         trace: Box<ExecutionTrace>,
     },
-}
-
-/// Start of a subagent with the fields of execution traces; an unknown time is null.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StartLine<'a> {
-    subagent_id: &'a str,
-    subagent_type: &'a str,
-    parent_tool_call_id: &'a str,
-    prompt: &'a str,
-    timestamp: Option<Millis>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_subagent_id: Option<&'a str>,
 }
 
 /// Data of a subagent collected from its events.
@@ -161,17 +144,6 @@ impl PartialTrace {
             last_at: event.at_ms,
             ..Self::default()
         };
-    }
-
-    fn start_line<'a>(&'a self, id: &'a AgentId, event: &Event) -> StartLine<'a> {
-        StartLine {
-            subagent_id: id.as_str(),
-            subagent_type: self.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE),
-            parent_tool_call_id: self.spawned_by.as_deref().unwrap_or_default(),
-            prompt: self.prompt.as_deref().unwrap_or_default(),
-            timestamp: event.at_ms,
-            parent_subagent_id: self.parent(),
-        }
     }
 
     fn parent(&self) -> Option<&str> {
@@ -218,9 +190,7 @@ impl PartialTrace {
             }
         };
         let Some(index) = self.tools.iter().rposition(is_it) else { return };
-        let (Some(tool), Some(began)) = (self.tools.get_mut(index), self.tool_starts.get(index)) else {
-            return;
-        };
+        let (tool, began) = (&mut self.tools[index], self.tool_starts[index]);
         let measured = || began.zip(event.at_ms).map(|(from, to)| to.saturating_sub(from).max(0));
         tool.is_error = Some(is_error);
         tool.result = result;
@@ -229,6 +199,7 @@ impl PartialTrace {
 
     /// Handles an end event: returns the trace and keeps only the agent's identity.
     fn end(&mut self, id: &AgentId, event: &Event) -> ExecutionTrace {
+        let agent_type = self.agent_type.as_deref().or(event.text("agent_type"));
         let status = event.text("status");
         let error = event.text("error").map(str::to_owned);
         let success = status.map_or(error.is_none(), |status| status == "completed");
@@ -242,12 +213,7 @@ impl PartialTrace {
         (self.is_running, self.has_ended, self.first_at, self.last_at) = (false, true, None, None);
         ExecutionTrace {
             subagent_id: id.to_string(),
-            subagent_type: self
-                .agent_type
-                .as_deref()
-                .or(event.text("agent_type"))
-                .unwrap_or(UNKNOWN_TYPE)
-                .to_owned(),
+            subagent_type: agent_type.unwrap_or(UNKNOWN_TYPE).to_owned(),
             parent_tool_call_id: self.spawned_by.clone().unwrap_or_default(),
             prompt: self.prompt.clone().unwrap_or_default(),
             start_time,

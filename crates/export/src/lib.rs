@@ -17,13 +17,11 @@ mod sample;
 mod spans;
 mod trace;
 
-pub use checkpoint::{
-    CHECKPOINT_FILE, ImportError, METADATA_FILE, SaveError, read_checkpoint, write_checkpoint,
-};
+pub use checkpoint::{CHECKPOINT_FILE, ImportError, SaveError, read_checkpoint, write_checkpoint};
 pub use checkpoint_tree::checkpoint_tree;
 pub use csv::write_csv;
-pub use execution::{execution, execution_trace, write_execution};
-pub use feed::{FeedWriter, Shape, write_feed};
+pub use execution::{execution, write_execution};
+pub use feed::{Shape, write_feed};
 pub use html::{Saved, write_html};
 pub use redact::{Mask, Redacted};
 pub use trace::{trace, write_trace};

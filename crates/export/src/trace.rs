@@ -82,10 +82,10 @@ fn hierarchy(tree: &Tree) -> Vec<TraceNode> {
     let mut ancestors: Vec<(u32, usize)> = Vec::new();
     for agent in subagents(tree) {
         while ancestors.pop_if(|(depth, _)| *depth >= agent.depth).is_some() {}
-        let parent = ancestors.last().and_then(|(_, index)| nodes.get_mut(*index));
-        let parent_id = parent.map(|parent| {
-            parent.state.child_ids.push(agent.id.to_string());
-            parent.state.id.clone()
+        let parent_id = ancestors.last().map(|(_, parent)| {
+            let parent = &mut nodes[*parent].state;
+            parent.child_ids.push(agent.id.to_string());
+            parent.id.clone()
         });
         let level = u32::try_from(ancestors.len()).unwrap_or(u32::MAX);
         ancestors.push((agent.depth, nodes.len()));
@@ -160,15 +160,12 @@ fn lifecycle(tree: &Tree, hierarchy: &[TraceNode], events: &[Event]) -> Vec<Life
     for (position, event) in events.iter().enumerate() {
         time = event.at_ms.unwrap_or(time);
         let Some((number, role)) = lookup.subject(event) else { continue };
-        let (Some(agent), Some(node)) = (agents.get(number), hierarchy.get(number)) else { continue };
         let at = (time, position);
-        if let Some(range) = ranges.get_mut(number) {
-            let EventRange { first, last } = range.unwrap_or(EventRange { first: at, last: at });
-            *range = Some(EventRange { first: first.min(at), last: last.max(at) });
-        }
+        let EventRange { first, last } = ranges[number].unwrap_or(EventRange { first: at, last: at });
+        ranges[number] = Some(EventRange { first: first.min(at), last: last.max(at) });
         if let EventRole::Progress(message) = role {
-            let entry = Lifecycle { message, ..entry(agent, node, LifecycleKind::Progress, event.at_ms) };
-            entries.push(((time, position, 1), entry));
+            let entry = entry(agents[number], &hierarchy[number], LifecycleKind::Progress, event.at_ms);
+            entries.push(((time, position, 1), Lifecycle { message, ..entry }));
         }
     }
     for ((agent, node), range) in agents.iter().zip(hierarchy).zip(ranges) {
@@ -176,10 +173,9 @@ fn lifecycle(tree: &Tree, hierarchy: &[TraceNode], events: &[Event]) -> Vec<Life
         let fallback = if agent.status == AgentStatus::Pending { Millis::MAX } else { Millis::MIN };
         let spawn_at = agent.started_at_ms.or(range.map(|range| range.first.0)).unwrap_or(fallback);
         entries.push(((spawn_at, range.map_or(0, |range| range.first.1), 0), spawn(agent, node)));
-        let Some(ending) = ending(agent, node) else { continue };
-        let end_at =
-            ended_at(agent).unwrap_or_else(|| range.map_or(spawn_at, |range| range.last.0.max(spawn_at)));
-        entries.push(((end_at, range.map_or(usize::MAX, |range| range.last.1), 2), ending));
+        let (last_at, last) = range.map_or((spawn_at, usize::MAX), |range| range.last);
+        let end_at = ended_at(agent).unwrap_or(last_at.max(spawn_at));
+        entries.extend(ending(agent, node).map(|ending| ((end_at, last, 2), ending)));
     }
     // Stable: entries with equal keys stay in tree order.
     entries.sort_by_key(|(order, _)| *order);

@@ -316,10 +316,7 @@ impl RenderContext<'_> {
         let number = |field: &str| event.data.get(field).and_then(Value::as_i64);
         let mut facts = Vec::new();
         facts.extend(number("duration_ms").map(|span| crate::text::duration(Some(span))));
-        facts.extend(
-            number("tool_calls")
-                .map(|calls| if calls == 1 { "1 tool".into() } else { format!("{calls} tools") }),
-        );
+        facts.extend(number("tool_calls").map(|calls| crate::text::plural(calls, "tool")));
         let tokens = number("total_tokens").and_then(|tokens| u64::try_from(tokens).ok());
         facts.extend(tokens.map(|tokens| format!("{} tokens", crate::text::tokens(tokens))));
         let is_floor = event.data.get("cost_floor").and_then(Value::as_bool) == Some(true);

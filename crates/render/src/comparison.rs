@@ -12,6 +12,8 @@ use crate::{
 
 /// Columns of a figure or difference.
 const FIGURE_WIDTH: usize = 14;
+/// Columns of A, B, and their difference.
+const FIGURES: [Option<usize>; 3] = [Some(FIGURE_WIDTH); 3];
 /// Columns of an agent's cells: icon and time, tools, tokens, cost.
 const CELLS: [usize; 4] = [10, 6, 7, 8];
 /// From this width on, the cost is shown.
@@ -77,21 +79,20 @@ fn signed(span: i64, say: impl Fn(i64) -> String) -> String {
     }
 }
 
-fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style) {
-    let sides = [&comparison.a, &comparison.b];
-    let ends = [name + FIGURE_WIDTH, name + 2 * FIGURE_WIDTH, name + 3 * FIGURE_WIDTH];
-    let mut head = StyledLine::default();
-    for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
-        head.end_at(end, Some(Ink::Done), word);
-    }
+/// Writes the heading of a table of figures.
+fn write_head(out: &mut String, title: &str, name: usize, style: &Style) {
+    let mut head = StyledLine::painted(Ink::Done, title);
+    head.cells(name, FIGURES, ["A", "B", "B - A"].map(|word| (Some(Ink::Done), word)));
     head.write(out, style);
-    for figure in both(sides, style) {
-        let mut line = StyledLine::default();
-        line.push(&text::pad(figure.name, name));
-        for (end, (ink, value)) in ends.into_iter().zip(figure.values) {
-            line.end_at(end, ink, &value);
-        }
-        line.end_at(ends[2], None, &figure.difference);
+}
+
+fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style) {
+    write_head(out, "", name, style);
+    for ComparisonRow { name: figure, values: [a, b], difference } in
+        both([&comparison.a, &comparison.b], style)
+    {
+        let mut line = StyledLine::default().with(None, &text::pad(figure, name));
+        line.cells(name, FIGURES, [a, b, (None, difference)]);
         line.write(out, style);
     }
 }
@@ -156,88 +157,62 @@ fn both(sides: [&Side; 2], style: &Style) -> Vec<ComparisonRow> {
 
 fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
     let cells = if style.width >= WITH_COST { CELLS.as_slice() } else { &CELLS[..3] };
+    let widths = || cells.iter().copied().map(Some);
     let side: usize = cells.iter().sum();
     let name = style.width.saturating_sub(2 * side).clamp(*NAME.start(), *NAME.end());
     out.push('\n');
-    let mut head = StyledLine::default();
-    head.paint(Ink::Done, &text::pad("agents", name));
-    for at in 0..2 {
-        let mut end = name + at * side;
-        let time = if at == 0 { "time A" } else { "time B" };
-        for (width, word) in cells.iter().zip([time, "tools", "tokens", "cost"]) {
-            end += width;
-            head.end_at(end, Some(Ink::Done), word);
-        }
+    let mut head = StyledLine::painted(Ink::Done, &text::pad("agents", name));
+    for (from, time) in [(name, "time A"), (name + side, "time B")] {
+        head.cells(from, widths(), [time, "tools", "tokens", "cost"].map(|word| (Some(Ink::Done), word)));
     }
     head.write(out, style);
     for pair in pairs {
         let Some(one) = pair.a.as_ref().or(pair.b.as_ref()) else { continue };
         let mark = if pair.likeness == Some(Likeness::Type) { "~" } else { "" };
         let indent = " ".repeat((pair.depth as usize * 2).min(name / 2));
-        let mut line = StyledLine::default();
-        line.push(&indent);
-        let room = name - 1 - indent.len();
-        line.push(&text::pad(&style.one_line(&format!("{mark}{}", one.title), room), room + 1));
-        for (at, compared) in [&pair.a, &pair.b].into_iter().enumerate() {
-            cell(&mut line, compared.as_ref(), name + at * side, cells, style);
+        let title = style.one_line(&format!("{mark}{}", one.title), name - 1 - indent.len());
+        let mut line = StyledLine::default().with(None, &text::pad(&format!("{indent}{title}"), name));
+        for (from, compared) in [(name, &pair.a), (name + side, &pair.b)] {
+            match compared {
+                Some(agent) => line.cells(from, widths(), cells_of(agent, style)),
+                None => line.end_at(from + CELLS[0], Some(Ink::Done), style.glyphs().unknown),
+            }
         }
         line.write(out, style);
     }
 }
 
-/// Writes the cells of one agent.
-fn cell(
-    line: &mut StyledLine,
-    compared: Option<&ComparedAgent>,
-    from: usize,
-    cells: &[usize],
-    style: &Style,
-) {
+/// Time, tools, tokens and cost of an agent.
+fn cells_of(agent: &ComparedAgent, style: &Style) -> [(Option<Ink>, String); 4] {
     let glyphs = style.glyphs();
-    let Some(agent) = compared else {
-        return line.end_at(from + CELLS[0], Some(Ink::Done), glyphs.unknown);
-    };
-    let unknown = || glyphs.unknown.to_owned();
     let time = text::duration(agent.wall_ms);
-    let time = format!("{} {}", glyphs.icon(agent.status), if time.is_empty() { unknown() } else { time });
-    let tokens = agent.usage.map_or_else(unknown, |usage| style.tokens(usage.total_tokens, usage.floor));
-    let cost = agent.cost_micro_usd.map_or_else(unknown, |cost| style.money(cost, agent.cost_floor));
-    let tools = agent.tool_calls.to_string();
-    let inks = [Some(Ink::of_status(agent.status)), None, None, None];
-    let mut end = from;
-    for ((width, word), ink) in cells.iter().zip([time, tools, tokens, cost]).zip(inks) {
-        end += width;
-        line.end_at(end, ink, &word);
-    }
+    let time = if time.is_empty() { glyphs.unknown } else { &time };
+    [
+        (Some(Ink::of_status(agent.status)), format!("{} {time}", glyphs.icon(agent.status))),
+        (None, agent.tool_calls.to_string()),
+        (None, style.usage(agent.usage)),
+        (None, style.cost(agent.cost_micro_usd, agent.cost_floor)),
+    ]
 }
 
 fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
     if tools.is_empty() {
         return;
     }
-    let ends = [name + FIGURE_WIDTH, name + 2 * FIGURE_WIDTH, name + 3 * FIGURE_WIDTH];
     out.push('\n');
-    let mut head = StyledLine::default();
-    head.paint(Ink::Done, "tools");
-    for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
-        head.end_at(end, Some(Ink::Done), word);
-    }
-    head.write(out, style);
+    write_head(out, "tools", name, style);
     let say = |calls: &Calls| {
         let bad = [(calls.errors, style.glyphs().failed), (calls.denied, style.glyphs().denied)];
         let bad =
             bad.into_iter().filter(|(count, _)| *count > 0).map(|(count, icon)| format!("{icon}{count} "));
-        format!("{}{}", bad.collect::<String>(), calls.calls)
+        ((calls.errors > 0).then_some(Ink::Failed), format!("{}{}", bad.collect::<String>(), calls.calls))
     };
     for tool in tools {
         let mut line = StyledLine::default();
         line.push(&text::pad(&style.one_line(&tool.name, name - 1), name));
-        for (end, calls) in ends.into_iter().zip([&tool.a, &tool.b]) {
-            let ink = (calls.errors > 0).then_some(Ink::Failed);
-            line.end_at(end, ink, &say(calls));
-        }
         let difference = i64::from(tool.b.calls) - i64::from(tool.a.calls);
-        line.end_at(ends[2], None, &signed(difference, |span| span.to_string()));
+        let difference = (None, signed(difference, |span| span.to_string()));
+        line.cells(name, FIGURES, [say(&tool.a), say(&tool.b), difference]);
         line.write(out, style);
     }
 }

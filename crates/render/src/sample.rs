@@ -11,6 +11,9 @@ pub(crate) const START: Millis = 1_795_264_740_000;
 /// Current time in the sample: 2 m 14 s later.
 pub(crate) const NOW: Millis = START + 134_000;
 
+const OPUS: &str = "claude-opus-4-1-20250805";
+const HAIKU: &str = "claude-haiku-4-5-20251001";
+
 /// A completed agent without further data.
 pub(crate) fn agent(id: &str, depth: u32) -> Agent {
     Agent::unknown(AgentId::from(id), depth, AgentStatus::Completed)
@@ -116,15 +119,7 @@ pub(crate) fn session() -> Tree {
         cost_micro_usd: Some(921_000),
         cost_floor: true,
         subtree: Subtree { agents: 10, ..Subtree::default() },
-        ..row(
-            "root",
-            0,
-            "",
-            "Before we ship 0.4: explore the checkout, then fix what is racy",
-            "claude-opus-4-1-20250805",
-            0,
-            None,
-        )
+        ..row("root", 0, "", "Before we ship 0.4: explore the checkout, then fix what is racy", OPUS, 0, None)
     };
     let explore = Agent {
         liveness: live(LivenessKind::Tool, Some("Read"), 3_000),
@@ -138,7 +133,7 @@ pub(crate) fn session() -> Tree {
         usage: Some(Usage::new(100, 900, 40_000, 7_000)),
         cost_micro_usd: Some(51_000),
         prompt: Some("Map the checkout flow: which files take part, and in which order?\n\n1. Start at src/server.js.\n2. Name every place that writes to the cart.".into()),
-        ..row("a70c1", 1, "Explore", "Map the checkout flow", "claude-haiku-4-5-20251001", 8_000, None)
+        ..row("a70c1", 1, "Explore", "Map the checkout flow", HAIKU, 8_000, None)
     };
     let races = Agent {
         liveness: live(LivenessKind::Permission, Some("Bash"), 40_000),
@@ -162,15 +157,7 @@ pub(crate) fn session() -> Tree {
             wall_ms: Some(100_000),
             agent_ms: Some(168_000),
         },
-        ..row(
-            "a71d2",
-            1,
-            "general-purpose",
-            "Check stock handling for races",
-            "claude-opus-4-1-20250805",
-            34_000,
-            None,
-        )
+        ..row("a71d2", 1, "general-purpose", "Check stock handling for races", OPUS, 34_000, None)
     };
     let callers = Agent {
         tools: vec![
@@ -182,14 +169,14 @@ pub(crate) fn session() -> Tree {
         cost_micro_usd: Some(20_000),
         evidence: Some("task notification".into()),
         result: Some("Three callers of reserve():\n\n- src/checkout.js:41\n- src/cart.js:17\n- src/admin.js:203, which never releases".into()),
-        ..row("a72e3", 2, "Explore", "Find reserve() callers", "claude-haiku-4-5-20251001", 38_000, Some(21_400))
+        ..row("a72e3", 2, "Explore", "Find reserve() callers", HAIKU, 38_000, Some(21_400))
     };
     let lock = Agent {
         liveness: live(LivenessKind::Model, None, 31_000).map(|live| Liveness { inferred: true, ..live }),
         tool_calls: 2,
         usage: Some(Usage::new(500, 550, 36_000, 2_400)),
         cost_micro_usd: Some(330_000),
-        ..row("a73f4", 2, "Plan", "Lock or compare-and-swap", "claude-opus-4-1-20250805", 87_000, None)
+        ..row("a73f4", 2, "Plan", "Lock or compare-and-swap", OPUS, 87_000, None)
     };
     let merging = Agent {
         liveness: live(LivenessKind::Retry, Some("overloaded"), 191_000).map(|live| Liveness {
@@ -206,7 +193,7 @@ pub(crate) fn session() -> Tree {
             1,
             "Plan",
             "Guest-cart merging when a customer signs in on a second device",
-            "claude-opus-4-1-20250805",
+            OPUS,
             9_000,
             None,
         )
@@ -239,7 +226,7 @@ pub(crate) fn session() -> Tree {
             1,
             "ev\u{1b}[31mil",
             "\u{1b}[2J\u{1b}[Hrm \u{202e}-rf\u{202c}\0",
-            "claude-haiku-4-5-20251001",
+            HAIKU,
             22_000,
             Some(640),
         )

@@ -1,6 +1,6 @@
 //! Style of output: colours by status, two glyph sets, and lines truncated by display width.
 
-use subscope_model::{Agent, AgentStatus, Flag, LivenessKind};
+use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, MicroUsd, Usage};
 
 use crate::text;
 
@@ -41,6 +41,17 @@ impl Style {
     pub fn tokens(&self, count: u64, floor: bool) -> String {
         format!("{}{}", if floor { self.glyphs().floor } else { "" }, text::tokens(count))
     }
+
+    /// Formats all tokens of a usage; `—` if it is unknown.
+    pub fn usage(&self, usage: Option<Usage>) -> String {
+        let unknown = || self.glyphs().unknown.to_owned();
+        usage.map_or_else(unknown, |usage| self.tokens(usage.total_tokens, usage.floor))
+    }
+
+    /// Formats a cost like [`Style::money`]; `—` if it is unknown.
+    pub fn cost(&self, micro_usd: Option<MicroUsd>, floor: bool) -> String {
+        micro_usd.map_or_else(|| self.glyphs().unknown.to_owned(), |cost| self.money(cost, floor))
+    }
 }
 
 /// Character set of this crate's own symbols. Agents' text keeps its letters in both.
@@ -62,106 +73,46 @@ impl Charset {
     }
 }
 
-/// The glyphs of one set. Guides are two columns wide, icons one.
-#[derive(Debug)]
-pub struct Glyphs {
-    /// A running agent.
-    pub running: &'static str,
-    /// A completed agent, a successful call.
-    pub completed: &'static str,
-    /// A failed agent or call.
-    pub failed: &'static str,
-    /// A stopped agent.
-    pub stopped: &'static str,
-    /// A lost agent, a call without an end.
-    pub lost: &'static str,
-    /// Any other agent.
-    pub other: &'static str,
-    /// A denied call.
-    pub denied: &'static str,
-    /// A current activity.
-    pub current: &'static str,
-    /// The start of an agent.
-    pub start: &'static str,
-    /// A tool call.
-    pub call: &'static str,
-    /// A tool result.
-    pub result: &'static str,
-    /// A message.
-    pub says: &'static str,
-    /// Opening and closing quotation mark.
-    pub quotes: [&'static str; 2],
-    /// Separator of parts of a line.
-    pub dot: &'static str,
-    /// Truncated text.
-    pub ellipsis: &'static str,
-    /// A lower bound.
-    pub floor: &'static str,
-    /// An unknown value.
-    pub unknown: &'static str,
-    /// Multiplication sign, as in 3.2×.
-    pub times: &'static str,
-    /// Before the number of a depth that is not drawn.
-    pub deep: &'static str,
-    /// Guide to a row with later siblings.
-    pub branch: &'static str,
-    /// Guide to the last sibling.
-    pub corner: &'static str,
-    /// Guide past a row.
-    pub pipe: &'static str,
+/// Declares the glyphs: field, Unicode form, ASCII form, meaning.
+macro_rules! glyphs {
+    ($($name:ident $unicode:literal $ascii:literal $meaning:literal)+) => {
+        /// The glyphs of one set. Guides are two columns wide, icons one.
+        #[derive(Debug)]
+        pub struct Glyphs {
+            $(#[doc = $meaning] pub $name: &'static str,)+
+        }
+
+        static UNICODE: Glyphs = Glyphs { $($name: $unicode,)+ };
+        static ASCII: Glyphs = Glyphs { $($name: $ascii,)+ };
+    };
 }
 
-/// Glyphs of [`Charset::Unicode`].
-static UNICODE: Glyphs = Glyphs {
-    running: "◐",
-    completed: "✓",
-    failed: "✗",
-    stopped: "■",
-    lost: "?",
-    other: "○",
-    denied: "⊘",
-    current: "▸",
-    start: "▶",
-    call: "→",
-    result: "←",
-    says: "»",
-    quotes: ["“", "”"],
-    dot: "·",
-    ellipsis: "…",
-    floor: "≥",
-    unknown: "—",
-    times: "×",
-    deep: "⋯",
-    branch: "├─",
-    corner: "└─",
-    pipe: "│ ",
-};
-
-/// Glyphs of [`Charset::Ascii`].
-static ASCII: Glyphs = Glyphs {
-    running: "*",
-    completed: "+",
-    failed: "x",
-    stopped: "#",
-    lost: "?",
-    other: "o",
-    denied: "/",
-    current: ">",
-    start: ">",
-    call: "->",
-    result: "<-",
-    says: ">>",
-    quotes: ["\"", "\""],
-    dot: "-",
-    ellipsis: "...",
-    floor: ">=",
-    unknown: "-",
-    times: "x",
-    deep: "..",
-    branch: "|-",
-    corner: "`-",
-    pipe: "| ",
-};
+glyphs! {
+    running "◐" "*" "A running agent."
+    completed "✓" "+" "A completed agent, a successful call."
+    failed "✗" "x" "A failed agent or call."
+    stopped "■" "#" "A stopped agent."
+    lost "?" "?" "A lost agent, a call without an end."
+    other "○" "o" "Any other agent."
+    denied "⊘" "/" "A denied call."
+    current "▸" ">" "A current activity."
+    start "▶" ">" "The start of an agent."
+    pause "‖" "=" "Paused time."
+    call "→" "->" "A tool call."
+    result "←" "<-" "A tool result."
+    says "»" ">>" "A message."
+    open_quote "“" "\"" "Opening quotation mark."
+    close_quote "”" "\"" "Closing quotation mark."
+    dot "·" "-" "Separator of parts of a line."
+    ellipsis "…" "..." "Truncated text."
+    floor "≥" ">=" "A lower bound."
+    unknown "—" "-" "An unknown value."
+    times "×" "x" "Multiplication sign, as in 3.2×."
+    deep "⋯" ".." "Before the number of a depth that is not drawn."
+    branch "├─" "|-" "Guide to a row with later siblings."
+    corner "└─" "`-" "Guide to the last sibling."
+    pipe "│ " "| " "Guide past a row."
+}
 
 impl Glyphs {
     /// Returns the icon of an agent's status.
@@ -237,6 +188,23 @@ pub struct StyledLine {
 }
 
 impl StyledLine {
+    /// Creates a line of one colour.
+    pub fn painted(ink: Ink, text: &str) -> Self {
+        Self::default().with(Some(ink), text)
+    }
+
+    /// Returns the line with text in the given colour, if any, appended.
+    #[must_use]
+    pub fn with(mut self, ink: Option<Ink>, text: &str) -> Self {
+        self.add(ink, text);
+        self
+    }
+
+    /// Appends another line.
+    pub fn append(&mut self, other: Self) {
+        other.parts.iter().for_each(|(ink, part)| self.add(*ink, part));
+    }
+
     /// Appends text without a colour.
     pub fn push(&mut self, text: &str) {
         self.add(None, text);
@@ -264,6 +232,23 @@ impl StyledLine {
         let spaces = columns.saturating_sub(self.width + text::width(text));
         self.push(&" ".repeat(spaces));
         self.add(ink, text);
+    }
+
+    /// Appends cells right-aligned in columns of these widths, the first of which begins at column `from`. A cell without a width is
+    /// omitted.
+    pub fn cells<T: AsRef<str>>(
+        &mut self,
+        from: usize,
+        widths: impl IntoIterator<Item = Option<usize>>,
+        cells: impl IntoIterator<Item = (Option<Ink>, T)>,
+    ) {
+        let mut end = from;
+        for (width, (ink, text)) in widths.into_iter().zip(cells) {
+            if let Some(width) = width {
+                end += width;
+                self.end_at(end, ink, text.as_ref());
+            }
+        }
     }
 
     /// Returns the display width in columns.
@@ -312,6 +297,13 @@ impl StyledLine {
         out.truncate(end);
         out.push('\n');
     }
+}
+
+/// Writes lines like [`StyledLine::write`].
+pub(crate) fn write_lines(lines: Vec<StyledLine>, style: &Style) -> String {
+    let mut out = String::new();
+    lines.into_iter().for_each(|line| line.write(&mut out, style));
+    out
 }
 
 #[cfg(test)]

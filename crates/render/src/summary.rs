@@ -1,10 +1,10 @@
 //! Renders a session's totals and problems.
 
-use subscope_model::{AgentStatus, MicroUsd, Problem, Summary, Tree, Usage};
+use subscope_model::{AgentStatus, Problem, Summary, Tree};
 
 use crate::{
     rows::TreeRow,
-    style::{Ink, Style, StyledLine},
+    style::{Ink, Style, StyledLine, write_lines},
     text,
 };
 
@@ -17,7 +17,7 @@ const NAME_WIDTH: usize = 10;
 /// Renders the session's totals, each line ending in a newline: subagents by status, tools, tokens and cost, times, then the first
 /// problems.
 pub fn render_summary(tree: &Tree, style: &Style) -> String {
-    join_lines(summary_lines(tree, style), style)
+    write_lines(summary_lines(tree, style), style)
 }
 
 /// Renders the session's totals as lines.
@@ -28,15 +28,18 @@ pub fn summary_lines(tree: &Tree, style: &Style) -> Vec<StyledLine> {
     out
 }
 
-fn join_lines(lines: Vec<StyledLine>, style: &Style) -> String {
-    let mut out = String::new();
-    lines.into_iter().for_each(|line| line.write(&mut out, style));
-    out
-}
-
 /// Renders the totals of an agent's subtree, without problems, which belong to the session.
 pub(crate) fn of_rows(tree: &Tree, rows: &[TreeRow], top: usize, style: &Style) -> String {
-    let mut summary = Summary::default();
+    let subtree = &tree.agents[top].subtree;
+    let mut summary = Summary {
+        tool_calls: subtree.tool_calls,
+        usage: subtree.usage,
+        cost_micro_usd: subtree.cost_micro_usd,
+        cost_floor: subtree.cost_floor,
+        wall_ms: subtree.wall_ms,
+        agent_ms: subtree.agent_ms,
+        ..Summary::default()
+    };
     for row in rows {
         let agent = &tree.agents[row.agent];
         summary.max_depth = summary.max_depth.max(agent.depth);
@@ -55,16 +58,9 @@ pub(crate) fn of_rows(tree: &Tree, rows: &[TreeRow], top: usize, style: &Style) 
             AgentStatus::Lost => &mut summary.lost,
         } += 1;
     }
-    let subtree = &tree.agents[top].subtree;
-    summary.tool_calls = subtree.tool_calls;
-    summary.usage = subtree.usage;
-    summary.cost_micro_usd = subtree.cost_micro_usd;
-    summary.cost_floor = subtree.cost_floor;
-    summary.wall_ms = subtree.wall_ms;
-    summary.agent_ms = subtree.agent_ms;
     let mut out = Vec::new();
     write_figures(&mut out, &summary, style);
-    join_lines(out, style)
+    write_lines(out, style)
 }
 
 fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
@@ -85,9 +81,9 @@ fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
     }
     write_parts(out, "agents", agents, style);
 
-    let mut tools = vec![(None, count(summary.tool_calls, "call"))];
+    let mut tools = vec![(None, text::plural(summary.tool_calls, "call"))];
     if summary.tool_errors > 0 {
-        tools.push((Some(Ink::Failed), count(summary.tool_errors, "error")));
+        tools.push((Some(Ink::Failed), text::plural(summary.tool_errors, "error")));
     }
     if summary.tools_denied > 0 {
         tools.push((Some(Ink::Stalled), format!("{} denied", summary.tools_denied)));
@@ -100,17 +96,15 @@ fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
 type StyledPart = (Option<Ink>, String);
 
 fn spent(summary: &Summary, style: &Style) -> Vec<StyledPart> {
-    let usage = |usage: Usage| style.tokens(usage.total_tokens, usage.floor);
-    let money = |cost: MicroUsd| style.money(cost, summary.cost_floor);
     let mut parts = Vec::new();
     if let Some(all) = summary.usage {
-        parts.push((None, usage(all)));
+        parts.push((None, style.usage(Some(all))));
         parts.push((None, format!("{} out", style.tokens(all.output_tokens, all.floor))));
     }
     if let Some(rest) = summary.unattributed_usage.filter(|rest| rest.total_tokens > 0) {
-        parts.push((None, format!("{} of no agent", usage(rest))));
+        parts.push((None, format!("{} of no agent", style.usage(Some(rest)))));
     }
-    parts.extend(summary.cost_micro_usd.map(|cost| (None, money(cost))));
+    parts.extend(summary.cost_micro_usd.map(|cost| (None, style.money(cost, summary.cost_floor))));
     parts
 }
 
@@ -126,10 +120,6 @@ fn times(summary: &Summary, style: &Style) -> Vec<StyledPart> {
         }
     }
     parts
-}
-
-fn count(count: u32, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Appends a name and parts, wrapped to the width; nothing without parts.
@@ -154,20 +144,14 @@ fn write_parts(out: &mut Vec<StyledLine>, name: &str, parts: Vec<StyledPart>, st
 }
 
 fn write_problems(out: &mut Vec<StyledLine>, problems: &[Problem], style: &Style) {
-    if problems.is_empty() {
-        return;
-    }
     for (at, problem) in problems.iter().take(SHOWN_PROBLEMS).enumerate() {
-        let mut line = StyledLine::default();
-        line.push(&text::pad(if at == 0 { "problems" } else { "" }, NAME_WIDTH));
-        line.paint(Ink::Stalled, &style.one_line(&format!("{}: {}", problem.at, problem.what), style.width));
-        out.push(line);
+        let name = text::pad(if at == 0 { "problems" } else { "" }, NAME_WIDTH);
+        let words = style.one_line(&format!("{}: {}", problem.at, problem.what), style.width);
+        out.push(StyledLine::default().with(None, &name).with(Some(Ink::Stalled), &words));
     }
     if let more @ 1.. = problems.len().saturating_sub(SHOWN_PROBLEMS) {
-        let mut line = StyledLine::default();
-        line.push(&text::pad("", NAME_WIDTH));
-        line.paint(Ink::Stalled, &format!("and {more} more of {}", problems.len()));
-        out.push(line);
+        let words = format!("and {more} more of {}", problems.len());
+        out.push(StyledLine::default().with(None, &" ".repeat(NAME_WIDTH)).with(Some(Ink::Stalled), &words));
     }
 }
 

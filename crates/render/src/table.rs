@@ -3,7 +3,7 @@
 use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow, Status};
 
 use crate::{
-    style::{Ink, Style, StyledLine},
+    style::{Ink, Style, StyledLine, write_lines},
     text,
 };
 
@@ -25,47 +25,30 @@ pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> Strin
     if rows.is_empty() {
         return out;
     }
-    let shown: Vec<bool> = FIGURES.iter().map(|(_, _, from)| style.width >= *from).collect();
-    let widths =
-        || FIGURES.iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|((_, width, _), _)| *width);
+    let widths = FIGURES.map(|(_, width, least)| (style.width >= least).then_some(width));
     let before = 2 + SHORT_ID + 1;
-    let room = style.width.saturating_sub(before + widths().sum::<usize>());
+    let room = style.width.saturating_sub(before + widths.iter().flatten().sum::<usize>());
     let title = room.clamp(*TITLE.start(), *TITLE.end());
-    let columns: Vec<usize> = widths()
-        .scan(before + title, |sum, width| {
-            *sum += width;
-            Some(*sum)
-        })
-        .collect();
-    let mut head = StyledLine::default();
-    head.paint(Ink::Done, &text::pad(&format!("  {}", text::pad("id", SHORT_ID)), 3 + SHORT_ID));
-    head.paint(Ink::Done, "session");
-    let heads = FIGURES.iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|((word, ..), _)| *word);
-    for (end, word) in columns.iter().zip(heads) {
-        head.end_at(*end, Some(Ink::Done), word);
-    }
+    let mut head = StyledLine::painted(Ink::Done, &format!("  {} session", text::pad("id", SHORT_ID)));
+    head.cells(before + title, widths, FIGURES.map(|(word, ..)| (Some(Ink::Done), word)));
     head.write(&mut out, style);
     for row in rows {
-        line(row, now, title, (&columns, &shown), style).write(&mut out, style);
+        let mut line = label(row, title, style);
+        line.cells(before + title, widths, figures(row, now, style));
+        line.write(&mut out, style);
     }
     out
 }
 
-fn line(
-    row: &SessionRow,
-    now: Millis,
-    title: usize,
-    (columns, shown): (&[usize], &[bool]),
-    style: &Style,
-) -> StyledLine {
+/// Icon, id and title of a session.
+fn label(row: &SessionRow, width: usize, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = match row.status {
         SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
         // An ended session has no outcome of its own.
         SessionStatus::Ended => (glyphs.dot, Ink::Done),
     };
-    let mut line = StyledLine::default();
-    line.paint(ink, icon);
+    let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
     line.paint(Ink::Done, &text::pad(&short_id(&row.id, style), SHORT_ID));
     line.push(" ");
@@ -76,29 +59,24 @@ fn line(
         (None, Some(title)) => title.to_string(),
         (None, None) => glyphs.unknown.to_owned(),
     };
-    line.push(&style.one_line(&words, title));
-    let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |last| ago(now - last));
-    let agents = match (row.running, row.failed) {
-        (0, 0) => row.agents.to_string(),
-        (0, failed) => format!("{}{failed} {}", glyphs.icon(AgentStatus::Failed), row.agents),
-        (running, _) => format!("{}{running} {}", glyphs.icon(AgentStatus::Running), row.agents),
+    line.with(None, &style.one_line(&words, width))
+}
+
+/// The cells of [`FIGURES`].
+fn figures(row: &SessionRow, now: Millis, style: &Style) -> [(Option<Ink>, String); 5] {
+    let glyphs = style.glyphs();
+    let (ink, agents) = match (row.running, row.failed) {
+        (0, 0) => (None, row.agents.to_string()),
+        (0, failed) => (Some(Ink::Failed), format!("{}{failed} {}", glyphs.failed, row.agents)),
+        (running, _) => (Some(Ink::Running), format!("{}{running} {}", glyphs.running, row.agents)),
     };
-    let agents_ink = match (row.running, row.failed) {
-        (0, 0) => None,
-        (0, _) => Some(Ink::Failed),
-        _ => Some(Ink::Running),
-    };
-    let tokens = row
-        .usage
-        .map_or_else(|| glyphs.unknown.to_owned(), |usage| style.tokens(usage.total_tokens, usage.floor));
-    let cost = row.cost_micro_usd.map_or_else(|| glyphs.unknown.to_owned(), |cost| style.money(cost, false));
-    let cells =
-        [(age, None), (agents, agents_ink), (row.tool_calls.to_string(), None), (tokens, None), (cost, None)];
-    let cells = cells.into_iter().zip(shown).filter(|(_, is_shown)| **is_shown).map(|(cell, _)| cell);
-    for (end, (word, ink)) in columns.iter().zip(cells) {
-        line.end_at(*end, ink, &word);
-    }
-    line
+    [
+        (None, row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |last| ago(now - last))),
+        (ink, agents),
+        (None, row.tool_calls.to_string()),
+        (None, style.usage(row.usage)),
+        (None, style.cost(row.cost_micro_usd, false)),
+    ]
 }
 
 /// Sanitised short id.
@@ -149,9 +127,7 @@ pub fn render_stats(stats: &Stats, style: &Style) -> String {
     section(&mut lines, "everything", std::slice::from_ref(&stats.total), style);
     lines.extend(stats_lines(stats, style));
     section(&mut lines, "days (UTC)", &stats.by_day, style);
-    let mut out = String::new();
-    lines.into_iter().for_each(|line| line.write(&mut out, style));
-    out
+    write_lines(lines, style)
 }
 
 /// Renders statistics by agent type, tool and model as lines.
@@ -186,19 +162,17 @@ const COLUMNS: [(&str, usize, usize); 7] = [
 const NAME: usize = 30;
 const LEAST_NAME: usize = 20;
 
-/// Returns the visible columns of a section and the width of its names.
-fn layout(rows: &[StatsRow], width: usize) -> ([bool; 7], usize) {
-    let mut shown = [true; 7];
-    shown[0] = rows.iter().any(|row| row.sessions > 0);
-    let used = |shown: &[bool; 7]| -> usize {
-        COLUMNS.iter().zip(shown).filter(|(_, is_shown)| **is_shown).map(|((_, width, _), _)| *width).sum()
-    };
-    while used(&shown) + LEAST_NAME > width {
-        let least = (0..COLUMNS.len()).filter(|at| shown[*at]).min_by_key(|at| COLUMNS[*at].2);
+/// Returns the widths of a section's visible columns, and that of its names.
+fn layout(rows: &[StatsRow], width: usize) -> ([Option<usize>; 7], usize) {
+    let mut widths = COLUMNS.map(|(_, width, _)| Some(width));
+    widths[0] = widths[0].filter(|_| rows.iter().any(|row| row.sessions > 0));
+    let used = |widths: &[Option<usize>; 7]| widths.iter().flatten().sum::<usize>();
+    while used(&widths) + LEAST_NAME > width {
+        let least = (0..COLUMNS.len()).filter(|at| widths[*at].is_some()).min_by_key(|at| COLUMNS[*at].2);
         let Some(least) = least else { break };
-        shown[least] = false;
+        widths[least] = None;
     }
-    (shown, width.saturating_sub(used(&shown)).clamp(LEAST_NAME, NAME))
+    (widths, width.saturating_sub(used(&widths)).clamp(LEAST_NAME, NAME))
 }
 
 fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &Style) {
@@ -208,46 +182,32 @@ fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &St
     if !out.is_empty() {
         out.push(StyledLine::default());
     }
-    let (shown, name) = layout(rows, style.width);
-    let mut put = |mut line: StyledLine, cells: [(String, Option<Ink>); 7]| {
-        let mut end = name;
-        for ((at, (_, width, _)), (word, ink)) in COLUMNS.iter().enumerate().zip(cells) {
-            if shown[at] {
-                end += width;
-                line.end_at(end, ink, &word);
-            }
-        }
-        out.push(line);
-    };
-    let mut head = StyledLine::default();
-    head.push(title);
-    put(head, COLUMNS.map(|(word, ..)| (word.to_owned(), Some(Ink::Done))));
+    let (widths, name) = layout(rows, style.width);
+    let mut head = StyledLine::default().with(None, title);
+    head.cells(name, widths, COLUMNS.map(|(word, ..)| (Some(Ink::Done), word)));
+    out.push(head);
     for row in rows.iter().take(TOP) {
-        let mut line = StyledLine::default();
-        line.push("  ");
-        line.push(&style.one_line(&row.name, name - 4));
-        put(line, cells(row, style));
+        let mut line =
+            StyledLine::default().with(None, &format!("  {}", style.one_line(&row.name, name - 4)));
+        line.cells(name, widths, cells(row, style));
+        out.push(line);
     }
     if rows.len() > TOP {
-        let mut line = StyledLine::default();
-        line.paint(Ink::Done, &format!("  {} more", rows.len() - TOP));
-        out.push(line);
+        out.push(StyledLine::painted(Ink::Done, &format!("  {} more", rows.len() - TOP)));
     }
 }
 
-fn cells(row: &StatsRow, style: &Style) -> [(String, Option<Ink>); 7] {
-    let unknown = style.glyphs().unknown;
-    let or_none = |count: u64, word: String| if count == 0 { unknown.to_owned() } else { word };
-    let usage = row.usage;
-    let cost = style.money(i64::try_from(row.cost_micro_usd).unwrap_or(0), false);
+fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
+    let agents = if row.agents == 0 { style.glyphs().unknown.to_owned() } else { row.agents.to_string() };
+    let cost = (row.cost_micro_usd > 0).then(|| i64::try_from(row.cost_micro_usd).unwrap_or(0));
     [
-        (row.sessions.to_string(), None),
-        (or_none(row.agents, row.agents.to_string()), None),
-        (row.tool_calls.to_string(), None),
-        (row.tool_errors.to_string(), (row.tool_errors > 0).then_some(Ink::Failed)),
-        (span(row.busy_ms), None),
-        (or_none(usage.total_tokens, style.tokens(usage.total_tokens, usage.floor)), None),
-        (or_none(row.cost_micro_usd, cost), None),
+        (None, row.sessions.to_string()),
+        (None, agents),
+        (None, row.tool_calls.to_string()),
+        ((row.tool_errors > 0).then_some(Ink::Failed), row.tool_errors.to_string()),
+        (None, span(row.busy_ms)),
+        (None, style.usage(Some(row.usage).filter(|usage| usage.total_tokens > 0))),
+        (None, style.cost(cost, false)),
     ]
 }
 
@@ -270,17 +230,14 @@ pub struct Found<'a> {
 pub fn render_hits(hits: &[Found<'_>], style: &Style) -> String {
     let mut out = String::new();
     for hit in hits {
-        let mut line = StyledLine::default();
-        line.paint(Ink::Done, &short_id(hit.session, style));
+        let mut line = StyledLine::painted(Ink::Done, &short_id(hit.session, style));
         line.push("  ");
         line.paint(Ink::Running, &style.one_line(hit.agent, 60));
         let age = hit.age_ms.map_or(String::new(), |age| format!("  {} ago", ago(age)));
         line.paint(Ink::Done, &format!("  {}{age}", hit.kind));
         line.write(&mut out, style);
-        let mut line = StyledLine::default();
-        line.push("    ");
-        line.push(&style.one_line(hit.snippet, style.width.saturating_sub(4)));
-        line.write(&mut out, style);
+        let snippet = style.one_line(hit.snippet, style.width.saturating_sub(4));
+        StyledLine::default().with(None, &format!("    {snippet}")).write(&mut out, style);
     }
     out
 }

@@ -2,6 +2,8 @@
 //!
 //! Token counts are rounded down, so that a `≥` before one stays true.
 
+use std::fmt::Display;
+
 use subscope_model::{MicroUsd, Millis};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -62,6 +64,12 @@ pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
     format!("{mark}{sign}${}.{:0places$}", cut / scale, cut % scale)
 }
 
+/// Formats a count with a noun: `1 call`, `2 calls`.
+pub fn plural<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
 /// Returns the display width of a text in terminal columns.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.graphemes(true).map(UnicodeWidthStr::width).sum() }
@@ -94,16 +102,24 @@ pub fn one_line(text: &str, width: usize, charset: Charset) -> String {
     // A column holds at most one character and the stacked marks that `safe` allows: 40 bytes.
     let bound = width.saturating_mul(40).saturating_add(64);
     let text = text.trim_start();
-    let mut end = text.len().min(bound);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let line = safe::line(&text[..end], charset);
+    let needed = prefix(text, bound);
+    let mut line = safe::line(needed, charset);
     let mark = charset.glyphs().ellipsis;
-    if end < text.len() && !text[end..].trim().is_empty() {
-        return truncate_with(&format!("{line}{mark}"), width, mark);
+    if !text[needed.len()..].trim().is_empty() {
+        line.push_str(mark);
     }
     truncate_with(&line, width, mark)
+}
+
+/// Returns the longest prefix of a text that has at most `most` bytes and ends between two characters.
+pub fn prefix(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Returns the last component of a path; empty for the root directory.
+pub fn base_name(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
 /// Pads a text with spaces to `width` columns.

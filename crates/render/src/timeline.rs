@@ -8,6 +8,9 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use subscope_model::{Agent, AgentId, LivenessKind, Millis, Text, ToolCall, ToolStatus, ToolUseId, Tree};
 
+/// Start and end.
+type Interval = [Millis; 2];
+
 /// The timeline of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
@@ -81,7 +84,7 @@ pub struct Step {
 /// Computes the timeline of a tree; `None` if nothing in it has a time. Running agents extend to `now` if given, else to their
 /// last event.
 pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
-    let active_intervals: Vec<Vec<[Millis; 2]>> =
+    let active_intervals: Vec<Vec<Interval>> =
         tree.agents.iter().map(|agent| active_intervals(agent, now)).collect();
     let all = || active_intervals.iter().flatten();
     let start_ms = all().map(|[from, _]| *from).min()?;
@@ -97,13 +100,13 @@ pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
         start_ms,
         end_ms,
         lanes: lanes.collect(),
-        critical_path: critical_path(tree, &active_intervals),
+        critical_path: critical_path(tree, &active_intervals, [start_ms, end_ms]),
     })
 }
 
 /// An agent's active intervals, in order and without overlaps.
-fn active_intervals(agent: &Agent, now: Option<Millis>) -> Vec<[Millis; 2]> {
-    let mut active_intervals: Vec<[Millis; 2]> = agent.intervals.clone();
+fn active_intervals(agent: &Agent, now: Option<Millis>) -> Vec<Interval> {
+    let mut active_intervals: Vec<Interval> = agent.intervals.clone();
     if active_intervals.is_empty()
         && let Some(start) = agent.started_at_ms
     {
@@ -123,7 +126,7 @@ fn active_intervals(agent: &Agent, now: Option<Millis>) -> Vec<[Millis; 2]> {
 }
 
 /// An agent's spans: calls, the current wait, and model time between them.
-fn spans(agent: &Agent, active_intervals: &[[Millis; 2]], starters: &HashSet<&ToolUseId>) -> Vec<Span> {
+fn spans(agent: &Agent, active_intervals: &[Interval], starters: &HashSet<&ToolUseId>) -> Vec<Span> {
     let Some([_, end]) = active_intervals.last().copied() else { return Vec::new() };
     let wait = wait_of(agent, end);
     let mut spans: Vec<Span> =
@@ -176,7 +179,7 @@ fn call_span(
 }
 
 /// Model spans for the parts of the active intervals that no span covers. Both inputs are sorted by start.
-fn gaps(active_intervals: &[[Millis; 2]], spans: &[Span]) -> Vec<Span> {
+fn gaps(active_intervals: &[Interval], spans: &[Span]) -> Vec<Span> {
     let mut gaps = Vec::new();
     let mut spans = spans.iter().peekable();
     // Latest end of the spans passed: parallel calls end in any order.
@@ -209,13 +212,8 @@ struct ChildInterval {
 
 /// Computes the critical path backwards from the end: an agent is on the path back to the end of its last subagent, then that
 /// subagent back to its start, and so on. Subagents that ended while another was on the path delayed nothing.
-fn critical_path(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Step> {
+fn critical_path(tree: &Tree, active_intervals: &[Vec<Interval>], [begin, end]: Interval) -> Vec<Step> {
     let mut children = child_intervals(tree, active_intervals);
-    let all = || active_intervals.iter().flatten();
-    let (Some(begin), Some(end)) = (all().map(|[from, _]| *from).min(), all().map(|[_, to]| *to).max())
-    else {
-        return Vec::new();
-    };
     let mut path: Vec<Step> = Vec::new();
     // Only an agent's active intervals are on the path: the root is idle between prompts, and may end before its background
     // agents.
@@ -254,7 +252,7 @@ fn critical_path(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Step
 }
 
 /// For each agent the intervals of its children, sorted by end; of equal ends the one with the earliest start is last.
-fn child_intervals(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Vec<ChildInterval>> {
+fn child_intervals(tree: &Tree, active_intervals: &[Vec<Interval>]) -> Vec<Vec<ChildInterval>> {
     let places: HashMap<&AgentId, usize> =
         tree.agents.iter().enumerate().map(|(at, agent)| (&agent.id, at)).collect();
     let mut below: Vec<Vec<ChildInterval>> = tree.agents.iter().map(|_| Vec::new()).collect();
@@ -262,12 +260,8 @@ fn child_intervals(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Ve
         let parent = agent.parent_id.as_ref().and_then(|id| places.get(id)).copied();
         // Rows are in pre-order: a later parent is invalid and could form a cycle.
         let Some(parent) = parent.filter(|parent| *parent < at) else { continue };
-        let own = active_intervals[at].iter().map(|[from, to]| ChildInterval {
-            agent: at,
-            from_ms: *from,
-            to_ms: *to,
-        });
-        below[parent].extend(own);
+        let own = active_intervals[at].iter();
+        below[parent].extend(own.map(|&[from_ms, to_ms]| ChildInterval { agent: at, from_ms, to_ms }));
     }
     for children in &mut below {
         children.sort_by_key(|child| (child.to_ms, std::cmp::Reverse(child.from_ms)));

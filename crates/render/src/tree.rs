@@ -14,7 +14,7 @@ use subscope_model::{Agent, AgentId, Flag, LivenessKind, Millis, Tree};
 
 pub use self::{
     columns::short_model,
-    details::{activity, tool_words},
+    details::{activity, call_mark, tool_words},
 };
 use self::{
     columns::{Cells, Layout},
@@ -122,7 +122,7 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
 }
 
 /// Returns the panel title of these agents, without roots: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is active.
-pub fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
+fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let (mut all, mut active) = (0, 0);
     for agent in agents.filter(|agent| !agent.id.is_root()) {
         all += 1;
@@ -160,10 +160,10 @@ impl<'a> TreeRenderer<'a> {
 
     /// Renders the heading: panel title and column names.
     pub fn head(&self) -> StyledLine {
-        let mut title = StyledLine::default();
-        title.push(&panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent])));
-        self.layout.header(&mut title);
-        title
+        let title = panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent]));
+        let mut line = StyledLine::default().with(None, &title);
+        self.layout.header(&mut line);
+        line
     }
 
     /// Renders a row by index: its own line, then its details. Empty for an index out of range.
@@ -180,8 +180,7 @@ impl<'a> TreeRenderer<'a> {
         let style = &self.options.style;
         let ink = Ink::of(agent);
         let is_over = (ink == Ink::Done).then_some(ink);
-        let mut line = StyledLine::default();
-        line.push(&row.lead(self.levels, style.glyphs()));
+        let mut line = StyledLine::default().with(None, &row.lead(self.levels, style.glyphs()));
         line.paint(ink, style.glyphs().icon(agent.status));
         line.push(" ");
         let room = self.layout.left.saturating_sub(line.width());
@@ -215,22 +214,15 @@ impl Label {
     fn of(tree: &Tree, agent: &Agent, row: &TreeRow, options: &TreeOptions) -> Self {
         let style = &options.style;
         let clean = |text: &str| style.one_line(text, style.width);
+        let (kind, name) = (agent.agent_type.as_deref(), agent.name.as_deref());
+        let description = agent.description.as_deref();
         let (tag, description) = if agent.id.is_root() {
-            let title = agent.description.as_deref().or(tree.session.title.as_deref());
-            (agent.agent_type.as_deref().map_or("main".to_owned(), clean), title.map(clean))
+            let title = description.or(tree.session.title.as_deref());
+            (kind.map_or("main".to_owned(), clean), title.map_or_else(String::new, clean))
         } else {
-            let tag = agent
-                .agent_type
-                .as_deref()
-                .or(agent.name.as_deref())
-                .map(|kind| format!("[{}]", clean(kind)));
-            let named = agent.agent_type.as_ref().and(agent.name.as_deref());
-            (tag.unwrap_or_default(), agent.description.as_deref().or(named).map(clean))
-        };
-        let description = match description {
-            None if agent.id.is_root() => String::new(),
-            None => clean(&agent.id),
-            Some(description) => description,
+            let tag = kind.or(name).map(|kind| format!("[{}]", clean(kind)));
+            let words = description.or(kind.and(name)).unwrap_or(&agent.id);
+            (tag.unwrap_or_default(), clean(words))
         };
         // Troubles are marked with `!`, other flags with a dot.
         let mut troubles: Vec<&str> =
@@ -262,11 +254,8 @@ impl Label {
     fn width(&self) -> usize {
         let activity = self.activity.as_ref().map_or("", |(_, words)| words);
         let gap = usize::from(!self.tag.is_empty());
-        [&self.tag, &self.description, &self.troubles, &self.notes, activity]
-            .map(text::width)
-            .iter()
-            .sum::<usize>()
-            + gap
+        let parts = [&self.tag, &self.description, &self.troubles, &self.notes, activity];
+        parts.map(text::width).iter().sum::<usize>() + gap
     }
 
     /// Appends the text within `room` columns. Troubles take precedence, then the start of the description.
@@ -303,7 +292,7 @@ impl Label {
 }
 
 /// Whether a flag means trouble.
-fn is_trouble(flag: Flag) -> bool {
+pub fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
         Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => false,

@@ -23,9 +23,7 @@ use subscope_model::{
 };
 use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
-use subscope_tui::{
-    Alerts, Palette, Settings, TreePanel, UiMessage, UiState, refresh, state::View, update, view,
-};
+use subscope_tui::{Alerts, Palette, Settings, TreePanel, UiMessage, UiState, View, refresh, update, view};
 
 const AGENTS: usize = 200;
 /// Tool calls per agent: two events each, and a message after every second call.

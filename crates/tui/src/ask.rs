@@ -42,9 +42,9 @@ pub enum Answer {
     Ordered(Ordered),
     /// To [`Question::Page`]: the page's URL.
     Page(String),
-    /// To [`Question::Keep`]: the file that the setting was saved in.
-    Kept(String),
+    /// To [`Question::Keep`].
+    Kept,
 }
 
-/// An answer, or the failed question with an error message.
-pub type Reply = Result<Answer, (Question, String)>;
+/// A question with its answer, or with an error message.
+pub type Reply = (Question, Result<Answer, String>);

@@ -2,218 +2,97 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// An action that a key triggers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Move up by one.
-    Up,
-    /// Move down by one.
-    Down,
-    /// Collapse a branch or go to the parent; on the timeline, pan back.
-    Left,
-    /// Expand a branch or enter it; on the timeline, pan forward.
-    Right,
-    /// Move up by a page.
-    PageUp,
-    /// Move down by a page.
-    PageDown,
-    /// Go to the first item.
-    First,
-    /// Go to the last item.
-    Last,
-    /// Focus the next panel.
-    NextPanel,
-    /// Focus the previous panel.
-    PreviousPanel,
-    /// Open the selected item.
-    Enter,
-    /// Leave the panel or view, or cancel a search.
-    Back,
-    /// Show the agents view: tree and selected agent.
-    Agents,
-    /// Show the timeline view.
-    Timeline,
-    /// Show the event feed.
-    Feed,
-    /// Show the summary.
-    Summary,
-    /// Switch to the next level of detail.
-    Detail,
-    /// Show or hide the tree.
-    Tree,
-    /// Fold or unfold a branch.
-    Fold,
-    /// Switch the order of siblings.
-    Sort,
-    /// Switch the filter of agents or of event kinds.
-    Filter,
-    /// Switch the feed's scope: session, agent or everything.
-    Scope,
-    /// Open the search prompt.
-    Search,
-    /// Go to the next search hit.
-    NextHit,
-    /// Go to the previous search hit.
-    PreviousHit,
-    /// Follow: select whichever agent acts.
-    Follow,
-    /// Go to the tool call that started the agent.
-    Spawn,
-    /// Go to the newest alert.
-    Alert,
-    /// Ask an agent to stop.
-    Stop,
-    /// Open the agent's full text in an editor or pager.
-    Open,
-    /// Copy to the clipboard.
-    Copy,
-    /// Open the web page.
-    Page,
-    /// Pause or resume time.
-    Pause,
-    /// Step to the previous event.
-    StepBack,
-    /// Step to the next event.
-    StepOn,
-    /// Jump back by a tenth of the session.
-    JumpBack,
-    /// Jump forward by a tenth of the session.
-    JumpOn,
-    /// Halve the playback speed.
-    Slower,
-    /// Double the playback speed.
-    Faster,
-    /// Return to now.
-    Now,
-    /// Zoom the timeline in.
-    ZoomIn,
-    /// Zoom the timeline out.
-    ZoomOut,
-    /// Switch the colour palette.
-    Theme,
-    /// Show the key help.
-    Help,
-    /// Suspend the program (SIGTSTP).
-    Suspend,
-    /// Quit.
-    Quit,
-}
+/// Sections of the key help in display order.
+pub(crate) const GROUPS: [&str; 5] = ["move", "show", "find", "act", "time"];
 
-/// A section of the key help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyGroup {
-    /// Navigation.
-    Move,
-    /// Views and display options.
-    Show,
-    /// Search and jumps.
-    Find,
-    /// Actions on the selection or the program.
-    Act,
-    /// Time travel and playback.
-    Time,
-}
-
-impl KeyGroup {
-    /// All sections in display order.
-    pub const ALL: [Self; 5] = [Self::Move, Self::Show, Self::Find, Self::Act, Self::Time];
-
-    /// The section's heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Move => "move",
-            Self::Show => "show",
-            Self::Find => "find",
-            Self::Act => "act",
-            Self::Time => "time",
-        }
-    }
-}
-
-/// A key binding.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyBinding {
+pub(crate) struct KeyBinding {
     /// Key codes with modifiers; any of them triggers the action.
-    pub codes: &'static [(KeyCode, KeyModifiers)],
+    pub(crate) codes: &'static [(KeyCode, KeyModifiers)],
     /// The keys as shown to people.
-    pub label: &'static str,
-    /// The help text.
-    pub help: &'static str,
-    /// The triggered action.
-    pub action: Action,
+    pub(crate) label: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) action: Action,
     /// The help section it is listed in.
-    pub group: KeyGroup,
+    pub(crate) group: &'static str,
 }
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 
+/// Declares the actions with their keys: help section, action, label, help text, key codes.
 macro_rules! keys {
-    ($($group:ident $action:ident $label:literal $help:literal [$(($code:expr, $modifiers:expr)),+ $(,)?])*) => {
-        &[$(KeyBinding {
+    ($($group:literal $action:ident $label:literal $help:literal [$(($code:expr, $modifiers:expr)),+ $(,)?])*) => {
+        /// An action that a key triggers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Action {
+            $(#[doc = $help] $action,)*
+        }
+
+        /// All key bindings.
+        pub(crate) static KEYS: &[KeyBinding] = &[$(KeyBinding {
             codes: &[$(($code, $modifiers)),+],
             label: $label,
             help: $help,
             action: Action::$action,
-            group: KeyGroup::$group,
-        }),*]
+            group: $group,
+        }),*];
     };
 }
 
 use KeyCode::Char;
 
-/// All key bindings.
-pub static KEYS: &[KeyBinding] = keys! {
-    Move Up "↑ k" "up" [(KeyCode::Up, NONE), (Char('k'), NONE)]
-    Move Down "↓ j" "down" [(KeyCode::Down, NONE), (Char('j'), NONE)]
-    Move Left "← h" "fold, or to the parent; earlier" [(KeyCode::Left, NONE), (Char('h'), NONE)]
-    Move Right "→ l" "unfold, or go in; later" [(KeyCode::Right, NONE), (Char('l'), NONE)]
-    Move PageUp "PgUp ^b" "a page up" [(KeyCode::PageUp, NONE), (Char('b'), CONTROL), (Char('u'), CONTROL)]
-    Move PageDown "PgDn ^f" "a page down" [(KeyCode::PageDown, NONE), (Char('f'), CONTROL), (Char('d'), CONTROL)]
-    Move First "Home" "to the first" [(KeyCode::Home, NONE)]
-    Move Last "End G" "to the last" [(KeyCode::End, NONE), (Char('G'), NONE)]
-    Move NextPanel "Tab" "next panel" [(KeyCode::Tab, NONE)]
-    Move PreviousPanel "⇧Tab" "panel before" [(KeyCode::BackTab, NONE)]
-    Move Enter "Enter" "go in" [(KeyCode::Enter, NONE)]
-    Move Back "Esc" "go out" [(KeyCode::Esc, NONE), (KeyCode::Backspace, NONE)]
-    Show Agents "1" "agents" [(Char('1'), NONE)]
-    Show Timeline "2 w" "timeline" [(Char('2'), NONE), (Char('w'), NONE)]
-    Show Feed "3 v" "feed" [(Char('3'), NONE), (Char('v'), NONE)]
-    Show Summary "4 u" "summary" [(Char('4'), NONE), (Char('u'), NONE)]
-    Show Detail "t" "level of detail" [(Char('t'), NONE)]
-    Show Tree "T" "show or hide the tree" [(Char('T'), NONE)]
-    Show Fold "z" "fold or unfold" [(Char('z'), NONE)]
-    Show Sort "S" "order of siblings" [(Char('S'), NONE)]
-    Show Filter "F" "which agents, which events" [(Char('F'), NONE)]
-    Show Scope "A" "whose events" [(Char('A'), NONE)]
-    Show ZoomIn "+" "zoom in" [(Char('+'), NONE), (Char('='), NONE)]
-    Show ZoomOut "-" "zoom out" [(Char('-'), NONE)]
-    Show Theme "C" "colours" [(Char('C'), NONE)]
-    Find Search "/" "search here; Tab: in all history" [(Char('/'), NONE)]
-    Find NextHit "n" "next hit" [(Char('n'), NONE)]
-    Find PreviousHit "N" "hit before" [(Char('N'), NONE)]
-    Find Follow "f" "follow who works" [(Char('f'), NONE)]
-    Find Spawn "g" "to the call that started it" [(Char('g'), NONE)]
-    Find Alert "a" "to the newest alert" [(Char('a'), NONE)]
-    Act Stop "s" "ask the agent to stop" [(Char('s'), NONE)]
-    Act Open "e" "open in $EDITOR or $PAGER" [(Char('e'), NONE)]
-    Act Copy "y" "copy" [(Char('y'), NONE)]
-    Act Page "o" "open the page" [(Char('o'), NONE)]
-    Time Pause "space" "pause, go on" [(Char(' '), NONE)]
-    Time StepBack "[" "one event back" [(Char('['), NONE)]
-    Time StepOn "]" "one event on" [(Char(']'), NONE)]
-    Time JumpBack "{" "a tenth back" [(Char('{'), NONE)]
-    Time JumpOn "}" "a tenth on" [(Char('}'), NONE)]
-    Time Slower "<" "slower" [(Char('<'), NONE)]
-    Time Faster ">" "faster" [(Char('>'), NONE)]
-    Time Now "L" "back to now" [(Char('L'), NONE)]
-    Act Help "?" "these keys" [(Char('?'), NONE), (KeyCode::F(1), NONE)]
-    Act Suspend "^z" "to the shell" [(Char('z'), CONTROL)]
-    Act Quit "q" "quit" [(Char('q'), NONE), (Char('c'), CONTROL)]
-};
+keys! {
+    "move" Up "↑ k" "up" [(KeyCode::Up, NONE), (Char('k'), NONE)]
+    "move" Down "↓ j" "down" [(KeyCode::Down, NONE), (Char('j'), NONE)]
+    "move" Left "← h" "fold, or to the parent; earlier" [(KeyCode::Left, NONE), (Char('h'), NONE)]
+    "move" Right "→ l" "unfold, or go in; later" [(KeyCode::Right, NONE), (Char('l'), NONE)]
+    "move" PageUp "PgUp ^b" "a page up" [(KeyCode::PageUp, NONE), (Char('b'), CONTROL), (Char('u'), CONTROL)]
+    "move" PageDown "PgDn ^f" "a page down" [(KeyCode::PageDown, NONE), (Char('f'), CONTROL), (Char('d'), CONTROL)]
+    "move" First "Home" "to the first" [(KeyCode::Home, NONE)]
+    "move" Last "End G" "to the last" [(KeyCode::End, NONE), (Char('G'), NONE)]
+    "move" NextPanel "Tab" "next panel" [(KeyCode::Tab, NONE)]
+    "move" PreviousPanel "⇧Tab" "panel before" [(KeyCode::BackTab, NONE)]
+    "move" Enter "Enter" "go in" [(KeyCode::Enter, NONE)]
+    "move" Back "Esc" "go out" [(KeyCode::Esc, NONE), (KeyCode::Backspace, NONE)]
+    "show" Agents "1" "agents" [(Char('1'), NONE)]
+    "show" Timeline "2 w" "timeline" [(Char('2'), NONE), (Char('w'), NONE)]
+    "show" Feed "3 v" "feed" [(Char('3'), NONE), (Char('v'), NONE)]
+    "show" Summary "4 u" "summary" [(Char('4'), NONE), (Char('u'), NONE)]
+    "show" Detail "t" "level of detail" [(Char('t'), NONE)]
+    "show" Tree "T" "show or hide the tree" [(Char('T'), NONE)]
+    "show" Fold "z" "fold or unfold" [(Char('z'), NONE)]
+    "show" Sort "S" "order of siblings" [(Char('S'), NONE)]
+    "show" Filter "F" "which agents, which events" [(Char('F'), NONE)]
+    "show" Scope "A" "whose events" [(Char('A'), NONE)]
+    "show" ZoomIn "+" "zoom in" [(Char('+'), NONE), (Char('='), NONE)]
+    "show" ZoomOut "-" "zoom out" [(Char('-'), NONE)]
+    "show" Theme "C" "colours" [(Char('C'), NONE)]
+    "find" Search "/" "search here; Tab: in all history" [(Char('/'), NONE)]
+    "find" NextHit "n" "next hit" [(Char('n'), NONE)]
+    "find" PreviousHit "N" "hit before" [(Char('N'), NONE)]
+    "find" Follow "f" "follow who works" [(Char('f'), NONE)]
+    "find" Spawn "g" "to the call that started it" [(Char('g'), NONE)]
+    "find" Alert "a" "to the newest alert" [(Char('a'), NONE)]
+    "act" Stop "s" "ask the agent to stop" [(Char('s'), NONE)]
+    "act" Open "e" "open in $EDITOR or $PAGER" [(Char('e'), NONE)]
+    "act" Copy "y" "copy" [(Char('y'), NONE)]
+    "act" Page "o" "open the page" [(Char('o'), NONE)]
+    "time" Pause "space" "pause, go on" [(Char(' '), NONE)]
+    "time" StepBack "[" "one event back" [(Char('['), NONE)]
+    "time" StepOn "]" "one event on" [(Char(']'), NONE)]
+    "time" JumpBack "{" "a tenth back" [(Char('{'), NONE)]
+    "time" JumpOn "}" "a tenth on" [(Char('}'), NONE)]
+    "time" Slower "<" "slower" [(Char('<'), NONE)]
+    "time" Faster ">" "faster" [(Char('>'), NONE)]
+    "time" Now "L" "back to now" [(Char('L'), NONE)]
+    "act" Help "?" "these keys" [(Char('?'), NONE), (KeyCode::F(1), NONE)]
+    "act" Suspend "^z" "to the shell" [(Char('z'), CONTROL)]
+    "act" Quit "q" "quit" [(Char('q'), NONE), (Char('c'), CONTROL)]
+}
 
 /// Returns the action bound to a key, if any.
-pub fn action(event: KeyEvent) -> Option<Action> {
+pub(crate) fn action(event: KeyEvent) -> Option<Action> {
     // Terminals report Shift of a letter both in its case and, some, as a modifier: the case is enough.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let is_meant = |key: &&KeyBinding| key.codes.contains(&(event.code, modifiers));
@@ -221,7 +100,7 @@ pub fn action(event: KeyEvent) -> Option<Action> {
 }
 
 /// Returns the label of an action's keys.
-pub fn label(action: Action) -> &'static str {
+pub(crate) fn label(action: Action) -> &'static str {
     KEYS.iter().find(|key| key.action == action).map_or("", |key| key.label)
 }
 
@@ -236,6 +115,7 @@ mod tests {
         let mut codes = HashSet::new();
         let mut actions = HashSet::new();
         for key in KEYS {
+            assert!(GROUPS.contains(&key.group), "{}", key.group);
             assert!(actions.insert(key.action), "{:?} stands twice", key.action);
             for code in key.codes {
                 assert!(codes.insert(*code), "{code:?} stands twice");

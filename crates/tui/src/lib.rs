@@ -6,15 +6,18 @@
 //!
 //! To add a key: a line in `keys`, a match arm in `update`, a step in `update/tests/keys.rs`.
 
+#[macro_use]
+mod choices;
+
 mod ask;
-pub mod keys;
+mod keys;
 mod log_entry;
 pub mod plain;
 mod run;
 #[cfg(test)]
 mod samples;
 mod settings;
-pub mod state;
+mod state;
 #[cfg(test)]
 mod test_ui;
 mod theme;
@@ -24,7 +27,7 @@ mod view;
 pub use ask::{Answer, Question, Reply};
 pub use run::{Answers, Ends, Links, Playback, RunError, restore, run};
 pub use settings::{Alerts, Choice, Clocks, Setting, Settings, TreePanel};
-pub use state::UiState;
+pub use state::{UiState, View};
 pub use theme::Palette;
 pub use update::{Effect, UiMessage, refresh, update};
 pub use view::view;

@@ -2,37 +2,37 @@
 
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
-use subscope_render::blocks::{detail as detail_of, first_line, full_text, pretty_json};
+use subscope_render::{
+    blocks::{detail as detail_of, first_line, full_text, pretty_json},
+    text::prefix,
+};
 
 /// Most bytes stored of one text: more than a screen. The full text can be opened in an editor.
 const MAX_BYTES: usize = 4 << 10;
 
 /// A displayable event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogEntry {
-    /// The event's identity.
-    pub id: Text,
+pub(crate) struct LogEntry {
+    pub(crate) id: Text,
     /// Time of the event; `None` if no source has one.
-    pub at_ms: Option<Millis>,
-    /// The agent that the event is about.
-    pub agent: AgentId,
-    /// The event's kind.
-    pub kind: EventKind,
+    pub(crate) at_ms: Option<Millis>,
+    pub(crate) agent: AgentId,
+    pub(crate) kind: EventKind,
     /// Whether the attribution to `agent` is a guess.
-    pub is_guess: bool,
+    pub(crate) is_guess: bool,
     /// Id of the tool call that the event belongs to.
-    pub call: Option<Text>,
+    pub(crate) call: Option<Text>,
     /// One-line summary. Raw agent text: sanitise before display.
-    pub words: Box<str>,
+    pub(crate) words: Box<str>,
     /// Full message or result, raw agent text.
-    pub body: Option<Box<str>>,
+    pub(crate) body: Option<Box<str>>,
     /// Bytes of `body` that were cut off.
-    pub cut_bytes: usize,
+    pub(crate) cut_bytes: usize,
 }
 
 impl LogEntry {
     /// Converts an event; `None` for kinds that are never displayed.
-    pub fn of(event: &Event) -> Option<Self> {
+    pub(crate) fn of(event: &Event) -> Option<Self> {
         let (words, body) = summary_and_body(event)?;
         let is_about_another =
             matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall);
@@ -53,12 +53,12 @@ impl LogEntry {
     }
 
     /// Approximate memory use in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + 64 + self.words.len() + self.body.as_ref().map_or(0, |body| body.len())
     }
 
     /// Whether the entry contains a text, ignoring case; `lower` must be lower case.
-    pub fn has(&self, lower: &str) -> bool {
+    pub(crate) fn has(&self, lower: &str) -> bool {
         let is_in = |text: &str| contains(text, lower);
         is_in(&self.words) || self.body.as_deref().is_some_and(is_in) || is_in(self.kind.as_str())
     }
@@ -78,7 +78,6 @@ fn contains(text: &str, lower: &str) -> bool {
 fn summary_and_body(event: &Event) -> Option<(String, String)> {
     let own = |field: &str| event.text(field).unwrap_or_default().to_owned();
     let tool = || event.text("tool_name").unwrap_or("tool").to_owned();
-    let or_none = |value: &'_ Value| (!value.is_null()).then_some(());
     Some(match event.kind {
         EventKind::ToolPre => {
             let input = event.data.get("input");
@@ -92,7 +91,7 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
             (join(&tool(), &first_line(output)), full_text(output))
         }
         EventKind::ToolFailure => {
-            let error = event.data.get("error").filter(|error| or_none(error).is_some());
+            let error = event.data.get("error").filter(|error| !error.is_null());
             let error = error.or_else(|| event.data.get("result"));
             (join(&tool(), &first_line(error)), full_text(error))
         }
@@ -155,16 +154,10 @@ fn arguments(input: Option<&Value>) -> String {
 
 /// Truncates a text to [`MAX_BYTES`]; returns it with the number of bytes cut off.
 fn truncate(mut text: String) -> (String, usize) {
-    if text.len() <= MAX_BYTES {
-        return (text, 0);
-    }
     let all = text.len();
-    let mut end = MAX_BYTES;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    (text, all - end)
+    text.truncate(prefix(&text, MAX_BYTES).len());
+    let cut_bytes = all - text.len();
+    (text, cut_bytes)
 }
 
 #[cfg(test)]

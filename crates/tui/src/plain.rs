@@ -12,15 +12,6 @@ pub struct Plain {
     is_caught_up: bool,
 }
 
-/// The printed state of an agent.
-#[derive(Debug, PartialEq)]
-struct PrintedAgent {
-    status: AgentStatus,
-    flags: Vec<Flag>,
-    /// Current activity, without its duration.
-    wait: Option<String>,
-}
-
 impl Plain {
     /// Creates a formatter; colours are switched off.
     pub fn new(style: Style, offset_minutes: i32) -> Self {
@@ -60,48 +51,39 @@ impl Plain {
         }
         let directory_name = directory_name(session.cwd.as_deref(), &session.id);
         for agent in agents {
-            let before = self.view.agent(&session.id, &agent.id).map(|known| self.printed(known));
-            let now = self.printed(agent);
-            for words in describe_changes(agent, before.as_ref(), &now) {
+            let before = self.view.agent(&session.id, &agent.id);
+            for words in self.describe_changes(before, agent) {
                 out += &self.line(now_ms, &format!("{directory_name}: {} {words}", agent.title()));
             }
         }
         out
     }
 
-    fn printed(&self, agent: &Agent) -> PrintedAgent {
-        let wait = activity(agent, None, &self.style).map(|(_, words)| words);
-        PrintedAgent { status: agent.status, flags: agent.flags.clone(), wait }
+    /// Describes an agent's changes, one phrase each.
+    fn describe_changes(&self, before: Option<&Agent>, now: &Agent) -> Vec<String> {
+        let mut words = Vec::new();
+        if before.map(|before| before.status) != Some(now.status) {
+            words.push(match now.status {
+                AgentStatus::Pending | AgentStatus::Running if before.is_none() => "started".to_owned(),
+                AgentStatus::Pending | AgentStatus::Running => "goes on".to_owned(),
+                AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => {
+                    ended(now)
+                }
+            });
+        }
+        let is_new = |flag: &&Flag| !before.is_some_and(|before| before.flags.contains(*flag));
+        words.extend(now.flags.iter().filter(is_new).map(|flag| format!("is {}", flag.as_str())));
+        // Without its duration.
+        let wait = |agent: &Agent| activity(agent, None, &self.style).map(|(_, words)| words);
+        let changed = wait(now).filter(|now| before.and_then(wait).as_ref() != Some(now));
+        words.extend(changed.map(|wait| format!("now: {wait}")));
+        words
     }
 }
 
 /// The last component of a session's working directory, else the session id.
 fn directory_name<'a>(cwd: Option<&'a str>, session: &'a SessionId) -> &'a str {
-    let last = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next());
-    last.filter(|word| !word.is_empty()).unwrap_or(session)
-}
-
-/// Describes an agent's changes, one phrase each.
-fn describe_changes(agent: &Agent, before: Option<&PrintedAgent>, now: &PrintedAgent) -> Vec<String> {
-    let mut words = Vec::new();
-    if before.map(|before| before.status) != Some(now.status) {
-        let facts = match now.status {
-            AgentStatus::Pending | AgentStatus::Running if before.is_none() => "started".to_owned(),
-            AgentStatus::Pending | AgentStatus::Running => "goes on".to_owned(),
-            AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => {
-                ended(agent)
-            }
-        };
-        words.push(facts);
-    }
-    let is_new = |flag: &&Flag| !before.is_some_and(|before| before.flags.contains(*flag));
-    words.extend(now.flags.iter().filter(is_new).map(|flag| format!("is {}", flag.as_str())));
-    if let Some(wait) =
-        now.wait.as_ref().filter(|wait| before.and_then(|before| before.wait.as_ref()) != Some(*wait))
-    {
-        words.push(format!("now: {wait}"));
-    }
-    words
+    cwd.map(text::base_name).filter(|word| !word.is_empty()).unwrap_or(session)
 }
 
 fn ended(agent: &Agent) -> String {

@@ -57,12 +57,6 @@ pub struct Links {
     pub clocks: Clocks,
 }
 
-impl std::fmt::Debug for Links {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Links")
-    }
-}
-
 /// A recorded session to play back.
 #[derive(Clone, Debug)]
 pub struct Playback {

@@ -1,17 +1,17 @@
 //! State of the UI as plain data. Only [`crate::update()`] changes it; drawing reads it.
 
-pub mod alerts;
-pub mod logs;
-pub mod select;
-pub mod sessions;
-pub mod time_travel;
-pub mod trees;
+pub(crate) mod alerts;
+pub(crate) mod logs;
+pub(crate) mod select;
+pub(crate) mod sessions;
+pub(crate) mod time_travel;
+pub(crate) mod trees;
 
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentId, Millis, SearchHit, SessionId, Text, Tree};
-use subscope_render::{Detail, Ink, Timeline, TreeRow};
+use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
 use self::{
     alerts::AlertLog,
@@ -32,55 +32,45 @@ pub struct UiState {
     /// Current settings.
     pub settings: Settings,
     /// Columns and rows of the terminal.
-    pub size: (u16, u16),
+    pub(crate) size: (u16, u16),
     /// Wall clock, milliseconds since 1970.
-    pub now_ms: Millis,
+    pub(crate) now_ms: Millis,
     /// Monotonic clock in milliseconds.
-    pub awake_ms: Millis,
+    pub(crate) awake_ms: Millis,
     /// The view in the main panel.
     pub view: View,
-    /// The focused panel.
-    pub panel: Panel,
+    pub(crate) panel: Panel,
     /// Modal overlay; takes all keys.
-    pub overlay: Option<Overlay>,
-    /// The list of sessions.
-    pub sessions: SessionList,
-    /// Agent trees of sessions.
-    pub trees: Trees,
-    /// Event logs of sessions.
-    pub logs: EventLogs,
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) sessions: SessionList,
+    pub(crate) trees: Trees,
+    pub(crate) logs: EventLogs,
     /// The selected agent, for each session in which one was selected.
-    pub selected_agents: HashMap<SessionId, AgentId>,
-    /// Folded branches.
-    pub folded: HashSet<(SessionId, AgentId)>,
-    /// The order of siblings.
-    pub sort: Sort,
-    /// The filter of agents.
-    pub filter: Filter,
+    pub(crate) selected_agents: HashMap<SessionId, AgentId>,
+    pub(crate) folded: HashSet<(SessionId, AgentId)>,
+    pub(crate) sort: Sort,
+    pub(crate) filter: Filter,
     /// Rows of the displayed tree, after sorting, filtering and folding.
-    pub rows: Vec<TreeRow>,
+    pub(crate) rows: Vec<TreeRow>,
     /// Scroll positions and the feed's filters.
-    pub reading: ReadingState,
-    /// State of the timeline view.
-    pub timeline_view: TimelineState,
+    pub(crate) reading: ReadingState,
+    pub(crate) timeline_view: TimelineState,
     /// Time travel in a session; `None` shows now.
-    pub travel: Option<TimeTravel>,
-    /// Recent alerts.
-    pub alerts: AlertLog,
+    pub(crate) travel: Option<TimeTravel>,
+    pub(crate) alerts: AlertLog,
     /// The current search and its hits.
-    pub search: Search,
+    pub(crate) search: Search,
     /// Whether the selection follows the agent that acts.
-    pub is_following: bool,
-    /// A temporary message in the footer.
-    pub notice: Option<StatusNotice>,
+    pub(crate) is_following: bool,
+    pub(crate) notice: Option<StatusNotice>,
     /// Layout of the last frame.
-    pub drawn: Drawn,
+    pub(crate) drawn: Drawn,
     /// Whether the feed has delivered its initial state.
-    pub is_caught_up: bool,
+    pub(crate) is_caught_up: bool,
     /// Whether the UI plays back a single session.
-    pub is_replay: bool,
+    pub(crate) is_replay: bool,
     /// Unanswered questions.
-    pub pending_questions: Vec<Question>,
+    pub(crate) pending_questions: Vec<Question>,
     /// Derived parts to rebuild before the next frame.
     pub(crate) dirty: Dirty,
 }
@@ -88,9 +78,7 @@ pub struct UiState {
 /// Derived parts to rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
-    /// The list of sessions.
     pub(crate) sessions: bool,
-    /// The rows of the tree.
     pub(crate) rows: bool,
     /// When to load the selected session (debounced), by the monotonic clock.
     pub(crate) load_at: Option<Millis>,
@@ -109,24 +97,17 @@ pub enum View {
     Summary,
 }
 
-impl View {
-    /// All views in the order of their keys.
-    pub const ALL: [Self; 4] = [Self::Agents, Self::Timeline, Self::Feed, Self::Summary];
-
-    /// The tab's title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Agents => "Agents",
-            Self::Timeline => "Timeline",
-            Self::Feed => "Feed",
-            Self::Summary => "Summary",
-        }
-    }
-}
+/// All views with their titles, in the order of their keys.
+pub(crate) const VIEWS: [(View, &str); 4] = [
+    (View::Agents, "Agents"),
+    (View::Timeline, "Timeline"),
+    (View::Feed, "Feed"),
+    (View::Summary, "Summary"),
+];
 
 /// A panel that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Panel {
+pub(crate) enum Panel {
     /// The list of sessions.
     Sessions,
     /// The current [`View`].
@@ -137,28 +118,15 @@ pub enum Panel {
 
 /// A modal overlay.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Overlay {
+pub(crate) enum Overlay {
     /// Key help, scrolled to this line.
     Help(usize),
     /// Search prompt.
-    Search {
-        /// The text typed so far.
-        text: String,
-        /// Where to search.
-        scope: SearchScope,
-    },
+    Search { text: String, scope: SearchScope },
     /// Confirmation of a stop request.
-    Stop {
-        /// The agent's session.
-        session: SessionId,
-        /// The agent.
-        agent: AgentId,
-        /// The agent's display name.
-        title: String,
-    },
+    Stop { session: SessionId, agent: AgentId, title: String },
     /// Results of a history search.
     Hits {
-        /// The words searched for.
         words: String,
         /// Hits, newest first.
         hits: Vec<SearchHit>,
@@ -169,135 +137,118 @@ pub enum Overlay {
 
 /// Where a search looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchScope {
+pub(crate) enum SearchScope {
     /// In the displayed list, tree or feed.
     Here,
-    /// In all stored sessions.
     History,
 }
 
 /// Scroll positions, and the feed's filters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReadingState {
+pub(crate) struct ReadingState {
     /// Lines by which the detail panel is scrolled up from its end.
-    pub up: usize,
+    pub(crate) up: usize,
     /// Id of the tool call to keep in view until the user scrolls.
-    pub call: Option<Text>,
-    /// Whose events the feed shows.
-    pub scope: FeedScope,
-    /// Which kinds of events the feed shows.
-    pub kinds: EventFilter,
+    pub(crate) call: Option<Text>,
+    pub(crate) scope: FeedScope,
+    pub(crate) kinds: EventFilter,
     /// Text that shown events must contain; lower case, empty for all.
-    pub text: String,
+    pub(crate) text: String,
     /// Lines by which the feed is scrolled up from its end.
-    pub feed_up: usize,
+    pub(crate) feed_up: usize,
     /// Lines by which the summary is scrolled down.
-    pub summary_down: usize,
+    pub(crate) summary_down: usize,
 }
 
-/// Whose events the feed shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FeedScope {
-    /// Events of the selected session.
-    #[default]
-    Session,
-    /// Events of the selected agent.
-    Agent,
-    /// Events of all sessions.
-    Everything,
+choices! {
+    /// Whose events the feed shows.
+    #[derive(Default)]
+    pub(crate) enum FeedScope {
+        #[default]
+        Session = "this session",
+        Agent = "the selected agent",
+        Everything = "all sessions",
+    }
 }
 
-/// Which kinds of events the feed shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EventFilter {
-    /// All kinds.
-    #[default]
-    All,
-    /// Tool calls, results and permissions.
-    Tools,
-    /// Messages, prompts and reasoning.
-    Words,
-    /// Starts, ends, stalls, retries and waits.
-    States,
-    /// Failures, denials, stalls, retries and problems.
-    Troubles,
+choices! {
+    /// Which kinds of events the feed shows.
+    #[derive(Default)]
+    pub(crate) enum EventFilter {
+        #[default]
+        All = "everything",
+        /// Tool calls, results and permissions.
+        Tools = "tool calls",
+        /// Messages, prompts and reasoning.
+        Words = "what was said",
+        /// Starts, ends, stalls, retries and waits.
+        States = "beginnings, ends and waits",
+        /// Failures, denials, stalls, retries and problems.
+        Troubles = "what went wrong",
+    }
 }
 
 /// State of the timeline view.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TimelineState {
+pub(crate) struct TimelineState {
     /// Lanes; `None` if nothing has a time, or another view is open.
-    pub timeline: Option<Timeline>,
+    pub(crate) timeline: Option<Timeline>,
     /// Zoom level: the scale is 2^zoom.
-    pub zoom: u32,
+    pub(crate) zoom: u32,
     /// Left edge after panning; `None` keeps the end in view.
-    pub from_ms: Option<Millis>,
+    pub(crate) from_ms: Option<Millis>,
 }
 
 /// A search in the displayed tree.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Search {
+pub(crate) struct Search {
     /// Search text in lower case; empty for none.
-    pub text: String,
+    pub(crate) text: String,
     /// Agents that contain it, in tree order.
-    pub hits: Vec<AgentId>,
+    pub(crate) hits: Vec<AgentId>,
 }
 
 /// A temporary message in the footer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StatusNotice {
+pub(crate) struct StatusNotice {
     /// Message; sanitised when drawn.
-    pub text: String,
-    /// Colour.
-    pub ink: Ink,
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
     /// Expiry by the monotonic clock.
-    pub until_ms: Millis,
+    pub(crate) until_ms: Millis,
 }
 
 /// Layout of a frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawn {
     /// Mouse targets by area; where several overlap, the last one counts.
-    pub mouse_targets: Vec<(Rect, MouseTarget)>,
+    pub(crate) mouse_targets: Vec<(Rect, MouseTarget)>,
     /// Index of the first visible session.
-    pub first_session: usize,
+    pub(crate) first_session: usize,
     /// Index of the first visible row of the tree or timeline.
-    pub first_row: usize,
-    /// Scroll range of the detail panel.
-    pub detail: ScrollRange,
-    /// Scroll range of the feed.
-    pub feed: ScrollRange,
-    /// Scroll range of the summary.
-    pub summary: ScrollRange,
+    pub(crate) first_row: usize,
+    /// Largest scroll offset of the detail panel, in lines.
+    pub(crate) most_up: usize,
+    /// Largest scroll offset of the feed, in lines.
+    pub(crate) most_feed_up: usize,
+    /// Largest scroll offset of the summary, in lines.
+    pub(crate) most_down: usize,
     /// Rows per page of the focused list.
-    pub page: usize,
+    pub(crate) page: usize,
     /// Start of the time axis and milliseconds per column.
-    pub axis: Option<(Millis, f64)>,
-}
-
-/// Scroll range of a panel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrollRange {
-    /// Largest scroll offset in lines.
-    pub most: usize,
-    /// Visible lines.
-    pub height: usize,
+    pub(crate) axis: Option<(Millis, f64)>,
 }
 
 /// Something that can be clicked.
 #[derive(Clone, Debug, PartialEq)]
-pub enum MouseTarget {
-    /// A panel.
+pub(crate) enum MouseTarget {
     Panel(Panel),
-    /// A session in the list.
     Session(SessionId),
     /// An agent's row.
     Agent(AgentId),
     /// An event of an agent.
     Event(SessionId, AgentId),
-    /// The tab of a view.
     View(View),
-    /// The time slider.
     Slider,
 }
 
@@ -335,18 +286,17 @@ impl UiState {
         }
     }
 
-    /// The selected session.
-    pub fn session(&self) -> Option<&SessionId> {
+    pub(crate) fn session(&self) -> Option<&SessionId> {
         self.sessions.selected.as_ref()
     }
 
     /// The time travel, if it is in the selected session.
-    pub fn travel(&self) -> Option<&TimeTravel> {
+    pub(crate) fn travel(&self) -> Option<&TimeTravel> {
         self.travel.as_ref().filter(|travel| Some(&travel.session) == self.session())
     }
 
     /// The selected session's tree at the displayed time.
-    pub fn tree(&self) -> Option<&Tree> {
+    pub(crate) fn tree(&self) -> Option<&Tree> {
         match self.travel() {
             Some(travel) => travel.tree.as_ref(),
             None => self.trees.get(self.session()?),
@@ -354,35 +304,40 @@ impl UiState {
     }
 
     /// The displayed time: that of the time travel, else now.
-    pub fn moment_ms(&self) -> Millis {
+    pub(crate) fn moment_ms(&self) -> Millis {
         self.travel().map_or(self.now_ms, |travel| travel.at_ms)
     }
 
+    /// Formats the time of day in the displayed time zone.
+    pub(crate) fn clock(&self, at_ms: Millis) -> String {
+        text::clock(at_ms, self.settings.offset_minutes)
+    }
+
     /// The selected session's log.
-    pub fn log(&self) -> Option<&EventLog> {
+    pub(crate) fn log(&self) -> Option<&EventLog> {
         self.logs.get(self.session()?)
     }
 
     /// Id of the selected agent; the root if none was selected.
-    pub fn agent_id(&self) -> Option<AgentId> {
+    pub(crate) fn agent_id(&self) -> Option<AgentId> {
         let selected_agents = self.selected_agents.get(self.session()?).cloned();
         Some(selected_agents.unwrap_or_else(|| AgentId::from(AgentId::ROOT)))
     }
 
     /// The selected agent.
-    pub fn agent(&self) -> Option<&Agent> {
+    pub(crate) fn agent(&self) -> Option<&Agent> {
         let id = self.agent_id()?;
         self.tree()?.agents.iter().find(|agent| agent.id == id)
     }
 
     /// Index of the selected agent's row.
-    pub fn selected_row(&self) -> Option<usize> {
+    pub(crate) fn selected_row(&self) -> Option<usize> {
         let (tree, id) = (self.tree()?, self.agent_id()?);
         self.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == id))
     }
 
     /// Whether the tree panel is visible.
-    pub fn shows_tree(&self) -> bool {
+    pub(crate) fn shows_tree(&self) -> bool {
         match self.settings.tree {
             _ if self.settings.detail == Detail::Off => false,
             TreePanel::Shown => true,
@@ -392,7 +347,7 @@ impl UiState {
     }
 
     /// Whether the session list fits next to the main panel.
-    pub fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         self.size.0 >= 100
     }
 }

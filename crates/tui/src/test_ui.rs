@@ -20,7 +20,7 @@ use subscope_testkit::{
 use crate::{
     ask::{Answer, Question},
     settings::{Alerts, Settings, TreePanel},
-    state::UiState,
+    state::{UiState, sessions::FIRST_SESSIONS},
     theme::Palette,
     update::{Effect, UiMessage, refresh, update},
     view::view,
@@ -77,7 +77,7 @@ impl TestUi {
         ui.tick(tree.session.started_at_ms.unwrap() + 13_000);
         ui.feed(tree, events);
         ui.send(UiMessage::Feed(Update::CaughtUp));
-        ui.send(UiMessage::Reply(Ok(Answer::Sessions(past_rows()))));
+        ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(past_rows()));
         ui.frame();
         ui
     }
@@ -96,7 +96,7 @@ impl TestUi {
     pub(crate) fn feed(&mut self, tree: Tree, events: Vec<Event>) {
         let session = tree.session.id.clone();
         self.send(UiMessage::Feed(Update::snapshot(tree)));
-        self.send(UiMessage::Reply(Ok(Answer::Events(session, events))));
+        self.reply(Question::Events(session.clone()), Answer::Events(session, events));
     }
 
     /// Applies changed rows to the selected session.
@@ -105,6 +105,10 @@ impl TestUi {
         work(&mut tree);
         self.send(UiMessage::Feed(Update::change(Change::of(&tree, |_| true, Vec::new()))));
         self.frame();
+    }
+
+    pub(crate) fn reply(&mut self, question: Question, answer: Answer) {
+        self.send(UiMessage::Reply((question, Ok(answer))));
     }
 
     pub(crate) fn send(&mut self, message: UiMessage) {

@@ -1,6 +1,6 @@
 //! Colour palettes. Colour means status only; selection and focus are shown by weight and background.
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Style};
 use subscope_render::Ink;
 
 /// A colour palette.
@@ -56,28 +56,22 @@ impl Theme {
 
     /// Style of a line part.
     pub(crate) fn ink(self, ink: Option<Ink>) -> Style {
-        let plain = Style::new();
-        let Some(ink) = ink else { return plain };
-        let Some(palette) = self.palette else {
-            return match ink {
-                Ink::Running | Ink::Waiting | Ink::Stalled | Ink::Failed | Ink::Strong => {
-                    plain.add_modifier(Modifier::BOLD)
-                }
-                Ink::Done => plain.add_modifier(Modifier::DIM),
-            };
+        let (plain, bold) = (Style::new(), Style::new().bold());
+        let (ink, palette) = match (ink, self.palette) {
+            (None, _) => return plain,
+            (Some(Ink::Done), None) => return plain.dim(),
+            (Some(_), None) => return bold,
+            (Some(ink), Some(palette)) => (ink, palette),
         };
         let [running, done, failed, stalled, waiting] = inks(palette);
-        let state = |color: Color| {
-            let bold = if palette == Palette::Contrast { Modifier::BOLD } else { Modifier::empty() };
-            plain.fg(color).add_modifier(bold)
-        };
+        let status = if palette == Palette::Contrast { bold } else { plain };
         match ink {
-            Ink::Running => state(running),
+            Ink::Running => status.fg(running),
             Ink::Done => plain.fg(done),
-            Ink::Failed => state(failed),
-            Ink::Stalled => state(stalled),
-            Ink::Waiting => state(waiting),
-            Ink::Strong => plain.add_modifier(Modifier::BOLD),
+            Ink::Failed => status.fg(failed),
+            Ink::Stalled => status.fg(stalled),
+            Ink::Waiting => status.fg(waiting),
+            Ink::Strong => bold,
         }
     }
 
@@ -88,12 +82,8 @@ impl Theme {
         match self.palette {
             Some(Palette::Dark) => ground(238, 235),
             Some(Palette::Light) => ground(252, 255),
-            Some(Palette::Contrast | Palette::Sixteen) | None if has_focus => {
-                Style::new().add_modifier(Modifier::REVERSED)
-            }
-            Some(Palette::Contrast | Palette::Sixteen) | None => {
-                Style::new().add_modifier(Modifier::UNDERLINED)
-            }
+            Some(Palette::Contrast | Palette::Sixteen) | None if has_focus => Style::new().reversed(),
+            Some(Palette::Contrast | Palette::Sixteen) | None => Style::new().underlined(),
         }
     }
 
@@ -104,7 +94,7 @@ impl Theme {
             Some(Palette::Light) => Style::new().fg(Color::Indexed(250)),
             Some(Palette::Contrast) => Style::new().fg(Color::Gray),
             Some(Palette::Sixteen) => Style::new().fg(Color::DarkGray),
-            None => Style::new().add_modifier(Modifier::DIM),
+            None => Style::new().dim(),
         }
     }
 }

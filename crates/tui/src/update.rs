@@ -93,7 +93,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
             state.is_caught_up = true;
             show_notice(state, "nothing more will come", Ink::Stalled);
         }
-        UiMessage::Reply(reply) => effects = feed::on_reply(state, reply),
+        UiMessage::Reply(reply) => feed::on_reply(state, reply),
         UiMessage::Tick { now_ms, awake_ms } => {
             (state.now_ms, state.awake_ms) = (now_ms, awake_ms);
             effects = on_tick(state);
@@ -232,9 +232,9 @@ pub(crate) fn show_notice(state: &mut UiState, text: impl Into<String>, ink: Ink
 
 fn on_drawn(state: &mut UiState, drawn: Drawn) {
     let reading = &mut state.reading;
-    reading.up = reading.up.min(drawn.detail.most);
-    reading.feed_up = reading.feed_up.min(drawn.feed.most);
-    reading.summary_down = reading.summary_down.min(drawn.summary.most);
+    reading.up = reading.up.min(drawn.most_up);
+    reading.feed_up = reading.feed_up.min(drawn.most_feed_up);
+    reading.summary_down = reading.summary_down.min(drawn.most_down);
     state.drawn = drawn;
 }
 

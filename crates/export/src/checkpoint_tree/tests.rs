@@ -80,10 +80,7 @@ fn import_shows_what_was_exported() {
     assert_eq!((summary.agents, summary.completed, summary.failed, summary.max_depth), (3, 1, 2, 2));
     assert_eq!((summary.tool_calls, summary.tool_errors), (3, 2));
     assert_eq!((summary.wall_ms, summary.agent_ms), (Some(12_000), Some(16_000)));
-    assert_eq!(
-        summary.by_type,
-        BTreeMap::from([("Explore".to_owned(), 2), ("general-purpose".to_owned(), 1)])
-    );
+    assert_eq!(summary.by_type, [("Explore".to_owned(), 2), ("general-purpose".to_owned(), 1)].into());
     assert!(tree.problems.is_empty());
 }
 

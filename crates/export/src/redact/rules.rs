@@ -109,9 +109,7 @@ impl RuleSet {
                         by_keyword.push(Vec::new());
                         keywords.len() - 1
                     });
-                    if let Some(of) = by_keyword.get_mut(number) {
-                        of.push(rules.len());
-                    }
+                    by_keyword[number].push(rules.len());
                 }
                 // An `AND` list may require a path, which is unknown here.
                 let own = raw.allowlists.into_iter().filter(|list| list.condition.as_deref() != Some("AND"));
@@ -140,12 +138,9 @@ impl RuleSet {
         let Some(keywords) = &self.keywords else { return };
         let mut tried = vec![false; self.rules.len()];
         for hit in keywords.find_overlapping_iter(text) {
-            for number in self.by_keyword.get(hit.pattern().as_usize()).into_iter().flatten() {
-                let (Some(tried), Some(rule)) = (tried.get_mut(*number), self.rules.get(*number)) else {
-                    continue;
-                };
-                if !std::mem::replace(tried, true) {
-                    rule.find(text, found);
+            for &number in &self.by_keyword[hit.pattern().as_usize()] {
+                if !std::mem::replace(&mut tried[number], true) {
+                    self.rules[number].find(text, found);
                 }
             }
         }
@@ -159,20 +154,14 @@ impl SecretRule {
 
     fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let Some(regex) = self.regex() else { return };
-        for captures in regex.captures_iter(text.as_bytes()) {
+        let bytes = text.as_bytes();
+        for captures in regex.captures_iter(bytes) {
             let Some(whole) = captures.get(0) else { continue };
             let secret = self.secret(&captures).unwrap_or(whole.range());
-            let bytes = text.as_bytes();
-            let (Some(spelled), Some(matched)) = (bytes.get(secret.clone()), bytes.get(whole.range())) else {
-                continue;
-            };
+            let spelled = &bytes[secret.clone()];
+            let lines = || lines_around(bytes, &whole.range());
             let is_random = self.entropy == 0.0 || entropy(spelled) > self.entropy;
-            let is_allowed = || {
-                self.allowed
-                    .iter()
-                    .any(|list| list.allows(spelled, matched, lines_around(bytes, &whole.range())))
-            };
-            if is_random && !is_allowed() {
+            if is_random && !self.allowed.iter().any(|list| list.allows(spelled, whole.as_bytes(), lines())) {
                 found.push(secret);
             }
         }
@@ -223,27 +212,20 @@ impl Allowlist {
 /// Returns the lines that contain a range.
 fn lines_around<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
     let is_end = |byte: &u8| *byte == b'\n';
-    let begin =
-        text.get(..range.start).and_then(|before| before.iter().rposition(is_end)).map_or(0, |at| at + 1);
-    let behind = text.get(range.end..).and_then(|after| after.iter().position(is_end));
-    text.get(begin..behind.map_or(text.len(), |at| range.end + at)).unwrap_or_default()
+    let begin = text[..range.start].iter().rposition(is_end).map_or(0, |at| at + 1);
+    let length = text[range.end..].iter().position(is_end);
+    &text[begin..length.map_or(text.len(), |length| range.end + length)]
 }
 
 /// Shannon entropy in bits per byte, as in gitleaks.
 fn entropy(secret: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in secret {
-        if let Some(count) = counts.get_mut(usize::from(*byte)) {
-            *count += 1;
-        }
+        counts[usize::from(*byte)] += 1;
     }
     let length = secret.len() as f64;
-    counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| f64::from(*count) / length)
-        .map(|p| -p * p.log2())
-        .sum()
+    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / length);
+    shares.map(|share| -share * share.log2()).sum()
 }
 
 /// Translates a Go regular expression into the syntax of `regex`: Go treats a brace without a count, and a bracket in a class, as

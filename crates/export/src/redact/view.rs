@@ -21,25 +21,23 @@ impl DecodedText {
         let mut copied = 0;
         let mut at = 0;
         let is_escape = |byte: u8| matches!(byte, b'\\' | b'%' | 0x1b);
-        while let Some(found) =
-            original.as_bytes().get(at..).and_then(|rest| rest.iter().position(|byte| is_escape(*byte)))
-        {
+        while let Some(found) = original.as_bytes()[at..].iter().position(|byte| is_escape(*byte)) {
             let begin = at + found;
-            let Some((decoded, length)) = original.get(begin..).and_then(decode_escape) else {
+            let Some((decoded, length)) = decode_escape(&original[begin..]) else {
                 at = begin + 1;
                 continue;
             };
             if view.text.is_empty() {
                 view.text.reserve(original.len());
             }
-            view.text.push_str(original.get(copied..begin).unwrap_or_default());
+            view.text.push_str(&original[copied..begin]);
             view.segments.push((view.text.len(), begin));
             view.text.push(decoded);
             at = begin + length;
             copied = at;
             view.segments.push((view.text.len(), at));
         }
-        view.text.push_str(original.get(copied..)?);
+        view.text.push_str(&original[copied..]);
         (copied > 0).then_some(view)
     }
 
@@ -49,9 +47,9 @@ impl DecodedText {
     }
 
     fn original_offset(&self, at: usize) -> usize {
+        // The first segment begins at 0.
         let behind = self.segments.partition_point(|(decoded, _)| *decoded <= at);
-        let (decoded, original) =
-            behind.checked_sub(1).and_then(|i| self.segments.get(i)).copied().unwrap_or((0, 0));
+        let (decoded, original) = self.segments[behind - 1];
         original + (at - decoded)
     }
 }
@@ -62,7 +60,8 @@ fn decode_escape(text: &str) -> Option<(char, usize)> {
     match bytes.first()? {
         b'\\' => decode_backslash(bytes),
         b'%' => hex(bytes.get(1..3)?).map(|code| (code, 3)),
-        _ => decode_csi(bytes),
+        _ if bytes.get(1) == Some(&b'[') => decode_csi_rest(bytes, 1),
+        _ => None,
     }
 }
 
@@ -97,12 +96,7 @@ fn hex(digits: &[u8]) -> Option<char> {
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii).map(char::from)
 }
 
-/// Decodes a terminal control sequence (ECMA-48, CSI) as a space.
-fn decode_csi(bytes: &[u8]) -> Option<(char, usize)> {
-    if bytes.get(1) == Some(&b'[') { decode_csi_rest(bytes, 1) } else { None }
-}
-
-/// Decodes the rest of a control sequence after its `[`.
+/// Decodes the rest of a terminal control sequence (ECMA-48, CSI) from its `[` on, as a space.
 fn decode_csi_rest(bytes: &[u8], bracket: usize) -> Option<(char, usize)> {
     let rest = bytes.get(bracket + 1..)?;
     let parameters = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();

@@ -6,7 +6,7 @@ use subscope_model::{AgentStatus, Event, EventKind};
 use super::{RenderContext, payload, verbose::ENCRYPTED};
 use crate::{
     safe,
-    style::{Ink, StyledLine},
+    style::{Ink, StyledLine, write_lines},
     text,
 };
 
@@ -28,30 +28,26 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
     let glyphs = style.glyphs();
     let words = |text: &str| style.one_line(text, style.width);
     let tool = || words(context.tool(event));
-    let mut line = StyledLine::default();
+    let mut line = by(event, context);
     match event.kind {
         EventKind::ToolPre => {
-            line = by(event, context);
             let known = event.text("detail").map(str::to_owned);
             let detail = known.or_else(|| payload::detail(event.data.get("input"))).unwrap_or_default();
             line.push(&words(&format!("{} {} {detail}", glyphs.call, context.tool(event))));
         }
         EventKind::ToolPost => {
-            line = by(event, context);
             line.push(&format!("{} {} ", glyphs.result, tool()));
             line.paint(Ink::Done, &format!("ok{}", span(event, context)));
             // A subagent's result is shown only here.
             if context.call.as_ref().is_some_and(|call| call.is_spawn) {
                 let known = event.data.get("report").or_else(|| event.data.get("result"));
                 let report = words(&payload::full_text(known));
-                let [open, close] = glyphs.quotes;
                 if !report.is_empty() {
-                    line.push(&format!(" {open}{report}{close}"));
+                    line.push(&format!(" {}{report}{}", glyphs.open_quote, glyphs.close_quote));
                 }
             }
         }
         EventKind::ToolFailure => {
-            line = by(event, context);
             line.push(&format!("{} {} ", glyphs.result, tool()));
             let error =
                 event.data.get("error").filter(|error| !error.is_null()).or_else(|| event.data.get("result"));
@@ -59,11 +55,9 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             line.paint(Ink::Failed, &format!("{}{} {error}", glyphs.failed, span(event, context)));
         }
         EventKind::PermissionRequest => {
-            line = by(event, context);
             line.paint(Ink::Waiting, &format!("? waits for permission: {}", tool()));
         }
         EventKind::PermissionDenied => {
-            line = by(event, context);
             line.push(&format!("{} {} ", glyphs.result, tool()));
             line.paint(Ink::Stalled, &format!("{} denied", glyphs.denied));
         }
@@ -76,13 +70,8 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             return says(event, context, glyphs.says, event.text("text").unwrap_or_default(), MESSAGE_LINES);
         }
         EventKind::UserPrompt => {
-            return says(
-                event,
-                context,
-                &format!("user {}", glyphs.says),
-                event.text("text")?,
-                MESSAGE_LINES,
-            );
+            let mark = format!("user {}", glyphs.says);
+            return says(event, context, &mark, event.text("text")?, MESSAGE_LINES);
         }
         EventKind::SubagentStart => {
             let facts = context.start_facts(event);
@@ -99,13 +88,12 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             return Some(turn(event, context, (ink, mark), &context.stop_facts(event), &error));
         }
         EventKind::Stall => {
-            begin(&mut line, event, context);
-            line.push("  ");
-            line.push(&context.subject(event, name_width(context)));
+            line = begin(event, context);
+            line.push(&format!("  {}", context.subject(event, name_width(context))));
             line.paint(Ink::Stalled, &format!(" ! stalled: {}", context.stall_facts(event)));
         }
         EventKind::Problem => {
-            begin(&mut line, event, context);
+            line = begin(event, context);
             let at = event.text("at").unwrap_or_default();
             let what = event.text("what").unwrap_or_default();
             line.paint(Ink::Stalled, &format!("! problem at {}", words(&format!("{at}: {what}"))));
@@ -127,9 +115,7 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
         | EventKind::Attribution
         | EventKind::AgentRenamed => return None,
     }
-    let mut out = String::new();
-    line.write(&mut out, style);
-    Some(out)
+    Some(write_lines(vec![line], style))
 }
 
 /// Names take at most two fifths of a line.
@@ -137,24 +123,17 @@ fn name_width(context: &RenderContext<'_>) -> usize {
     (context.style().width / 5 * 2).max(12)
 }
 
-/// Appends the time; blank if unknown.
-fn begin(line: &mut StyledLine, event: &Event, context: &RenderContext<'_>) {
+/// Begins a line with the time; blank if unknown.
+fn begin(event: &Event, context: &RenderContext<'_>) -> StyledLine {
     let clock = event.at_ms.map_or_else(String::new, |at| text::clock(at, context.options.offset_minutes));
-    line.push(&text::pad(&clock, CLOCK_WIDTH));
-    line.push(" ");
+    StyledLine::default().with(None, &text::pad(&clock, CLOCK_WIDTH + 1))
 }
 
 /// Begins a line with time and actor; the root has no name.
 fn by(event: &Event, context: &RenderContext<'_>) -> StyledLine {
-    let mut line = StyledLine::default();
-    begin(&mut line, event, context);
-    line.push("  ");
     let name = context.actor(event, name_width(context));
-    if !name.is_empty() {
-        line.push(&name);
-        line.push(if name == "~" { "" } else { " " });
-    }
-    line
+    let gap = if name.is_empty() || name == "~" { "" } else { " " };
+    begin(event, context).with(None, &format!("  {name}{gap}"))
 }
 
 fn span(event: &Event, context: &RenderContext<'_>) -> String {
@@ -170,10 +149,7 @@ fn turn(
     error: &str,
 ) -> String {
     let style = context.style();
-    let mut line = StyledLine::default();
-    begin(&mut line, event, context);
-    line.paint(ink, mark);
-    line.push(" ");
+    let mut line = begin(event, context).with(Some(ink), mark).with(None, " ");
     let room = style.width.saturating_sub(line.width() + text::width(facts) + 2).max(12);
     let name = context.subject(event, room);
     let tail = if error.is_empty() { 0 } else { text::width(error) + 2 };
@@ -185,9 +161,7 @@ fn turn(
     if !error.is_empty() {
         line.paint(ink, &format!("  {error}"));
     }
-    let mut out = String::new();
-    line.write(&mut out, style);
-    out
+    write_lines(vec![line], style)
 }
 
 /// Renders a message: the first line next to the name, others below it, `...` for omitted ones.
@@ -195,23 +169,14 @@ fn says(event: &Event, context: &RenderContext<'_>, mark: &str, words: &str, mos
     let style = context.style();
     let words = safe::lines(words.trim(), style.charset());
     let mut lines = words.lines().filter(|line| !line.trim().is_empty());
-    let mut line = by(event, context);
-    line.push(&format!("{mark} "));
-    line.push(lines.next()?);
-    let mut out = String::new();
-    line.write(&mut out, style);
+    let mut out = vec![by(event, context).with(None, &format!("{mark} {}", lines.next()?))];
     let indent = " ".repeat(CLOCK_WIDTH + 5);
-    let shown = if context.options.full { usize::MAX } else { most - 1 };
-    for (at, words) in lines.enumerate() {
-        let mut line = StyledLine::default();
-        line.push(&indent);
-        line.push(if at < shown { words } else { "..." });
-        line.write(&mut out, style);
-        if at >= shown {
-            break;
-        }
+    let shown = if context.options.full { usize::MAX - 1 } else { most - 1 };
+    for (at, words) in lines.take(shown + 1).enumerate() {
+        let words = if at < shown { words } else { "..." };
+        out.push(StyledLine::default().with(None, &format!("{indent}{words}")));
     }
-    Some(out)
+    Some(write_lines(out, style))
 }
 
 fn status_of(word: &str) -> Option<AgentStatus> {

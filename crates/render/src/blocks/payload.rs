@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{safe, style::Charset};
+use crate::{safe, style::Charset, text};
 
 /// Most lines of a result without `full`.
 const RESULT_LINES: usize = 20;
@@ -13,19 +13,9 @@ const TRUNCATED: &str = "... (truncated)";
 /// Names of arguments that contain code, in order of preference.
 const CODE_FIELDS: [&str; 4] = ["code", "source", "script", "command"];
 
-/// Arguments that summarise a call, in order of preference; paths (`true`) are reduced to their base name.
-const DETAIL_FIELDS: [(&str, bool); 10] = [
-    ("file_path", true),
-    ("notebook_path", true),
-    ("path", true),
-    ("pattern", false),
-    ("command", false),
-    ("query", false),
-    ("url", false),
-    ("description", false),
-    ("skill", false),
-    ("prompt", false),
-];
+/// Arguments that summarise a call, in order of preference: paths, reduced to their base name, then others.
+const PATH_FIELDS: [&str; 3] = ["file_path", "notebook_path", "path"];
+const TEXT_FIELDS: [&str; 7] = ["pattern", "command", "query", "url", "description", "skill", "prompt"];
 
 /// Most characters of an argument in a concise line.
 const DETAIL_LENGTH: usize = 40;
@@ -131,9 +121,8 @@ pub fn full_text(value: Option<&Value>) -> String {
 /// Summarises a call's arguments by the most telling one.
 pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
-    let (text, is_path) =
-        DETAIL_FIELDS.into_iter().find_map(|(name, is_path)| Some((input.get(name)?.as_str()?, is_path)))?;
-    let text = if is_path { text.trim_end_matches('/').rsplit('/').next().unwrap_or(text) } else { text };
+    let first = |names: &[&str]| names.iter().find_map(|name| input.get(*name)?.as_str());
+    let text = first(&PATH_FIELDS).map(text::base_name).or_else(|| first(&TEXT_FIELDS))?;
     Some(text.chars().take(DETAIL_LENGTH).collect())
 }
 

@@ -8,27 +8,14 @@ use crate::{
     text,
 };
 
-/// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Time,
-    Model,
-    Tools,
-    Tokens,
-    Cost,
-}
-
-/// Columns from left to right, with headings.
-const ORDER: [(Column, &str); 5] = [
-    (Column::Time, "time"),
-    (Column::Model, "model"),
-    (Column::Tools, "tools"),
-    (Column::Tokens, "tokens"),
-    (Column::Cost, "cost"),
-];
+/// Columns from left to right, by their headings.
+const ORDER: [&str; 5] = [TIME, "model", "tools", "tokens", "cost"];
 
 /// Columns by priority for room.
-const IMPORTANCE: [Column; 5] = [Column::Time, Column::Cost, Column::Tokens, Column::Tools, Column::Model];
+const IMPORTANCE: [&str; 5] = [TIME, "cost", "tokens", "tools", "model"];
+
+/// The column of durations.
+const TIME: &str = "time";
 
 /// Least width left for the tree by a further column: a type and a few words of the task.
 const LEAST_LEFT: usize = 44;
@@ -49,7 +36,6 @@ impl Cells {
     pub(super) fn of(agent: &Agent, options: &TreeOptions) -> Self {
         let style = &options.style;
         let glyphs = style.glyphs();
-        let unknown = || glyphs.unknown.to_owned();
         let guess = if agent.tools.iter().any(|call| call.basis.is_guess()) { "~" } else { "" };
         let errors = match agent.tool_errors {
             0 => String::new(),
@@ -58,10 +44,10 @@ impl Cells {
         let model = agent.model.as_deref().map(|model| style.one_line(short_model(model), MODEL_WIDTH));
         Self([
             text::duration(elapsed(agent, options.now)),
-            model.unwrap_or_else(unknown),
+            model.unwrap_or_else(|| glyphs.unknown.to_owned()),
             format!("{errors}{guess}{}", agent.tool_calls),
-            agent.usage.map_or_else(unknown, |usage| style.tokens(usage.total_tokens, usage.floor)),
-            agent.cost_micro_usd.map_or_else(unknown, |cost| style.money(cost, agent.cost_floor)),
+            style.usage(agent.usage),
+            style.cost(agent.cost_micro_usd, agent.cost_floor),
         ])
     }
 }
@@ -88,7 +74,7 @@ pub fn short_model(model: &str) -> &str {
 pub(super) struct Layout {
     /// Width of guides, icon and text.
     pub(super) left: usize,
-    /// Width of each column; `None` if hidden.
+    /// Width of each column with the gap before it; `None` if hidden.
     widths: [Option<usize>; 5],
 }
 
@@ -98,15 +84,14 @@ impl Layout {
         let mut widths = [None; 5];
         let mut left = style.width;
         for column in IMPORTANCE {
-            let Some(at) = ORDER.iter().position(|(known, _)| *known == column) else { continue };
-            let header = text::width(ORDER[at].1);
+            let Some(at) = ORDER.iter().position(|known| *known == column) else { continue };
             let widest_cell = cells.iter().map(|cells| text::width(&cells.0[at])).max().unwrap_or(0);
-            let width = widest_cell.max(header);
-            let least = if column == Column::Time { LEAST_WIDTH } else { LEAST_LEFT };
-            if left < least + GAP + width {
+            let width = GAP + widest_cell.max(column.len());
+            let least = if column == TIME { LEAST_WIDTH } else { LEAST_LEFT };
+            if left < least + width {
                 break;
             }
-            left -= GAP + width;
+            left -= width;
             widths[at] = Some(width);
         }
         // On a wide terminal the columns stay near the text.
@@ -115,31 +100,17 @@ impl Layout {
 
     /// Appends the headings.
     pub(super) fn header(&self, line: &mut StyledLine) {
-        let mut end = self.left;
-        for (width, (_, name)) in self.widths.iter().zip(ORDER) {
-            if let Some(width) = width {
-                end += GAP + width;
-                line.end_at(end, None, name);
-            }
-        }
+        line.cells(self.left, self.widths, ORDER.map(|name| (None, name)));
     }
 
     /// Appends the cells of a row.
     pub(super) fn write(&self, line: &mut StyledLine, cells: &Cells, ink: Option<Ink>) {
-        let mut end = self.left;
-        for (width, cell) in self.widths.iter().zip(&cells.0) {
-            if let Some(width) = width {
-                end += GAP + width;
-                line.end_at(end, ink, cell);
-            }
-        }
+        line.cells(self.left, self.widths, cells.0.iter().map(|cell| (ink, cell)));
     }
 
     /// Appends a duration in the time column, if visible.
     pub(super) fn write_time(&self, line: &mut StyledLine, ink: Option<Ink>, span: &str) {
-        if let Some(width) = self.widths[0] {
-            line.end_at(self.left + GAP + width, ink, span);
-        }
+        line.cells(self.left, [self.widths[0]], [(ink, span)]);
     }
 }
 

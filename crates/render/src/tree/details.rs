@@ -113,9 +113,7 @@ impl Details<'_> {
     }
 
     fn line(&self) -> StyledLine {
-        let mut line = StyledLine::default();
-        line.push(&self.row.lead_below(self.levels, self.options.style.glyphs()));
-        line
+        StyledLine::default().with(None, &self.row.lead_below(self.levels, self.options.style.glyphs()))
     }
 
     /// The colour of all text of an ended agent.
@@ -130,38 +128,30 @@ impl Details<'_> {
     fn write_activity(&self, out: &mut Vec<StyledLine>) -> bool {
         let style = &self.options.style;
         let Some((ink, words)) = activity(self.agent, self.options.now, style) else { return false };
-        let mut line = self.line();
-        line.paint(ink, &format!("{} {words}", style.glyphs().current));
-        out.push(line);
+        out.push(self.line().with(Some(ink), &format!("{} {words}", style.glyphs().current)));
         true
     }
 
     fn write_last_call(&self, out: &mut Vec<StyledLine>) {
         let style = &self.options.style;
         let Some(call) = self.agent.tools.last() else { return };
-        let (mark, ink) = call_mark(self.agent, call, style);
+        let (mark, ink) = call_mark(self.agent, call.status, style);
         let span = span_of(call).map_or_else(String::new, |span| format!(" {} {span}", style.glyphs().dot));
-        let mut line = self.line();
-        line.paint(ink, &format!("{mark} {}{}{span}", guess_mark(call), tool_words(call, style)));
-        out.push(line);
+        let words = format!("{mark} {}{}{span}", guess_mark(call), tool_words(call, style));
+        out.push(self.line().with(Some(ink), &words));
     }
 
     fn write_call(&self, out: &mut Vec<StyledLine>, call: &ToolCall) {
         let style = &self.options.style;
-        let (mark, ink) = call_mark(self.agent, call, style);
-        let mut line = self.line();
-        line.paint(ink, mark);
-        line.push(" ");
+        let (mark, ink) = call_mark(self.agent, call.status, style);
+        let mut line = self.line().with(Some(ink), mark).with(None, " ");
         let room = self.layout.left.saturating_sub(line.width());
         let words = format!("{}{}", guess_mark(call), tool_words(call, style));
         let words = text::truncate_with(&words, room, style.glyphs().ellipsis);
         line.add((ink == Ink::Done).then_some(ink), &words);
-        let running = || match (call.status, call.started_at_ms, self.options.now) {
-            (ToolStatus::Open, Some(start), Some(now)) if self.agent.status.is_live() => {
-                Some(text::duration(Some(now.saturating_sub(start))))
-            }
-            _ => None,
-        };
+        let is_running = call.status == ToolStatus::Open && self.agent.status.is_live();
+        let running = || call.started_at_ms.zip(self.options.now).filter(|_| is_running);
+        let running = || Some(text::duration(running().map(|(start, now)| now.saturating_sub(start))));
         let span = span_of(call).or_else(running).unwrap_or_default();
         self.layout.write_time(&mut line, (ink == Ink::Done).then_some(ink), &span);
         out.push(line);
@@ -179,15 +169,13 @@ impl Details<'_> {
             (AgentStatus::Failed, None, Some(evidence), _) => (Ink::Failed, format!("failed: {evidence}")),
             (AgentStatus::Stopped, None, Some(evidence), None) => (Ink::Done, format!("stopped: {evidence}")),
             (_, None, _, Some(result)) => {
-                let [open, close] = style.glyphs().quotes;
-                let room = self.room().saturating_sub(text::width(open) + text::width(close));
+                let (open, close) = (style.glyphs().open_quote, style.glyphs().close_quote);
+                let room = self.room().saturating_sub(2);
                 (Ink::of(agent), format!("{open}{}{close}", style.one_line(result, room)))
             }
             (_, None, _, None) => return,
         };
-        let mut line = self.line();
-        line.paint(ink, &style.one_line(&words, self.room()));
-        out.push(line);
+        out.push(self.line().with(Some(ink), &style.one_line(&words, self.room())));
     }
 
     fn write_facts(&self, out: &mut Vec<StyledLine>) {
@@ -200,9 +188,7 @@ impl Details<'_> {
         if let Some(evidence) = agent.evidence.as_deref().filter(|_| !agent.status.is_live()) {
             facts.push(format!("{}: {}", agent.status.as_str(), style.one_line(evidence, WORDS_WIDTH)));
         }
-        let mut line = self.line();
-        line.add(self.over(), &facts.join(&format!(" {} ", style.glyphs().dot)));
-        out.push(line);
+        out.push(self.line().with(self.over(), &facts.join(&format!(" {} ", style.glyphs().dot))));
     }
 
     /// Appends a text with a label, wrapped and indented.
@@ -214,12 +200,9 @@ impl Details<'_> {
         let pieces = text::wrap(&body, self.room().saturating_sub(indent));
         let shown = self.options.most.unwrap_or(usize::MAX);
         for (at, piece) in pieces.iter().take(shown).enumerate() {
-            let mut line = self.line();
             let head = if at == 0 { name } else { "" };
-            line.add(ink, head);
-            line.push(&" ".repeat(indent - head.len()));
-            line.add(ink, piece);
-            out.push(line);
+            let gap = " ".repeat(indent - head.len());
+            out.push(self.line().with(ink, head).with(None, &gap).with(ink, piece));
         }
         if let more @ 1.. = pieces.len().saturating_sub(shown) {
             self.write_left_out(out, &format!("{more} more lines"));
@@ -227,16 +210,15 @@ impl Details<'_> {
     }
 
     fn write_left_out(&self, out: &mut Vec<StyledLine>, what: &str) {
-        let mut line = self.line();
-        line.paint(Ink::Done, &format!("{} {what}", self.options.style.glyphs().ellipsis));
-        out.push(line);
+        let words = format!("{} {what}", self.options.style.glyphs().ellipsis);
+        out.push(self.line().with(Some(Ink::Done), &words));
     }
 }
 
 /// Returns icon and colour of a call. An open call of an ended agent counts as lost.
-fn call_mark(agent: &Agent, call: &ToolCall, style: &Style) -> (&'static str, Ink) {
+pub fn call_mark(agent: &Agent, status: ToolStatus, style: &Style) -> (&'static str, Ink) {
     let glyphs = style.glyphs();
-    match call.status {
+    match status {
         ToolStatus::Ok => (glyphs.completed, Ink::Done),
         ToolStatus::Error => (glyphs.failed, Ink::Failed),
         ToolStatus::Denied => (glyphs.denied, Ink::Stalled),
@@ -250,6 +232,5 @@ fn guess_mark(call: &ToolCall) -> &'static str {
 }
 
 fn span_of(call: &ToolCall) -> Option<String> {
-    let span = call.ended_at_ms?.saturating_sub(call.started_at_ms?);
-    Some(text::duration(Some(span)))
+    Some(text::duration(Some(call.ended_at_ms?.saturating_sub(call.started_at_ms?))))
 }

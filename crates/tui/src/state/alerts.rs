@@ -13,49 +13,43 @@ const SHOWN_MS: Millis = 12_000;
 
 /// Recent alerts, newest last.
 #[derive(Debug, Default)]
-pub struct AlertLog {
+pub(crate) struct AlertLog {
     all: VecDeque<Alert>,
 }
 
 /// An alert about an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alert {
-    /// The agent's session.
-    pub session: SessionId,
-    /// The agent.
-    pub agent: AgentId,
-    /// The agent's display name.
-    pub title: String,
+pub(crate) struct Alert {
+    pub(crate) session: SessionId,
+    pub(crate) agent: AgentId,
+    pub(crate) title: String,
     /// What happened, as a predicate of the title.
-    pub what: &'static str,
-    /// Colour.
-    pub ink: Ink,
+    pub(crate) what: &'static str,
+    pub(crate) ink: Ink,
     /// When it was raised, by the monotonic clock.
-    pub at_ms: Millis,
+    pub(crate) at_ms: Millis,
 }
 
 impl AlertLog {
     /// Adds alerts and drops the oldest beyond [`MAX_ALERTS`].
-    pub fn add(&mut self, alerts: Vec<Alert>) {
+    pub(crate) fn add(&mut self, alerts: Vec<Alert>) {
         self.all.extend(alerts);
         let surplus = self.all.len().saturating_sub(MAX_ALERTS);
         self.all.drain(..surplus);
     }
 
-    /// The newest alert.
-    pub fn newest(&self) -> Option<&Alert> {
+    pub(crate) fn newest(&self) -> Option<&Alert> {
         self.all.back()
     }
 
     /// The newest alert if it is still displayed, and how many others were raised within the display time.
-    pub fn shown(&self, awake_ms: Millis) -> Option<(&Alert, usize)> {
+    pub(crate) fn shown(&self, awake_ms: Millis) -> Option<(&Alert, usize)> {
         let newest = self.all.back()?;
         let recent = self.all.iter().filter(|alert| awake_ms - alert.at_ms < SHOWN_MS).count();
         (recent > 0).then(|| (newest, recent - 1))
     }
 
-    /// Hides all alerts.
-    pub fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         for alert in &mut self.all {
             alert.at_ms = Millis::MIN / 2;
         }
@@ -63,7 +57,12 @@ impl AlertLog {
 }
 
 /// Returns the alerts that a changed agent row raises.
-pub fn raised_alerts(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms: Millis) -> Vec<Alert> {
+pub(crate) fn raised_alerts(
+    tree: &Tree,
+    before: Option<&Agent>,
+    now: &Agent,
+    awake_ms: Millis,
+) -> Vec<Alert> {
     let alert = |what, ink| Alert {
         session: tree.session.id.clone(),
         agent: now.id.clone(),
@@ -87,20 +86,16 @@ pub fn raised_alerts(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms:
         }
     }
     let was_live = before.is_some_and(|before| before.status.is_live());
-    match now.status {
-        AgentStatus::Failed if was_live => alerts.push(alert("failed", Ink::Failed)),
-        AgentStatus::Lost if was_live => alerts.push(alert("is lost", Ink::Stalled)),
+    let ending = match now.status {
+        AgentStatus::Failed => Some(alert("failed", Ink::Failed)),
+        AgentStatus::Lost => Some(alert("is lost", Ink::Stalled)),
         // A foreground subagent is a step of its parent: only the end of root and background agents is an alert.
-        AgentStatus::Completed if was_live && (now.id.is_root() || now.background) => {
-            alerts.push(alert("has finished", Ink::Done));
+        AgentStatus::Completed if now.id.is_root() || now.background => {
+            Some(alert("has finished", Ink::Done))
         }
-        AgentStatus::Pending
-        | AgentStatus::Running
-        | AgentStatus::Completed
-        | AgentStatus::Failed
-        | AgentStatus::Stopped
-        | AgentStatus::Lost => {}
-    }
+        AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
+    };
+    alerts.extend(ending.filter(|_| was_live));
     if super::trees::waits_for_permission(now) && !before.is_some_and(super::trees::waits_for_permission) {
         alerts.push(alert("waits for your permission", Ink::Waiting));
     }

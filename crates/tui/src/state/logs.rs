@@ -9,39 +9,36 @@ use crate::log_entry::LogEntry;
 /// Memory limit of all logs. Beyond it the largest log drops and counts its oldest entries.
 const MAX_BYTES: usize = 40 << 20;
 
-/// The logs of all sessions.
 #[derive(Debug, Default)]
-pub struct EventLogs {
+pub(crate) struct EventLogs {
     by_session: HashMap<SessionId, EventLog>,
     bytes: usize,
 }
 
-/// The event log of one session.
 #[derive(Debug, Default)]
-pub struct EventLog {
+pub(crate) struct EventLog {
     /// In chronological order; entries without a time stay where they arrived.
     entries: Vec<LogEntry>,
     ids: HashSet<Text>,
     bytes: usize,
     /// Whether the events before the subscription were loaded.
-    pub is_complete: bool,
+    pub(crate) is_complete: bool,
     /// Number of entries dropped here or missed by the feed.
-    pub missed: u64,
+    pub(crate) missed: u64,
 }
 
 impl EventLogs {
-    /// The log of a session, if any.
-    pub fn get(&self, session: &SessionId) -> Option<&EventLog> {
+    pub(crate) fn get(&self, session: &SessionId) -> Option<&EventLog> {
         self.by_session.get(session)
     }
 
     /// All logs, in no order.
-    pub fn sessions(&self) -> impl Iterator<Item = (&SessionId, &EventLog)> {
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (&SessionId, &EventLog)> {
         self.by_session.iter()
     }
 
     /// Adds an event, or applies a correction to earlier ones. Returns whether anything changed.
-    pub fn apply(&mut self, event: &Event) -> bool {
+    pub(crate) fn apply(&mut self, event: &Event) -> bool {
         let log = self.by_session.entry(event.session_id.clone()).or_default();
         let before = log.bytes;
         let has_changed = log.apply(event);
@@ -51,7 +48,7 @@ impl EventLogs {
     }
 
     /// Adds all events of a session; known ones are skipped.
-    pub fn load(&mut self, session: &SessionId, events: &[Event]) {
+    pub(crate) fn load(&mut self, session: &SessionId, events: &[Event]) {
         let log = self.by_session.entry(session.clone()).or_default();
         let before = log.bytes;
         log.is_complete = true;
@@ -59,26 +56,21 @@ impl EventLogs {
         for event in events {
             log.apply(event);
         }
-        let mut last = Millis::MIN;
-        let keys: Vec<Millis> = log
-            .entries
-            .iter()
-            .map(|entry| {
-                last = entry.at_ms.unwrap_or(last);
-                last
-            })
-            .collect();
         // An entry without a time stays behind its predecessor.
-        let mut both: Vec<(Millis, LogEntry)> =
-            keys.into_iter().zip(std::mem::take(&mut log.entries)).collect();
-        both.sort_by_key(|(at, _)| *at);
-        log.entries = both.into_iter().map(|(_, entry)| entry).collect();
+        let mut last = Millis::MIN;
+        let dated = std::mem::take(&mut log.entries).into_iter().map(|entry| {
+            last = entry.at_ms.unwrap_or(last);
+            (last, entry)
+        });
+        let mut dated: Vec<(Millis, LogEntry)> = dated.collect();
+        dated.sort_by_key(|(at, _)| *at);
+        log.entries = dated.into_iter().map(|(_, entry)| entry).collect();
         self.bytes += log.bytes - before;
         self.enforce_limit();
     }
 
     /// Records that the feed missed events; the sessions are unknown, so all logs are marked.
-    pub fn mark_missed(&mut self, count: u64) {
+    pub(crate) fn mark_missed(&mut self, count: u64) {
         for log in self.by_session.values_mut() {
             log.is_complete = false;
             log.missed += count;
@@ -99,7 +91,7 @@ impl EventLogs {
 
 impl EventLog {
     /// All entries in chronological order.
-    pub fn entries(&self) -> &[LogEntry] {
+    pub(crate) fn entries(&self) -> &[LogEntry] {
         &self.entries
     }
 

@@ -2,81 +2,41 @@
 
 use std::cmp::Reverse;
 
-use subscope_model::{Agent, AgentStatus, Flag, Tree};
+use subscope_model::{Agent, AgentStatus, Tree};
+use subscope_render::tree::is_trouble;
 
 use super::trees::waits_for_permission;
 
-/// The order of siblings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// By start time.
-    #[default]
-    Start,
-    /// By last activity, newest first.
-    Activity,
-    /// By cost of the subtree, highest first.
-    Cost,
-    /// By duration, longest first.
-    Time,
-}
-
-impl Sort {
-    /// The next order, cyclic.
-    #[must_use]
-    pub fn next(self) -> Self {
-        match self {
-            Self::Start => Self::Activity,
-            Self::Activity => Self::Cost,
-            Self::Cost => Self::Time,
-            Self::Time => Self::Start,
-        }
-    }
-
-    /// The display text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "by start",
-            Self::Activity => "by last activity",
-            Self::Cost => "by cost",
-            Self::Time => "by time",
-        }
+choices! {
+    /// The order of siblings.
+    #[derive(Default)]
+    pub(crate) enum Sort {
+        #[default]
+        Start = "by start",
+        /// By last activity, newest first.
+        Activity = "by last activity",
+        /// By cost of the subtree, highest first.
+        Cost = "by cost",
+        /// By duration, longest first.
+        Time = "by time",
     }
 }
 
-/// A filter of agents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Filter {
-    /// All agents.
-    #[default]
-    All,
-    /// Running agents.
-    Running,
-    /// Agents that failed, are lost or flagged, or wait for a permission.
-    Troubled,
+choices! {
+    /// A filter of agents.
+    #[derive(Default)]
+    pub(crate) enum Filter {
+        #[default]
+        All = "all agents",
+        Running = "running agents only",
+        /// Agents that failed, are lost or flagged, or wait for a permission.
+        Troubled = "failed and troubled agents only",
+    }
 }
 
 impl Filter {
-    /// The next filter, cyclic.
-    #[must_use]
-    pub fn next(self) -> Self {
-        match self {
-            Self::All => Self::Running,
-            Self::Running => Self::Troubled,
-            Self::Troubled => Self::All,
-        }
-    }
-
-    /// The display text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all agents",
-            Self::Running => "running agents only",
-            Self::Troubled => "failed and troubled agents only",
-        }
-    }
-
     /// Whether an agent passes the filter.
-    pub fn has(self, agent: &Agent) -> bool {
+    pub(crate) fn has(self, agent: &Agent) -> bool {
         match self {
             Self::All => true,
             Self::Running => agent.status.is_live(),
@@ -88,16 +48,8 @@ impl Filter {
     }
 }
 
-/// Whether a flag means trouble.
-pub fn is_trouble(flag: Flag) -> bool {
-    match flag {
-        Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
-        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => false,
-    }
-}
-
 /// Returns indices of a tree's agents in pre-order, siblings sorted.
-pub fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
+pub(crate) fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
     let agents = &tree.agents;
     if sort == Sort::Start {
         return (0..agents.len()).collect();
@@ -134,6 +86,8 @@ pub fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use subscope_model::Flag;
+
     use super::*;
     use crate::samples;
 

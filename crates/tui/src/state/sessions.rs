@@ -7,28 +7,26 @@ use subscope_model::{Millis, SessionId, SessionRow, SessionStatus};
 use super::trees::Trees;
 
 /// Initial limit of the session query. A screen shows some dozens.
-pub const FIRST_SESSIONS: usize = 200;
+pub(crate) const FIRST_SESSIONS: usize = 200;
 
-/// The list of sessions.
 #[derive(Debug, Default)]
-pub struct SessionList {
+pub(crate) struct SessionList {
     /// Displayed rows, in order.
-    pub rows: Vec<SessionRow>,
-    /// The selected session.
-    pub selected: Option<SessionId>,
+    pub(crate) rows: Vec<SessionRow>,
+    pub(crate) selected: Option<SessionId>,
     /// Stored sessions, as of the last reply.
-    pub history: Vec<SessionRow>,
+    pub(crate) history: Vec<SessionRow>,
     /// Limit of the last query; 0 before the first.
-    pub limit: usize,
+    pub(crate) limit: usize,
     /// Time of the last query, by the monotonic clock.
-    pub queried_ms: Millis,
+    pub(crate) queried_ms: Millis,
     /// Whether the user has selected a session.
-    pub is_user_choice: bool,
+    pub(crate) is_user_choice: bool,
 }
 
 impl SessionList {
     /// Rebuilds the rows from stored sessions and subscribed trees.
-    pub fn rebuild(&mut self, trees: &Trees) {
+    pub(crate) fn rebuild(&mut self, trees: &Trees) {
         let mut rows: HashMap<&SessionId, SessionRow> =
             self.history.iter().map(|row| (&row.id, row.clone())).collect();
         let subscribed: Vec<SessionRow> = trees.subscribed().map(SessionRow::of).collect();
@@ -55,19 +53,17 @@ impl SessionList {
         }
     }
 
-    /// Index of the selected session.
-    pub fn selected_index(&self) -> Option<usize> {
+    pub(crate) fn selected_index(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         self.rows.iter().position(|row| row.id == *selected)
     }
 
-    /// The row of the selected session.
-    pub fn row(&self) -> Option<&SessionRow> {
+    pub(crate) fn row(&self) -> Option<&SessionRow> {
         self.rows.get(self.selected_index()?)
     }
 
     /// Whether there may be more stored sessions: the last query reached its limit.
-    pub fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.limit > 0 && self.history.len() >= self.limit
     }
 }

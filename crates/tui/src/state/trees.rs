@@ -7,33 +7,30 @@ use subscope_model::{Agent, Flag, LiveView, SessionId, Tree, Update};
 /// Most queried trees cached; the oldest reply is evicted first.
 const MAX_QUERIED: usize = 12;
 
-/// Agent trees by session.
 #[derive(Debug, Default)]
-pub struct Trees {
+pub(crate) struct Trees {
     subscribed: LiveView,
     /// Oldest first.
     queried: VecDeque<Tree>,
 }
 
 impl Trees {
-    /// A session's tree.
-    pub fn get(&self, session: &SessionId) -> Option<&Tree> {
+    pub(crate) fn get(&self, session: &SessionId) -> Option<&Tree> {
         let queried = || self.queried.iter().find(|tree| tree.session.id == *session);
         self.subscribed.get(session).or_else(queried)
     }
 
     /// Subscribed trees, in no order.
-    pub fn subscribed(&self) -> impl Iterator<Item = &Tree> {
+    pub(crate) fn subscribed(&self) -> impl Iterator<Item = &Tree> {
         self.subscribed.trees()
     }
 
     /// Whether the feed keeps a session up to date.
-    pub fn is_subscribed(&self, session: &SessionId) -> bool {
+    pub(crate) fn is_subscribed(&self, session: &SessionId) -> bool {
         self.subscribed.get(session).is_some()
     }
 
-    /// Applies an update from the feed.
-    pub fn apply(&mut self, update: Update) {
+    pub(crate) fn apply(&mut self, update: Update) {
         if let Update::Snapshot(tree) = &update {
             self.queried.retain(|queried| queried.session.id != tree.session.id);
         }
@@ -41,7 +38,7 @@ impl Trees {
     }
 
     /// Inserts a query's reply; ignored for subscribed sessions, whose tree is newer.
-    pub fn insert_queried(&mut self, tree: Tree) {
+    pub(crate) fn insert_queried(&mut self, tree: Tree) {
         if self.is_subscribed(&tree.session.id) {
             return;
         }
@@ -53,7 +50,7 @@ impl Trees {
     }
 
     /// Counts live sessions and agents over all subscribed trees.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for tree in self.subscribed() {
             let live = || tree.agents.iter().filter(|agent| agent.is_at_work());
@@ -72,23 +69,22 @@ impl Trees {
 
 /// Totals over all subscribed sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Sessions with a live agent.
-    pub live: usize,
+    pub(crate) live: usize,
     /// Live subagents.
-    pub running: usize,
+    pub(crate) running: usize,
     /// Live agents that are stalled.
-    pub stalled: usize,
+    pub(crate) stalled: usize,
     /// Live agents that wait for a permission.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
     /// Cost of live sessions, as far as prices are known.
-    pub cost_micro_usd: i64,
+    pub(crate) cost_micro_usd: i64,
     /// Whether the cost is a lower bound.
-    pub cost_floor: bool,
+    pub(crate) cost_floor: bool,
 }
 
-/// Whether a live agent waits for a permission.
-pub fn waits_for_permission(agent: &Agent) -> bool {
+pub(crate) fn waits_for_permission(agent: &Agent) -> bool {
     let kind = agent.liveness.as_ref().map(|live| live.kind);
     agent.is_at_work() && kind == Some(subscope_model::LivenessKind::Permission)
 }

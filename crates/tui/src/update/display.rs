@@ -6,7 +6,7 @@ use super::{Effect, ask_for, navigation, show_notice};
 use crate::{
     ask::Question,
     settings::{Setting, TreePanel},
-    state::{EventFilter, FeedScope, Panel, UiState, View},
+    state::{Panel, UiState, View},
 };
 
 /// Largest zoom level: a factor of 4,096, for a day in a thousand columns down to some 20 ms a column.
@@ -96,49 +96,5 @@ pub(super) fn zoom(state: &mut UiState, zoom: u32) {
     state.timeline_view.zoom = zoom.min(MAX_ZOOM);
     if zoom == 0 {
         state.timeline_view.from_ms = None;
-    }
-}
-
-impl FeedScope {
-    /// The next scope, cyclic.
-    fn next(self) -> Self {
-        match self {
-            Self::Session => Self::Agent,
-            Self::Agent => Self::Everything,
-            Self::Everything => Self::Session,
-        }
-    }
-
-    /// The display text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "this session",
-            Self::Agent => "the selected agent",
-            Self::Everything => "all sessions",
-        }
-    }
-}
-
-impl EventFilter {
-    /// The next filter, cyclic.
-    fn next(self) -> Self {
-        match self {
-            Self::All => Self::Tools,
-            Self::Tools => Self::Words,
-            Self::Words => Self::States,
-            Self::States => Self::Troubles,
-            Self::Troubles => Self::All,
-        }
-    }
-
-    /// The display text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "everything",
-            Self::Tools => "tool calls",
-            Self::Words => "what was said",
-            Self::States => "beginnings, ends and waits",
-            Self::Troubles => "what went wrong",
-        }
     }
 }

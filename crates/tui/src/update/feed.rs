@@ -88,38 +88,12 @@ fn follow(state: &mut UiState, event: &Event) {
     }
 }
 
-pub(super) fn on_reply(state: &mut UiState, reply: Reply) -> Vec<Effect> {
-    let question = match &reply {
-        Ok(answer) => question_of(answer, state),
-        Err((question, _)) => Some(question.clone()),
-    };
-    state.pending_questions.retain(|asked| Some(asked) != question.as_ref());
-    match reply {
+pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) {
+    state.pending_questions.retain(|asked| *asked != question);
+    match result {
         Ok(answer) => on_answer(state, answer),
-        Err((question, words)) => on_failure(state, &question, words),
+        Err(words) => on_failure(state, &question, words),
     }
-    Vec::new()
-}
-
-/// The pending question that an answer belongs to.
-fn question_of(answer: &Answer, state: &UiState) -> Option<Question> {
-    Some(match answer {
-        Answer::Tree(session, _) => Question::Tree(session.clone()),
-        Answer::Events(session, _) => Question::Events(session.clone()),
-        Answer::At(session, at, _) => Question::At(session.clone(), *at),
-        Answer::Found(words, _) => Question::Search(words.clone()),
-        Answer::Page(_) => Question::Page,
-        // At most one of each of these kinds is pending.
-        Answer::Sessions(_) => {
-            state.pending_questions.iter().find(|asked| matches!(asked, Question::Sessions(_)))?.clone()
-        }
-        Answer::Ordered(_) => {
-            state.pending_questions.iter().find(|asked| matches!(asked, Question::Stop(..)))?.clone()
-        }
-        Answer::Kept(_) => {
-            state.pending_questions.iter().find(|asked| matches!(asked, Question::Keep(..)))?.clone()
-        }
-    })
 }
 
 fn on_answer(state: &mut UiState, answer: Answer) {
@@ -157,30 +131,19 @@ fn on_answer(state: &mut UiState, answer: Answer) {
             show_notice(state, format!("{} is asked to stop{doubt}", ordered.title), Ink::Stalled);
         }
         Answer::Page(url) => show_notice(state, url, Ink::Done),
-        Answer::Kept(place) => {
-            // The change is visible already; only a failure would be shown.
-            let _ = place;
-        }
+        // The change is visible already; only a failure would be shown.
+        Answer::Kept => {}
     }
 }
 
 fn on_failure(state: &mut UiState, question: &Question, words: String) {
-    match question {
-        // Pause at this time; the next seek asks again.
-        Question::At(session, at_ms) => {
-            if let Some(travel) = state.travel.as_mut().filter(|travel| travel.session == *session) {
-                travel.requested_ms = None;
-                travel.shown_ms = Some(*at_ms);
-                travel.is_playing = false;
-            }
-        }
-        Question::Sessions(_)
-        | Question::Tree(_)
-        | Question::Events(_)
-        | Question::Search(_)
-        | Question::Stop(..)
-        | Question::Page
-        | Question::Keep(..) => {}
+    // Pause at this time; the next seek asks again.
+    if let Question::At(session, at_ms) = question
+        && let Some(travel) = state.travel.as_mut().filter(|travel| travel.session == *session)
+    {
+        travel.requested_ms = None;
+        travel.shown_ms = Some(*at_ms);
+        travel.is_playing = false;
     }
     show_notice(state, words, Ink::Failed);
 }

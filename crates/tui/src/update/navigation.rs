@@ -19,10 +19,10 @@ pub(super) fn move_selection(state: &mut UiState, stride: &Stride) {
         (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, stride),
         (Panel::Detail, _) => {
             state.reading.call = None;
-            state.reading.up = stride_offset(state.reading.up, stride, state.drawn.detail.most);
+            state.reading.up = stride_offset(state.reading.up, stride, state.drawn.most_up);
         }
         (Panel::Main, View::Feed) => {
-            state.reading.feed_up = stride_offset(state.reading.feed_up, stride, state.drawn.feed.most);
+            state.reading.feed_up = stride_offset(state.reading.feed_up, stride, state.drawn.most_feed_up);
         }
         (Panel::Main, View::Summary) => {
             let reversed = match stride {
@@ -31,7 +31,7 @@ pub(super) fn move_selection(state: &mut UiState, stride: &Stride) {
                 Stride::ToLast => Stride::ToFirst,
             };
             state.reading.summary_down =
-                stride_offset(state.reading.summary_down, &reversed, state.drawn.summary.most);
+                stride_offset(state.reading.summary_down, &reversed, state.drawn.most_down);
         }
     }
 }

@@ -30,7 +30,7 @@ fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS)]);
     let (tree, _) = recorded("c-nested", None);
     let rows = vec![subscope_model::SessionRow::of(&tree)];
-    ui.send(UiMessage::Reply(Ok(Answer::Sessions(rows))));
+    ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows));
     ui.frame();
     ui.pass(1);
     let id = tree.session.id.clone();
@@ -38,7 +38,7 @@ fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     // A pending question is not asked again.
     ui.pass(1_000);
     assert_eq!(ui.asked(), []);
-    ui.send(UiMessage::Reply(Ok(Answer::Tree(id, Some(Box::new(tree))))));
+    ui.reply(Question::Tree(id.clone()), Answer::Tree(id, Some(Box::new(tree))));
     let count = ui.state.tree().unwrap().agents.len() - 1;
     assert!(ui.screen().contains(&format!("Agent Tree ({count})")), "{}", ui.screen());
 }
@@ -139,7 +139,7 @@ fn failures_are_told_and_what_failed_can_be_asked_again() {
     ui.asked();
     ui.press(&[KeyCode::Char('o')]);
     assert_eq!(ui.asked(), [Question::Page]);
-    ui.send(UiMessage::Reply(Err((Question::Page, "no hub\u{1b}[2J".into()))));
+    ui.send(UiMessage::Reply((Question::Page, Err("no hub\u{1b}[2J".into()))));
     assert!(ui.screen().contains("no hub␛[2J"));
     ui.press(&[KeyCode::Char('o')]);
     assert_eq!(ui.asked(), [Question::Page]);
@@ -209,7 +209,7 @@ fn history_is_searched_and_a_hit_leads_to_its_agent() {
         offset: 0,
         bytes: 0,
     };
-    ui.send(UiMessage::Reply(Ok(Answer::Found("cents".into(), vec![hit]))));
+    ui.reply(Question::Search("cents".into()), Answer::Found("cents".into(), vec![hit]));
     assert!(ui.screen().contains("whole cents␛[2J only"), "{}", ui.screen());
     ui.press(&[KeyCode::Enter]);
     assert_eq!((ui.session(), ui.agent()), (session, "a1".into()));
@@ -252,7 +252,8 @@ fn playback_goes_on_by_itself_and_shows_each_moment_as_it_is_answered() {
     let from = ui.state.travel().unwrap().from_ms;
     assert_eq!(ui.asked(), [Question::At(session.clone(), from + 5_000)]);
     let (tree, _) = recorded("k-big", Some(5_000));
-    ui.send(UiMessage::Reply(Ok(Answer::At(session, from + 5_000, Some(Box::new(tree))))));
+    let question = Question::At(session.clone(), from + 5_000);
+    ui.reply(question, Answer::At(session, from + 5_000, Some(Box::new(tree))));
     let screen = ui.screen();
     assert!(screen.contains("Agent Tree (4 active)") && screen.contains("5s of 21s"), "{screen}");
     ui.press(&[KeyCode::Char('3')]);

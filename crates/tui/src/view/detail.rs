@@ -8,18 +8,17 @@ use subscope_render::{Detail, Ink, activity, short_model, style::StyledLine, tex
 
 pub(super) use self::body::event_symbol;
 use super::{
-    add_panel_target,
     paint::{Canvas, push_parts},
     prose::{self, TextKind},
 };
 use crate::state::{Panel, UiState};
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Detail);
+    canvas.add_panel(area, Panel::Detail, 0);
     let (Some(tree), Some(agent)) = (state.tree(), state.agent()) else { return };
     let title = Rect { height: 1, ..area };
     let (left, right) = (title_of(state, agent, title.width, canvas), status_summary(state, agent, canvas));
-    canvas.titled_rule(title, &left, &right);
+    canvas.titled_rule(title, left, right);
     let inner =
         Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height - 1 };
     let facts = fact_lines(state, tree, agent, inner.width, canvas);
@@ -39,14 +38,11 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> StyledLine {
-    let mut line = StyledLine::default();
     let room = usize::from(width).saturating_sub(30).max(16);
-    let has_focus = state.panel == Panel::Detail;
-    line.paint(Ink::of(agent), canvas.glyphs().icon(agent.status));
-    line.push(" ");
-    let words = canvas.style.one_line(&agent.title(), room);
-    line.add(Some(if has_focus { Ink::Strong } else { Ink::Done }), &words);
-    line
+    let ink = if state.panel == Panel::Detail { Ink::Strong } else { Ink::Done };
+    StyledLine::painted(Ink::of(agent), canvas.glyphs().icon(agent.status))
+        .with(None, " ")
+        .with(Some(ink), &canvas.style.one_line(&agent.title(), room))
 }
 
 /// Status, model and start time, for the right end of the title.
@@ -57,7 +53,7 @@ fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> Styled
         parts.push((Some(Ink::Done), canvas.style.one_line(short_model(model), 14)));
     }
     if let Some(start) = agent.started_at_ms {
-        parts.push((Some(Ink::Done), format!("since {}", text::clock(start, state.settings.offset_minutes))));
+        parts.push((Some(Ink::Done), format!("since {}", state.clock(start))));
     }
     push_parts(&mut line, parts, canvas.glyphs().dot, 60);
     line
@@ -75,15 +71,12 @@ fn fact_lines(
     let glyphs = style.glyphs();
     let mut lines = Vec::new();
     if let Some((ink, words)) = activity(agent, Some(state.moment_ms()), &style) {
-        let mut line = StyledLine::default();
-        line.paint(ink, &format!("{} {words}", glyphs.current));
-        lines.push(line);
+        lines.push(StyledLine::painted(ink, &format!("{} {words}", glyphs.current)));
     }
     if !agent.flags.is_empty() {
-        let mut line = StyledLine::default();
         let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
-        line.paint(Ink::Stalled, &format!("! {}", words.join(&canvas.in_charset(" · "))));
-        lines.push(line);
+        let words = words.join(&canvas.in_charset(" · "));
+        lines.push(StyledLine::painted(Ink::Stalled, &format!("! {words}")));
     }
     if state.settings.detail == Detail::Off || state.settings.detail == Detail::Minimal {
         return lines;
@@ -95,9 +88,8 @@ fn fact_lines(
         lines.push(line);
     }
     if let Some(evidence) = agent.evidence.as_deref().filter(|_| agent.status != AgentStatus::Completed) {
-        let mut line = StyledLine::default();
-        line.paint(Ink::Done, &style.one_line(&format!("known from: {evidence}"), usize::from(width)));
-        lines.push(line);
+        let words = style.one_line(&format!("known from: {evidence}"), usize::from(width));
+        lines.push(StyledLine::painted(Ink::Done, &words));
     }
     if state.settings.detail == Detail::Moderate
         && let Some(prompt) = &agent.prompt
@@ -109,30 +101,23 @@ fn fact_lines(
 
 fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let room = usize::from(width).saturating_sub(6);
-    let wrapped = prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style);
-    wrapped
-        .into_iter()
-        .enumerate()
-        .map(|(at, line)| with_label(if at == 0 { "Task" } else { "" }, 6, line))
-        .collect()
+    labelled("Task", 6, prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style))
 }
 
-/// Prepends a label column to a line.
-fn with_label(word: &str, column: usize, line: StyledLine) -> StyledLine {
-    let mut out = StyledLine::default();
-    out.paint(Ink::Done, &text::pad(word, column));
-    line.parts().for_each(|(ink, part)| out.add(ink, part));
-    out
+/// Prepends a label column to lines; the first one gets the label.
+fn labelled(label: &str, column: usize, lines: Vec<StyledLine>) -> Vec<StyledLine> {
+    let with_label = |(at, line)| {
+        let label = if at == 0 { label } else { "" };
+        let mut out = StyledLine::painted(Ink::Done, &text::pad(label, column));
+        out.append(line);
+        out
+    };
+    lines.into_iter().enumerate().map(with_label).collect()
 }
 
 fn usage_parts(agent: &Agent, canvas: &Canvas<'_>) -> Vec<(Option<Ink>, String)> {
     let style = canvas.style;
-    let mut parts = Vec::new();
-    let calls = match agent.tool_calls {
-        1 => "1 tool call".to_owned(),
-        calls => format!("{calls} tool calls"),
-    };
-    parts.push((None, calls));
+    let mut parts = vec![(None, text::plural(agent.tool_calls, "tool call"))];
     if agent.tool_errors > 0 {
         parts.push((Some(Ink::Failed), format!("{} failed", agent.tool_errors)));
     }
@@ -145,20 +130,11 @@ fn usage_parts(agent: &Agent, canvas: &Canvas<'_>) -> Vec<(Option<Ink>, String)>
     if let Some(cost) = agent.cost_micro_usd {
         parts.push((None, style.money(cost, agent.cost_floor)));
     }
-    if agent.subtree.agents > 1 {
-        let tokens =
-            agent.subtree.usage.map(|usage| format!(", {}", style.tokens(usage.total_tokens, usage.floor)));
-        let cost = agent
-            .subtree
-            .cost_micro_usd
-            .map(|cost| format!(", {}", style.money(cost, agent.subtree.cost_floor)));
-        let words = format!(
-            "with {} below: {} calls{}{}",
-            agent.subtree.agents - 1,
-            agent.subtree.tool_calls,
-            tokens.unwrap_or_default(),
-            cost.unwrap_or_default()
-        );
+    let below = &agent.subtree;
+    if below.agents > 1 {
+        let mut words = format!("with {} below: {} calls", below.agents - 1, below.tool_calls);
+        words.extend(below.usage.map(|usage| format!(", {}", style.usage(Some(usage)))));
+        words.extend(below.cost_micro_usd.map(|cost| format!(", {}", style.money(cost, below.cost_floor))));
         parts.push((Some(Ink::Done), words));
     }
     parts
@@ -183,13 +159,10 @@ fn children(tree: &Tree, agent: &Agent, width: usize, canvas: &Canvas<'_>) -> Op
     }
     let parts = below.iter().map(|child| {
         let name = child.agent_type.as_deref().or(child.description.as_deref()).unwrap_or(&child.id);
-        (
-            Some(Ink::of(child)),
-            format!("{} {}", canvas.glyphs().icon(child.status), canvas.style.one_line(name, 20)),
-        )
+        let name = canvas.style.one_line(name, 20);
+        (Some(Ink::of(child)), format!("{} {name}", canvas.glyphs().icon(child.status)))
     });
-    let mut line = StyledLine::default();
-    line.paint(Ink::Done, &format!("{} started  ", below.len()));
+    let mut line = StyledLine::painted(Ink::Done, &format!("{} started  ", below.len()));
     push_parts(&mut line, parts.collect(), canvas.glyphs().dot, width);
     Some(line)
 }

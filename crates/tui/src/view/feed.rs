@@ -6,10 +6,10 @@ use ratatui::layout::Rect;
 use subscope_model::{EventKind, Millis, SessionId};
 use subscope_render::{Ink, style::StyledLine, text};
 
-use super::{add_panel_target, detail::event_symbol, paint::Canvas};
+use super::{detail::event_symbol, paint::Canvas};
 use crate::{
     log_entry::LogEntry,
-    state::{EventFilter, FeedScope, MouseTarget, Panel, ScrollRange, UiState},
+    state::{EventFilter, FeedScope, MouseTarget, Panel, UiState},
 };
 
 /// Columns of the session's directory, shown in the scope of all sessions.
@@ -19,7 +19,6 @@ const PLACE: usize = 10;
 type FeedRow<'a> = (&'a SessionId, &'a LogEntry);
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let height = usize::from(inner.height);
     let needed = height.saturating_add(state.reading.feed_up);
@@ -27,17 +26,13 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let is_all = rows.len() <= needed;
     let most = if is_all { rows.len().saturating_sub(height) } else { usize::MAX };
     let up = state.reading.feed_up.min(rows.len().saturating_sub(height));
-    canvas.drawn.feed = ScrollRange { most, height };
-    if state.panel == Panel::Main {
-        canvas.drawn.page = height;
-    }
+    canvas.drawn.most_feed_up = most;
+    canvas.add_panel(area, Panel::Main, height);
     if rows.is_empty() {
-        let words = if state.reading.text.is_empty() {
-            "nothing has happened yet"
-        } else {
-            "nothing that happened has this text"
-        };
-        canvas.line(inner.x, inner.y, inner.width, super::paint::painted(Ink::Done, words));
+        let is_searched = !state.reading.text.is_empty();
+        let words =
+            if is_searched { "nothing that happened has this text" } else { "nothing has happened yet" };
+        canvas.line(inner.x, inner.y, inner.width, StyledLine::painted(Ink::Done, words));
         return;
     }
     let mut shown: Vec<FeedRow<'_>> = rows.into_iter().skip(up).take(height).collect();
@@ -62,11 +57,8 @@ fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
     let agent = state.agent_id();
     let reading = &state.reading;
     let is_shown = |session: &'_ SessionId, entry: &LogEntry| {
-        let until = state
-            .travel
-            .as_ref()
-            .filter(|travel| travel.session == *session)
-            .map_or(Millis::MAX, |travel| travel.at_ms);
+        let travel = state.travel.as_ref().filter(|travel| travel.session == *session);
+        let until = travel.map_or(Millis::MAX, |travel| travel.at_ms);
         entry.at_ms.is_none_or(|at| at <= until)
             && (reading.scope != FeedScope::Agent || Some(&entry.agent) == agent.as_ref())
             && reading.kinds.has(entry.kind)
@@ -97,12 +89,11 @@ fn line(
 ) -> StyledLine {
     let style = canvas.style_of(width);
     let tree = state.trees.get(session);
-    let mut line = StyledLine::default();
-    let clock = entry.at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
-    line.paint(Ink::Done, &text::pad(&clock, 9));
+    let clock = entry.at_ms.map(|at| state.clock(at)).unwrap_or_default();
+    let mut line = StyledLine::painted(Ink::Done, &text::pad(&clock, 9));
     if state.reading.scope == FeedScope::Everything {
         let cwd = tree.and_then(|tree| tree.session.cwd.as_deref());
-        let place = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or(session);
+        let place = cwd.map_or(session.as_str(), text::base_name);
         line.paint(Ink::Done, &text::pad(&style.one_line(place, PLACE), PLACE + 1));
     }
     if state.reading.scope != FeedScope::Agent {
@@ -130,38 +121,33 @@ fn line(
 impl EventFilter {
     /// Whether an event kind passes the filter.
     fn has(self, kind: EventKind) -> bool {
+        use EventKind as Kind;
         match self {
             Self::All => true,
             Self::Tools => matches!(
                 kind,
-                EventKind::ToolPre
-                    | EventKind::ToolPost
-                    | EventKind::ToolFailure
-                    | EventKind::PermissionRequest
-                    | EventKind::PermissionDenied
+                Kind::ToolPre
+                    | Kind::ToolPost
+                    | Kind::ToolFailure
+                    | Kind::PermissionRequest
+                    | Kind::PermissionDenied
             ),
-            Self::Words => {
-                matches!(kind, EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning)
-            }
+            Self::Words => matches!(kind, Kind::AgentMessage | Kind::UserPrompt | Kind::Reasoning),
             Self::States => matches!(
                 kind,
-                EventKind::SubagentStart
-                    | EventKind::SubagentStop
-                    | EventKind::Stall
-                    | EventKind::RunStart
-                    | EventKind::RunEnd
-                    | EventKind::SessionStart
-                    | EventKind::SessionEnd
-                    | EventKind::PermissionRequest
-                    | EventKind::Retry
+                Kind::SubagentStart
+                    | Kind::SubagentStop
+                    | Kind::Stall
+                    | Kind::RunStart
+                    | Kind::RunEnd
+                    | Kind::SessionStart
+                    | Kind::SessionEnd
+                    | Kind::PermissionRequest
+                    | Kind::Retry
             ),
             Self::Troubles => matches!(
                 kind,
-                EventKind::ToolFailure
-                    | EventKind::PermissionDenied
-                    | EventKind::Stall
-                    | EventKind::Retry
-                    | EventKind::Problem
+                Kind::ToolFailure | Kind::PermissionDenied | Kind::Stall | Kind::Retry | Kind::Problem
             ),
         }
     }

@@ -1,13 +1,12 @@
 //! Header, tabs, time slider and footer.
 
 use ratatui::layout::Rect;
-use subscope_model::AgentStatus;
 use subscope_render::{Detail, Ink, style::StyledLine, text};
 
 use super::paint::{Canvas, push_parts};
 use crate::{
     keys::{self, Action},
-    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, View},
+    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, VIEWS, View},
 };
 
 /// Draws the header: counts over all subscribed sessions, cost and clock.
@@ -19,14 +18,12 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     if counts.live > 0 && counts.cost_micro_usd > 0 {
         parts.push((None, canvas.style.money(counts.cost_micro_usd, counts.cost_floor)));
     }
-    parts.push((None, text::clock(state.moment_ms(), state.settings.offset_minutes)));
+    parts.push((None, state.clock(state.moment_ms())));
     parts.push((Some(Ink::Done), "? help".to_owned()));
     push_parts(&mut right, parts, dot, usize::from(area.width));
     let right_width = u16::try_from(right.width()).unwrap_or(0);
 
-    let mut line = StyledLine::default();
-    line.paint(Ink::Strong, " subscope");
-    line.push("  ");
+    let mut line = StyledLine::painted(Ink::Strong, " subscope").with(None, "  ");
     let mut parts = Vec::new();
     if state.is_replay {
         parts.push((None, "replay".to_owned()));
@@ -37,7 +34,7 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         parts.push((None, format!("{} live", counts.live)));
     }
     if counts.running > 0 {
-        parts.push((Some(Ink::Running), format!("{} running", plural(counts.running, "agent"))));
+        parts.push((Some(Ink::Running), format!("{} running", text::plural(counts.running, "agent"))));
     }
     if counts.stalled > 0 {
         parts.push((Some(Ink::Stalled), format!("{} stalled", counts.stalled)));
@@ -52,20 +49,15 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.line(area.right().saturating_sub(right_width + 1), area.y, right_width, right);
 }
 
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 /// Draws the tabs and the display options in effect.
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    canvas.titled_rule(area, &StyledLine::default(), &StyledLine::default());
+    canvas.titled_rule(area, StyledLine::default(), StyledLine::default());
     let mut x = area.x + 1;
-    for (at, view) in View::ALL.into_iter().enumerate() {
-        let mut line = StyledLine::default();
-        line.push(" ");
-        line.paint(Ink::Done, &format!("{} ", at + 1));
+    for (at, (view, title)) in VIEWS.into_iter().enumerate() {
         let is_open = view == state.view;
-        line.add(Some(if is_open { Ink::Strong } else { Ink::Done }), view.title());
+        let ink = if is_open { Ink::Strong } else { Ink::Done };
+        let mut line = StyledLine::default().with(None, " ").with(Some(Ink::Done), &format!("{} ", at + 1));
+        line.add(Some(ink), title);
         line.push(" ");
         let width = u16::try_from(line.width()).unwrap_or(0);
         if x + width > area.right() {
@@ -88,7 +80,6 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 
 /// Display options that differ from the defaults, or the number of running subagents while the tree is hidden.
 fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
-    let mut line = StyledLine::default();
     let hidden = state.tree().filter(|_| !state.shows_tree() && state.view == View::Agents);
     let running = hidden.map_or(0, |tree| {
         tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.status.is_live()).count()
@@ -96,9 +87,9 @@ fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
     if running > 0 {
         let glyph = canvas.glyphs().current;
         let key = if state.settings.detail == Detail::Off { Action::Detail } else { Action::Tree };
-        let words = plural(running, "subagent");
-        line.paint(Ink::Running, &format!(" {glyph} {words} running ({} to show) ", keys::label(key)));
-        return line;
+        let words = text::plural(running, "subagent");
+        let words = format!(" {glyph} {words} running ({} to show) ", keys::label(key));
+        return StyledLine::painted(Ink::Running, &words);
     }
     let mut words: Vec<&str> = Vec::new();
     if state.view == View::Feed {
@@ -117,33 +108,22 @@ fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
     if state.is_following {
         words.push("following");
     }
-    if !words.is_empty() {
-        line.paint(Ink::Done, &format!(" {} ", words.join(&canvas.in_charset(" · "))));
+    if words.is_empty() {
+        return StyledLine::default();
     }
-    line
+    StyledLine::painted(Ink::Done, &format!(" {} ", words.join(&canvas.in_charset(" · "))))
 }
 
 /// Draws the time slider.
 pub(super) fn slider(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let Some(travel) = state.travel() else { return };
-    let ascii = canvas.style.ascii;
-    let offset = state.settings.offset_minutes;
-    let mark = match (travel.is_playing, ascii) {
-        (true, false) => "▶",
-        (true, true) => ">",
-        (false, false) => "‖",
-        (false, true) => "=",
-    };
-    let mut left = StyledLine::default();
-    left.paint(Ink::Strong, &format!(" {mark} {} ", text::clock(travel.at_ms, offset)));
+    let glyphs = canvas.glyphs();
+    let mark = if travel.is_playing { glyphs.start } else { glyphs.pause };
+    let left = StyledLine::painted(Ink::Strong, &format!(" {mark} {} ", state.clock(travel.at_ms)));
     let past = text::duration(Some(travel.at_ms - travel.from_ms));
     let all = text::duration(Some(travel.to_ms - travel.from_ms));
-    let mut right = StyledLine::default();
-    right.push(&format!(" {past} "));
-    right.paint(
-        Ink::Done,
-        &canvas.in_charset(&format!("of {all} · {}{} ", travel.speed, canvas.glyphs().times)),
-    );
+    let all = format!("of {all} {} {}{} ", glyphs.dot, travel.speed, glyphs.times);
+    let right = StyledLine::default().with(None, &format!(" {past} ")).with(Some(Ink::Done), &all);
     let (left_width, right_width) = (left.width() as u16, right.width() as u16);
     canvas.line(area.x, area.y, left_width, left);
     let track =
@@ -153,7 +133,7 @@ pub(super) fn slider(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
     canvas.line(track.right(), area.y, right_width, right);
     let at = track.x + (travel.progress() * f64::from(track.width - 1)) as u16;
-    let [done, knob, rest] = if ascii { ["=", "o", "-"] } else { ["━", "●", "─"] };
+    let [done, knob, rest] = if canvas.style.ascii { ["=", "o", "-"] } else { ["━", "●", "─"] };
     let (rule, strong) = (canvas.theme.rule(), canvas.theme.ink(Some(Ink::Strong)));
     for x in track.x..track.right() {
         let (symbol, style) = match x.cmp(&at) {
@@ -182,21 +162,16 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         Some(Overlay::Stop { title, .. }) => {
             let title = canvas.style.one_line(title, usize::from(area.width).saturating_sub(40).max(12));
-            line.paint(
-                Ink::Stalled,
-                &format!(" Ask {}{title}{} to stop? ", canvas.in_charset("“"), canvas.in_charset("”")),
-            );
-            line.paint(Ink::Strong, "y");
-            line.push(" yes  ");
-            line.paint(Ink::Strong, "n");
-            line.push(" no");
+            let (open, close) = (canvas.glyphs().open_quote, canvas.glyphs().close_quote);
+            line.paint(Ink::Stalled, &format!(" Ask {open}{title}{close} to stop? "));
+            for (ink, words) in
+                [(Some(Ink::Strong), "y"), (None, " yes  "), (Some(Ink::Strong), "n"), (None, " no")]
+            {
+                line.add(ink, words);
+            }
         }
         Some(Overlay::Help(_) | Overlay::Hits { .. }) | None => {
-            if let Some(notice) = notice_line(state, canvas) {
-                line = notice;
-            } else {
-                hints(state, &mut line, usize::from(area.width));
-            }
+            line = notice_line(state, canvas).unwrap_or_else(|| hints(state, usize::from(area.width)));
         }
     }
     canvas.line(area.x, area.y, area.width, line);
@@ -204,17 +179,14 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 
 /// The notice, else the newest displayed alert.
 fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
-    let mut line = StyledLine::default();
     if let Some(notice) = &state.notice {
-        line.paint(
-            notice.ink,
-            &format!(" {}", canvas.style.one_line(&notice.text, usize::from(state.size.0))),
-        );
-        return Some(line);
+        let words = canvas.style.one_line(&notice.text, usize::from(state.size.0));
+        return Some(StyledLine::painted(notice.ink, &format!(" {words}")));
     }
     let (alert, more) = state.alerts.shown(state.awake_ms)?;
-    let mark = if alert.ink == Ink::Done { canvas.glyphs().icon(AgentStatus::Completed) } else { "!" };
-    line.paint(alert.ink, &format!(" {mark} {} {}", canvas.style.one_line(&alert.title, 60), alert.what));
+    let mark = if alert.ink == Ink::Done { canvas.glyphs().completed } else { "!" };
+    let title = canvas.style.one_line(&alert.title, 60);
+    let mut line = StyledLine::painted(alert.ink, &format!(" {mark} {title} {}", alert.what));
     if more > 0 {
         line.paint(Ink::Done, &canvas.in_charset(&format!(" · {more} more")));
     }
@@ -222,67 +194,55 @@ fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
     Some(line)
 }
 
-/// Appends hints for keys of the focused panel, as many as fit.
-fn hints(state: &UiState, line: &mut StyledLine, width: usize) {
+/// Hints for keys of the focused panel, as many as fit.
+fn hints(state: &UiState, width: usize) -> StyledLine {
+    use Action as A;
     let mut hints: Vec<(Action, &str)> = Vec::new();
     if state.travel().is_some() {
-        hints.extend([
-            (Action::Pause, "play"),
-            (Action::StepOn, "step"),
-            (Action::JumpOn, "jump"),
-            (Action::Faster, "faster"),
-        ]);
+        hints.extend([(A::Pause, "play"), (A::StepOn, "step"), (A::JumpOn, "jump"), (A::Faster, "faster")]);
         if !state.is_replay {
-            hints.push((Action::Now, "now"));
+            hints.push((A::Now, "now"));
         }
     }
-    match (state.panel, state.view) {
-        (Panel::Sessions, _) => {
-            hints.extend([(Action::Enter, "open"), (Action::Search, "search"), (Action::Copy, "copy id")])
-        }
-        (Panel::Detail, _) => {
-            hints.extend([
-                (Action::Detail, "detail"),
-                (Action::Open, "open"),
-                (Action::Copy, "copy"),
-                (Action::Spawn, "who called"),
-                (Action::Stop, "stop"),
-            ]);
-        }
-        (Panel::Main, View::Agents) => hints.extend([
-            (Action::Detail, "detail"),
-            (Action::Tree, "tree"),
-            (Action::Timeline, "timeline"),
-            (Action::Search, "search"),
-            (Action::Follow, "follow"),
-            (Action::Stop, "stop"),
-            (Action::Open, "open"),
-            (Action::Filter, "filter"),
-            (Action::Page, "page"),
-        ]),
+    let own: &[(Action, &str)] = match (state.panel, state.view) {
+        (Panel::Sessions, _) => &[(A::Enter, "open"), (A::Search, "search"), (A::Copy, "copy id")],
+        (Panel::Detail, _) => &[
+            (A::Detail, "detail"),
+            (A::Open, "open"),
+            (A::Copy, "copy"),
+            (A::Spawn, "who called"),
+            (A::Stop, "stop"),
+        ],
+        (Panel::Main, View::Agents) => &[
+            (A::Detail, "detail"),
+            (A::Tree, "tree"),
+            (A::Timeline, "timeline"),
+            (A::Search, "search"),
+            (A::Follow, "follow"),
+            (A::Stop, "stop"),
+            (A::Open, "open"),
+            (A::Filter, "filter"),
+            (A::Page, "page"),
+        ],
         (Panel::Main, View::Timeline) => {
-            hints.extend([(Action::ZoomIn, "zoom in"), (Action::ZoomOut, "out"), (Action::Agents, "agents")]);
+            &[(A::ZoomIn, "zoom in"), (A::ZoomOut, "out"), (A::Agents, "agents")]
         }
         (Panel::Main, View::Feed) => {
-            hints.extend([
-                (Action::Filter, "kinds"),
-                (Action::Scope, "whose"),
-                (Action::Search, "text"),
-                (Action::Follow, "follow"),
-            ]);
+            &[(A::Filter, "kinds"), (A::Scope, "whose"), (A::Search, "text"), (A::Follow, "follow")]
         }
-        (Panel::Main, View::Summary) => hints.extend([(Action::Agents, "agents"), (Action::Copy, "copy id")]),
-    }
+        (Panel::Main, View::Summary) => &[(A::Agents, "agents"), (A::Copy, "copy id")],
+    };
+    hints.extend(own);
     if state.travel().is_none() {
-        hints.push((Action::Pause, "pause"));
+        hints.push((A::Pause, "pause"));
     }
-    hints.push((Action::NextPanel, "panel"));
-    let end = [(Action::Help, "keys"), (Action::Quit, "quit")];
+    hints.push((A::NextPanel, "panel"));
+    let end = [(A::Help, "keys"), (A::Quit, "quit")];
     let width_of =
         |(action, what): &(Action, &str)| text::width(first_label(*action)) + text::width(what) + 3;
     let reserved: usize = end.iter().map(width_of).sum();
+    let mut line = StyledLine::default().with(None, " ");
     let mut used = 1;
-    line.push(" ");
     for hint in hints.iter().chain(&end) {
         let is_end = end.contains(hint);
         if !is_end && used + width_of(hint) + reserved > width {
@@ -292,6 +252,7 @@ fn hints(state: &UiState, line: &mut StyledLine, width: usize) {
         line.paint(Ink::Strong, first_label(hint.0));
         line.paint(Ink::Done, &format!(" {}  ", hint.1));
     }
+    line
 }
 
 /// The label of an action's first key.

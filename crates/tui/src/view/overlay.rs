@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
-use super::paint::{Canvas, painted};
+use super::paint::Canvas;
 use crate::{
-    keys::{KEYS, KeyGroup},
+    keys::{GROUPS, KEYS},
     state::{Overlay, UiState},
 };
 
@@ -18,28 +18,23 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         Some(Overlay::Hits { words, hits, at }) => {
             let area =
                 centred(area, area.width.saturating_sub(4).min(110), (hits.len() * 2 + 2).min(40) as u16);
-            sheet(
-                area,
-                &format!("{} passages with {}", hits.len(), canvas.style.one_line(words, 40)),
-                canvas,
-            );
+            let words = canvas.style.one_line(words, 40);
+            sheet(area, &format!("{} passages with {words}", hits.len()), canvas);
             let height = usize::from(area.height.saturating_sub(2) / 2).max(1);
             let first = at.saturating_sub(height - 1).min(hits.len().saturating_sub(height));
             for (place, hit) in hits.iter().enumerate().skip(first).take(height) {
                 let y = area.y + 1 + ((place - first) * 2) as u16;
                 let width = area.width.saturating_sub(4);
-                let mut line = StyledLine::default();
                 let age =
                     hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
                 let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
-                line.paint(Ink::Strong, &agent);
-                line.paint(
-                    Ink::Done,
-                    &format!("  {age}{}, {}", hit.kind, canvas.style.one_line(&hit.session_id, 8)),
-                );
+                let session = canvas.style.one_line(&hit.session_id, 8);
+                let mut line = StyledLine::painted(Ink::Strong, &agent);
+                line.paint(Ink::Done, &format!("  {age}{}, {session}", hit.kind));
                 canvas.line(area.x + 2, y, width, line);
                 let snippet = canvas.style.one_line(&hit.snippet, usize::from(width).saturating_sub(2));
-                canvas.text(area.x + 4, y + 1, width.saturating_sub(2), &snippet);
+                let snippet = StyledLine::default().with(None, &snippet);
+                canvas.line(area.x + 4, y + 1, width.saturating_sub(2), snippet);
                 if place == *at {
                     canvas.select(Rect { x: area.x + 1, y, width: area.width - 2, height: 2 }, true);
                 }
@@ -57,12 +52,10 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
 /// Clears an area and draws a frame with a title.
 fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
     canvas.clear(area);
-    canvas.titled_rule(Rect { height: 1, ..area }, &painted(Ink::Strong, title), &painted(Ink::Done, "Esc"));
-    canvas.titled_rule(
-        Rect { y: area.bottom() - 1, height: 1, ..area },
-        &StyledLine::default(),
-        &StyledLine::default(),
-    );
+    let (title, right) = (StyledLine::painted(Ink::Strong, title), StyledLine::painted(Ink::Done, "Esc"));
+    let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
+    canvas.titled_rule(Rect { height: 1, ..area }, title, right);
+    canvas.titled_rule(bottom, StyledLine::default(), StyledLine::default());
     for x in [area.x, area.right() - 1] {
         canvas.vertical_rule(x, area.y + 1, area.bottom() - 1);
     }
@@ -70,8 +63,7 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
-    let lines: Vec<StyledLine> =
-        KeyGroup::ALL.into_iter().flat_map(|keys| group_lines(keys, canvas)).collect();
+    let lines: Vec<StyledLine> = GROUPS.into_iter().flat_map(|group| group_lines(group, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -90,21 +82,20 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<StyledLine> {
-    let mut lines = vec![painted(Ink::Done, group.title())];
+fn group_lines(group: &str, canvas: &Canvas<'_>) -> Vec<StyledLine> {
+    let mut lines = vec![StyledLine::painted(Ink::Done, group)];
     for key in KEYS.iter().filter(|key| key.group == group) {
-        let mut line = StyledLine::default();
-        line.push("  ");
-        line.paint(Ink::Strong, &text::pad(&canvas.in_charset(key.label), 9));
-        line.push(key.help);
-        lines.push(line);
+        let label = text::pad(&canvas.in_charset(key.label), 9);
+        lines.push(
+            StyledLine::default().with(None, "  ").with(Some(Ink::Strong), &label).with(None, key.help),
+        );
     }
     lines
 }
 
 /// Draws the placeholder of an empty main panel: loading, or how to get started.
 pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    super::add_panel_target(canvas, area, crate::state::Panel::Main);
+    canvas.add_panel(area, crate::state::Panel::Main, 0);
     let is_asked = state.session().is_some() || !state.is_caught_up;
     let lines: &[(&str, &str)] = if is_asked {
         &[("", "reading…")]
@@ -120,11 +111,9 @@ pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) 
         ]
     };
     for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
-        let mut line = StyledLine::default();
-        if !command.is_empty() {
-            line.paint(Ink::Strong, &text::pad(&canvas.in_charset(command), 32));
-        }
-        line.paint(Ink::Done, &canvas.in_charset(words));
+        let command = text::pad(&canvas.in_charset(command), if command.is_empty() { 0 } else { 32 });
+        let line =
+            StyledLine::painted(Ink::Strong, &command).with(Some(Ink::Done), &canvas.in_charset(words));
         canvas.line(area.x + 2, y, area.width.saturating_sub(3), line);
     }
 }

@@ -8,7 +8,7 @@ use subscope_render::{
 };
 
 use crate::{
-    state::{Drawn, MouseTarget, UiState},
+    state::{Drawn, MouseTarget, Panel, UiState},
     theme::Theme,
 };
 
@@ -19,17 +19,14 @@ pub(super) struct Canvas<'a> {
     /// Render style; its width is set for each panel.
     pub(super) style: Style,
     pub(super) drawn: Drawn,
+    focus: Panel,
 }
 
 impl<'a> Canvas<'a> {
     pub(super) fn new(state: &UiState, buffer: &'a mut Buffer) -> Self {
         let style = state.settings.style;
         let theme = Theme::new(state.settings.palette, style.color);
-        Self { buffer, theme, style, drawn: Drawn::default() }
-    }
-
-    pub(super) fn into_drawn(self) -> Drawn {
-        self.drawn
+        Self { buffer, theme, style, drawn: Drawn::default(), focus: state.panel }
     }
 
     /// The glyphs of the style's character set.
@@ -76,11 +73,11 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws uncoloured text.
-    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, words: &str) {
-        let mut line = StyledLine::default();
-        line.push(words);
-        self.line(x, y, width, line);
+    /// Draws lines from the top of an area, as many as fit.
+    pub(super) fn lines(&mut self, area: Rect, lines: impl IntoIterator<Item = StyledLine>) {
+        for (line, y) in lines.into_iter().zip(area.y..area.bottom()) {
+            self.line(area.x, y, area.width, line);
+        }
     }
 
     /// Sets the selection's background.
@@ -108,32 +105,22 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws a horizontal line with a title and a text at its right end.
-    pub(super) fn titled_rule(&mut self, area: Rect, title: &StyledLine, right: &StyledLine) {
-        let symbol = if self.style.ascii { "-" } else { "─" };
-        let style = self.theme.rule();
-        self.buffer.set_stringn(
-            area.x,
-            area.y,
-            symbol.repeat(usize::from(area.width)),
-            usize::from(area.width),
-            style,
-        );
+    pub(super) fn titled_rule(&mut self, area: Rect, title: StyledLine, right: StyledLine) {
+        let rule = if self.style.ascii { "-" } else { "─" }.repeat(usize::from(area.width));
+        self.buffer.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.rule());
+        let spaced = |line: StyledLine| {
+            let mut spaced = StyledLine::default().with(None, " ");
+            spaced.append(line);
+            spaced.with(None, " ")
+        };
         let right_width = u16::try_from(right.width()).unwrap_or(u16::MAX);
         let has_right = right_width > 0 && right_width + 12 < area.width;
         let room = area.width.saturating_sub(2 + if has_right { right_width + 3 } else { 0 });
         if title.width() > 0 {
-            let mut spaced = StyledLine::default();
-            spaced.push(" ");
-            title.parts().for_each(|(ink, part)| spaced.add(ink, part));
-            spaced.push(" ");
-            self.line(area.x + 1, area.y, room, spaced);
+            self.line(area.x + 1, area.y, room, spaced(title));
         }
         if has_right {
-            let mut spaced = StyledLine::default();
-            spaced.push(" ");
-            right.parts().for_each(|(ink, part)| spaced.add(ink, part));
-            spaced.push(" ");
-            self.line(area.right() - right_width - 3, area.y, right_width + 2, spaced);
+            self.line(area.right() - right_width - 3, area.y, right_width + 2, spaced(right));
         }
     }
 
@@ -146,29 +133,28 @@ impl<'a> Canvas<'a> {
     pub(super) fn add_mouse_target(&mut self, area: Rect, target: MouseTarget) {
         self.drawn.mouse_targets.push((area, target));
     }
-}
 
-/// A line of one colour.
-pub(super) fn painted(ink: Ink, words: &str) -> StyledLine {
-    let mut line = StyledLine::default();
-    line.paint(ink, words);
-    line
+    /// Makes an area clickable as a panel; `page` rows of it are a page if it has the focus.
+    pub(super) fn add_panel(&mut self, area: Rect, panel: Panel, page: usize) {
+        self.add_mouse_target(area, MouseTarget::Panel(panel));
+        if self.focus == panel {
+            self.drawn.page = page;
+        }
+    }
 }
 
 /// Appends parts separated by dots, as many as fit into `room` columns; the rest is counted.
 pub(super) fn push_parts(line: &mut StyledLine, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
-    let mut is_first = true;
     let count = parts.len();
     for (at, (ink, part)) in parts.into_iter().enumerate() {
-        let gap = if is_first { String::new() } else { format!(" {dot} ") };
+        let gap = if at == 0 { String::new() } else { format!(" {dot} ") };
         // Leaves room for the count of omitted parts.
         let more = if at + 1 < count { 8 } else { 0 };
-        if line.width() + text::width(&gap) + text::width(&part) + more > room && !is_first {
+        if line.width() + text::width(&gap) + text::width(&part) + more > room && at > 0 {
             line.paint(Ink::Done, &format!(" {dot} +{}", count - at));
             return;
         }
         line.paint(Ink::Done, &gap);
         line.add(ink, &part);
-        is_first = false;
     }
 }

@@ -2,49 +2,10 @@
 
 use subscope_render::{Ink, Style, safe, style::StyledLine, text};
 
-/// Keywords common in programming languages.
-const KEYWORDS: [&str; 40] = [
-    "async",
-    "await",
-    "break",
-    "case",
-    "class",
-    "const",
-    "continue",
-    "def",
-    "else",
-    "enum",
-    "export",
-    "fn",
-    "for",
-    "from",
-    "func",
-    "function",
-    "if",
-    "impl",
-    "import",
-    "in",
-    "interface",
-    "let",
-    "loop",
-    "match",
-    "mod",
-    "mut",
-    "new",
-    "pub",
-    "return",
-    "self",
-    "static",
-    "struct",
-    "switch",
-    "trait",
-    "type",
-    "use",
-    "var",
-    "where",
-    "while",
-    "yield",
-];
+/// Keywords common in programming languages, separated by spaces.
+const KEYWORDS: &str = "async await break case class const continue def else enum export fn for from func function if \
+    impl import in interface let loop match mod mut new pub return self static struct switch trait type use var where \
+    while yield";
 
 /// Comment starts.
 const COMMENTS: [&str; 3] = ["//", "# ", "-- "];
@@ -70,14 +31,11 @@ pub(super) fn lines(
     // At most 8 bytes a column: text beyond the visible lines is not processed.
     let bound = most.saturating_mul(width.max(1)).saturating_mul(8).saturating_add(256);
     let body = body.trim_end();
-    let mut end = body.len().min(bound);
-    while !body.is_char_boundary(end) {
-        end -= 1;
-    }
-    let text = safe::lines(&body[..end], style.charset());
+    let needed = text::prefix(body, bound);
+    let text = safe::lines(needed, style.charset());
     let mut out = Vec::new();
     let mut is_code = kind == TextKind::Code;
-    let mut hidden = body[end..].lines().count();
+    let mut hidden = body[needed.len()..].lines().count();
     for raw in text.trim_matches('\n').lines() {
         if out.len() >= most {
             hidden += 1;
@@ -104,17 +62,14 @@ pub(super) fn lines(
     }
     if hidden > 0 {
         out.pop();
-        let mut left = StyledLine::default();
-        left.paint(Ink::Done, &format!("{} {} more lines", style.glyphs().ellipsis, hidden + 1));
-        out.push(left);
+        let words = format!("{} {} more lines", style.glyphs().ellipsis, hidden + 1);
+        out.push(StyledLine::painted(Ink::Done, &words));
     }
     out
 }
 
 fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> StyledLine {
-    let mut line = StyledLine::default();
-    line.add(ink, words);
-    line.fit(width, style.glyphs().ellipsis)
+    StyledLine::default().with(ink, words).fit(width, style.glyphs().ellipsis)
 }
 
 /// Highlights a line of code: keywords strong, comments dim.
@@ -133,7 +88,8 @@ fn code(words: &str) -> StyledLine {
         let starts = rest.starts_with(is_word);
         let end = rest.find(|character| is_word(character) != starts).unwrap_or(rest.len());
         let (piece, more) = rest.split_at(end);
-        line.add(KEYWORDS.contains(&piece).then_some(Ink::Strong), piece);
+        let is_keyword = KEYWORDS.split(' ').any(|keyword| keyword == piece);
+        line.add(is_keyword.then_some(Ink::Strong), piece);
         rest = more;
     }
     line.paint(Ink::Done, after);

@@ -1,13 +1,10 @@
 //! The session list.
 
 use ratatui::layout::Rect;
-use subscope_model::{AgentStatus, Flag, SessionRow, SessionStatus};
+use subscope_model::{Flag, SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
-use super::{
-    add_panel_target,
-    paint::{Canvas, painted},
-};
+use super::paint::Canvas;
 use crate::state::{MouseTarget, Panel, UiState, trees::waits_for_permission};
 
 /// From this width on, usage columns are shown.
@@ -17,28 +14,22 @@ const WIDE: u16 = 56;
 const PLACE: usize = 10;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Sessions);
     let has_focus = state.panel == Panel::Sessions;
     let count = state.sessions.rows.len();
     let more = if state.sessions.has_more() { "+" } else { "" };
-    let title = painted(if has_focus { Ink::Strong } else { Ink::Done }, &format!("Sessions {count}{more}"));
-    let right = if area.width >= WIDE {
-        painted(Ink::Done, "agents   tokens      cost   ago")
-    } else {
-        StyledLine::default()
-    };
-    canvas.titled_rule(Rect { height: 1, ..area }, &title, &right);
+    let ink = if has_focus { Ink::Strong } else { Ink::Done };
+    let title = StyledLine::painted(ink, &format!("Sessions {count}{more}"));
+    let right = if area.width >= WIDE { "agents   tokens      cost   ago" } else { "" };
+    canvas.titled_rule(Rect { height: 1, ..area }, title, StyledLine::painted(Ink::Done, right));
     let list = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let height = usize::from(list.height);
     let selected = state.sessions.selected_index();
     let first = first_in_sight(state.drawn.first_session, selected, height, count);
     canvas.drawn.first_session = first;
-    if has_focus {
-        canvas.drawn.page = height;
-    }
+    canvas.add_panel(area, Panel::Sessions, height);
     if count == 0 {
         let words = if state.is_caught_up { "none yet" } else { "reading…" };
-        let line = painted(Ink::Done, &canvas.in_charset(words));
+        let line = StyledLine::painted(Ink::Done, &canvas.in_charset(words));
         canvas.line(list.x + 2, list.y, list.width - 2, line);
     }
     let in_sight = || state.sessions.rows.iter().skip(first).take(height);
@@ -67,7 +58,7 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
 
 /// The last component of the session's working directory.
 fn place_of(row: &SessionRow) -> &str {
-    row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
+    row.cwd.as_deref().map(text::base_name).unwrap_or_default()
 }
 
 fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> StyledLine {
@@ -75,49 +66,39 @@ fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &C
     let glyphs = style.glyphs();
     let (icon, ink) = icon(state, row, canvas);
     let is_live = row.status == SessionStatus::Live;
-    let mut line = StyledLine::default();
-    line.push(" ");
-    line.paint(ink, icon);
-    line.push(" ");
+    let over = (!is_live).then_some(Ink::Done);
+    let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
     let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |at| ago(state.now_ms - at));
     let mut right = StyledLine::default();
     if width >= WIDE {
-        let tokens = row
-            .usage
-            .map_or_else(|| glyphs.unknown.to_owned(), |usage| style.tokens(usage.total_tokens, usage.floor));
-        let cost =
-            row.cost_micro_usd.map_or_else(|| glyphs.unknown.to_owned(), |cost| style.money(cost, false));
         let agents = if is_live && row.running > 0 {
             format!("{}/{}", row.running, row.agents)
         } else {
             row.agents.to_string()
         };
-        for (end, words) in [(6, agents), (15, tokens), (25, cost), (31, age.clone())] {
-            right.end_at(end, (!is_live).then_some(Ink::Done), &words);
+        let cells = [agents, style.usage(row.usage), style.cost(row.cost_micro_usd, false), age];
+        right.cells(0, [6, 9, 10, 6].map(Some), cells.map(|words| (over, words)));
+    } else {
+        if row.failed > 0 {
+            right.paint(Ink::Failed, &format!("{}{}", glyphs.failed, row.failed));
+            right.push(" ");
         }
-    } else if row.failed > 0 {
-        right.paint(Ink::Failed, &format!("{}{}", glyphs.failed, row.failed));
-        right.push(" ");
-    }
-    if width < WIDE {
-        match is_live {
-            true if row.running > 0 => right.paint(ink, &row.running.to_string()),
-            true => {}
-            false => right.paint(Ink::Done, &age),
+        if !is_live {
+            right.paint(Ink::Done, &age);
+        } else if row.running > 0 {
+            right.paint(ink, &row.running.to_string());
         }
     }
     let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
     let widest = widest.min(room);
     let place = style.one_line(place_of(row), widest);
-    let over = (!is_live).then_some(Ink::Done);
     line.add(over, &text::pad(&place, widest));
     let title = row.title.as_deref().unwrap_or(&row.id);
     let title = style.one_line(title, room.saturating_sub(widest + 1));
     line.push(" ");
     line.add(over, &title);
-    let gap = usize::from(width).saturating_sub(line.width() + right.width() + 1);
-    line.push(&" ".repeat(gap));
-    right.parts().for_each(|(ink, part)| line.add(ink, part));
+    line.end_at(usize::from(width).saturating_sub(right.width() + 1), None, "");
+    line.append(right);
     line
 }
 
@@ -128,10 +109,11 @@ fn icon(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str
         return (glyphs.dot, Ink::Done);
     }
     let agents = state.trees.get(&row.id).map(|tree| tree.agents.as_slice()).unwrap_or_default();
-    let is_stalled = agents.iter().any(|agent| agent.status.is_live() && agent.has(Flag::Stalled));
-    match () {
-        () if agents.iter().any(waits_for_permission) => ("?", Ink::Waiting),
-        () if is_stalled => ("!", Ink::Stalled),
-        () => (glyphs.icon(AgentStatus::Running), Ink::Running),
+    if agents.iter().any(waits_for_permission) {
+        ("?", Ink::Waiting)
+    } else if agents.iter().any(|agent| agent.status.is_live() && agent.has(Flag::Stalled)) {
+        ("!", Ink::Stalled)
+    } else {
+        (glyphs.running, Ink::Running)
     }
 }

@@ -3,11 +3,10 @@
 use ratatui::layout::Rect;
 use subscope_render::{breakdown::breakdown, style::StyledLine, summary::summary_lines, table::stats_lines};
 
-use super::{add_panel_target, paint::Canvas};
-use crate::state::{Panel, ScrollRange, UiState};
+use super::paint::Canvas;
+use crate::state::{Panel, UiState};
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let Some(tree) = state.tree() else { return };
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let style = canvas.style_of(inner.width);
@@ -17,12 +16,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let height = usize::from(inner.height);
     let most = lines.len().saturating_sub(height);
     let down = state.reading.summary_down.min(most);
-    canvas.drawn.summary = ScrollRange { most, height };
-    if state.panel == Panel::Main {
-        canvas.drawn.page = height;
-    }
-    for (line, y) in lines.into_iter().skip(down).zip(inner.y..inner.bottom()) {
-        canvas.line(inner.x, y, inner.width, line);
-    }
+    canvas.drawn.most_down = most;
+    canvas.add_panel(area, Panel::Main, height);
+    canvas.lines(inner, lines.into_iter().skip(down));
     super::tree::draw_scroll_arrows(canvas, area, down, most - down);
 }

@@ -12,33 +12,15 @@ use subscope_render::{
     timeline::{Lane, SpanKind},
 };
 
-use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
+use super::{paint::Canvas, sessions::first_in_sight};
 use crate::state::{MouseTarget, Panel, UiState};
 
-/// Candidate intervals of the time axis's ticks.
+/// Candidate intervals of the time axis's ticks, from a tenth of a second to a week.
+#[rustfmt::skip]
 const STEPS_MS: [Millis; 22] = [
-    100,
-    200,
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    15_000,
-    30_000,
-    60_000,
-    120_000,
-    300_000,
-    600_000,
-    900_000,
-    1_800_000,
-    3_600_000,
-    7_200_000,
-    14_400_000,
-    21_600_000,
-    43_200_000,
-    86_400_000,
-    604_800_000,
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000,
+    60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
+    3_600_000, 7_200_000, 14_400_000, 21_600_000, 43_200_000, 86_400_000, 604_800_000,
 ];
 
 /// Columns that a tick's label needs.
@@ -70,17 +52,15 @@ impl Axis {
 }
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.timeline.as_ref()) else {
-        canvas.line(
-            area.x + 1,
-            area.y,
-            area.width,
-            super::paint::painted(Ink::Done, "nothing in this session has a time"),
-        );
-        return;
+        canvas.add_panel(area, Panel::Main, 0);
+        let words = StyledLine::painted(Ink::Done, "nothing in this session has a time");
+        return canvas.line(area.x + 1, area.y, area.width, words);
     };
-    let has_focus = state.panel == Panel::Main;
+    let has_legend = area.height >= 7;
+    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
+    let height = usize::from(list.height);
+    canvas.add_panel(area, Panel::Main, height);
     let name = (area.width / 3).clamp(14, 46);
     let lanes_x = area.x + name + 1;
     let axis = Axis::of(state, timeline, area.width.saturating_sub(name + 3));
@@ -88,15 +68,9 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     ruler(state, &axis, Rect { x: lanes_x, y: area.y, width: axis.columns, height: 1 }, canvas);
     canvas.line(area.x + 1, area.y, name, span_of_all(timeline, canvas));
 
-    let has_legend = area.height >= 7;
-    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
     let selected = state.selected_row();
-    let height = usize::from(list.height);
     let first = first_in_sight(state.drawn.first_row, selected, height, state.rows.len());
     canvas.drawn.first_row = first;
-    if has_focus {
-        canvas.drawn.page = height;
-    }
     let path = path_of(timeline);
     for ((at, row), y) in state.rows.iter().enumerate().skip(first).zip(list.y..list.bottom()) {
         let Some(agent) = tree.agents.get(row.agent) else { continue };
@@ -107,27 +81,22 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         let place = Rect { y, height: 1, ..list };
         if Some(at) == selected {
-            canvas.select(place, has_focus);
+            canvas.select(place, state.panel == Panel::Main);
         }
         canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
-    super::tree::draw_scroll_arrows(
-        canvas,
-        Rect { height: list.height + 1, ..area },
-        first,
-        state.rows.len().saturating_sub(first + height),
-    );
+    let below = state.rows.len().saturating_sub(first + height);
+    super::tree::draw_scroll_arrows(canvas, Rect { height: list.height + 1, ..area }, first, below);
     if has_legend {
         legend(state, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
     }
 }
 
 fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> StyledLine {
-    let mut line = StyledLine::default();
-    line.push(&text::duration(Some(timeline.end_ms - timeline.start_ms)));
+    let all = text::duration(Some(timeline.end_ms - timeline.start_ms));
     let path: i64 = timeline.critical_path.iter().map(|step| step.to_ms - step.from_ms).sum();
-    line.paint(Ink::Done, &format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path))));
-    line
+    let path = format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path)));
+    StyledLine::default().with(None, &all).with(Some(Ink::Done), &path)
 }
 
 /// An agent's name, indented as in the tree, with its duration.
@@ -165,14 +134,13 @@ fn ruler(state: &UiState, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
     let rule = canvas.theme.rule();
     while axis.column(at) < f64::from(area.width) {
         let x = area.x + axis.column(at) as u16;
-        let words = if step < 1_000 {
-            format!("{}.{}", text::clock(at, state.settings.offset_minutes), at.rem_euclid(1_000) / 100)
-        } else {
-            text::clock(at, state.settings.offset_minutes)
-        };
+        let mut words = state.clock(at);
+        if step < 1_000 {
+            words += &format!(".{}", at.rem_euclid(1_000) / 100);
+        }
         canvas.symbol(x, area.y, tick, rule);
         if x + 1 + words.len() as u16 <= area.right() {
-            canvas.line(x + 1, area.y, words.len() as u16, super::paint::painted(Ink::Done, &words));
+            canvas.line(x + 1, area.y, words.len() as u16, StyledLine::painted(Ink::Done, &words));
         }
         at += step;
     }
@@ -234,64 +202,47 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
 }
 
 fn cell_symbol(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
-    let theme = canvas.theme;
-    let quiet = if is_critical { theme.ink(Some(Ink::Strong)) } else { theme.rule() };
-    let symbols = symbols(canvas.style.ascii);
-    match kind {
-        SpanKind::Tool => {
-            let block = match cell.covered {
-                covered if covered >= 0.6 => 0,
-                covered if covered >= 0.25 => 1,
-                _ => 2,
-            };
-            let look = match (cell.is_error, cell.is_open, is_critical) {
-                (true, ..) => theme.ink(Some(Ink::Failed)),
-                (false, true, _) => theme.ink(Some(Ink::Running)),
-                (false, false, true) => theme.ink(Some(Ink::Strong)),
-                (false, false, false) => theme.ink(Some(Ink::Done)),
-            };
-            (symbols.tool[block], look)
+    let ink = match kind {
+        SpanKind::Tool if cell.is_error => Ink::Failed,
+        SpanKind::Tool if cell.is_open => Ink::Running,
+        SpanKind::Permission => Ink::Waiting,
+        SpanKind::Retry => Ink::Stalled,
+        SpanKind::Tool | SpanKind::Model | SpanKind::Children if is_critical => Ink::Strong,
+        SpanKind::Tool => Ink::Done,
+        SpanKind::Model | SpanKind::Children => {
+            return (symbol(kind, cell.covered, canvas), canvas.theme.rule());
         }
-        SpanKind::Model => (symbols.model, quiet),
-        SpanKind::Children => (symbols.children, quiet),
-        SpanKind::Permission => (symbols.permission, theme.ink(Some(Ink::Waiting))),
-        SpanKind::Retry => (symbols.retry, theme.ink(Some(Ink::Stalled))),
-    }
+    };
+    (symbol(kind, cell.covered, canvas), canvas.theme.ink(Some(ink)))
 }
 
-/// Symbols of the span kinds.
-struct Symbols {
-    /// By coverage of the column: from 60 %, from 25 %, less.
-    tool: [&'static str; 3],
-    model: &'static str,
-    children: &'static str,
-    permission: &'static str,
-    retry: &'static str,
-}
-
-fn symbols(ascii: bool) -> Symbols {
-    if ascii {
-        Symbols { tool: ["#", "#", "|"], model: "-", children: "=", permission: ".", retry: "%" }
-    } else {
-        Symbols {
-            tool: ["█", "▌", "▏"], model: "─", children: "╌", permission: "┈", retry: "▒"
-        }
-    }
+/// Symbol of a span kind; of a tool call by the fraction of the column that it covers.
+fn symbol(kind: SpanKind, covered: f64, canvas: &Canvas<'_>) -> &'static str {
+    let [unicode, ascii] = match kind {
+        SpanKind::Tool if covered >= 0.6 => ["█", "#"],
+        SpanKind::Tool if covered >= 0.25 => ["▌", "#"],
+        SpanKind::Tool => ["▏", "|"],
+        SpanKind::Model => ["─", "-"],
+        SpanKind::Children => ["╌", "="],
+        SpanKind::Permission => ["┈", "."],
+        SpanKind::Retry => ["▒", "%"],
+    };
+    if canvas.style.ascii { ascii } else { unicode }
 }
 
 fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    let symbols = symbols(canvas.style.ascii);
     let mut line = StyledLine::default();
     let parts = [
-        (Ink::Done, symbols.tool[0], "tool"),
-        (Ink::Failed, symbols.tool[0], "failed"),
-        (Ink::Done, symbols.model, "model"),
-        (Ink::Done, symbols.children, "subagents"),
-        (Ink::Waiting, symbols.permission, "waits for you"),
-        (Ink::Strong, symbols.model, "critical path"),
-        (Ink::Stalled, symbols.retry, "retries"),
+        (Ink::Done, SpanKind::Tool, "tool"),
+        (Ink::Failed, SpanKind::Tool, "failed"),
+        (Ink::Done, SpanKind::Model, "model"),
+        (Ink::Done, SpanKind::Children, "subagents"),
+        (Ink::Waiting, SpanKind::Permission, "waits for you"),
+        (Ink::Strong, SpanKind::Model, "critical path"),
+        (Ink::Stalled, SpanKind::Retry, "retries"),
     ];
-    for (ink, symbol, words) in parts {
+    for (ink, kind, words) in parts {
+        let symbol = symbol(kind, 1.0, canvas);
         if line.width() + text::width(words) + 6 > usize::from(area.width) {
             break;
         }
@@ -299,10 +250,8 @@ fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         line.paint(Ink::Done, &format!("{words} "));
     }
     if state.timeline_view.zoom > 0 {
-        line.paint(
-            Ink::Done,
-            &format!(" {}{}", canvas.glyphs().times, 2u32.saturating_pow(state.timeline_view.zoom)),
-        );
+        let scale = 2u32.saturating_pow(state.timeline_view.zoom);
+        line.paint(Ink::Done, &format!(" {}{scale}", canvas.glyphs().times));
     }
     canvas.line(area.x, area.y, area.width, line);
 }

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use subscope_render::{Detail, TreeOptions, tree::TreeRenderer};
 
-use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
+use super::{paint::Canvas, sessions::first_in_sight};
 use crate::state::{MouseTarget, Panel, UiState};
 
 /// Most calls and text lines shown per agent; the detail panel shows the rest.
@@ -41,7 +41,7 @@ pub(super) fn height(state: &UiState, width: u16) -> u16 {
 }
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
+    canvas.add_panel(area, Panel::Main, 0);
     let Some(tree) = state.tree() else { return };
     let has_focus = state.panel == Panel::Main;
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };

@@ -70,7 +70,10 @@ impl QueryHandler {
                 Answer::Ordered(stop::request_stop(Some(&session), &agent, context)?)
             }
             Question::Page => Answer::Page(open_page(context)?),
-            Question::Keep(setting, choice) => Answer::Kept(settings_writer::save(setting, choice, context)?),
+            Question::Keep(setting, choice) => {
+                settings_writer::save(setting, choice, context)?;
+                Answer::Kept
+            }
         })
     }
 

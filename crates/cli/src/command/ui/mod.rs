@@ -104,7 +104,7 @@ impl UiThread {
     /// Shows an error in the UI.
     fn show_error(&self, error: &CliError) {
         // The UI may have ended.
-        let _ = self.replies.try_send(Err((Question::Page, error.to_string())));
+        let _ = self.replies.try_send((Question::Page, Err(error.to_string())));
     }
 
     /// Answers queries until the UI ends.
@@ -113,7 +113,7 @@ impl UiThread {
         while let Ok(question) = questions.recv() {
             let reply = handler.answer(question.clone(), context);
             // The UI may have ended.
-            let _ = replies.send(reply.map_err(|error| (question, error.to_string())));
+            let _ = replies.send((question, reply.map_err(|error| error.to_string())));
         }
         drop(replies);
         match thread.join() {

@@ -10,11 +10,11 @@ use crate::{
     error::{CliError, ErrorKind},
 };
 
-/// Saves a choice. Returns the path of the file.
+/// Saves a choice.
 ///
 /// # Errors
 /// If there is no settings path, or the file cannot be read, parsed or written.
-pub(super) fn save(setting: Setting, choice: Choice, context: &Context) -> Result<String, CliError> {
+pub(super) fn save(setting: Setting, choice: Choice, context: &Context) -> Result<(), CliError> {
     let path = context.config.paths.user_file().ok_or_else(|| {
         CliError::new(ErrorKind::Failed, "nothing says where settings are kept: HOME is not set")
     })?;
@@ -30,8 +30,7 @@ pub(super) fn save(setting: Setting, choice: Choice, context: &Context) -> Resul
         Err(error) => return Err(failed("read", error.into())),
     };
     let text = with_setting(&text, setting, choice).map_err(|error| failed("change", error.into()))?;
-    replace_file(path, &text).map_err(|error| failed("write", error.into()))?;
-    Ok(path.display().to_string())
+    replace_file(path, &text).map_err(|error| failed("write", error.into()))
 }
 
 /// Returns the file's text with the setting changed.

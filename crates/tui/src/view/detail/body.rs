@@ -3,8 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text, ToolCall, ToolStatus};
-use subscope_render::{Detail, Ink, style::StyledLine, text, tree::tool_words};
+use subscope_model::{Agent, AgentStatus, EventKind, Millis, ToolCall, ToolStatus};
+use subscope_render::{
+    Detail, Ink,
+    style::StyledLine,
+    text,
+    tree::{call_mark, tool_words},
+};
 
 use super::{
     super::{
@@ -12,11 +17,11 @@ use super::{
         prose::{self, TextKind},
         tree::draw_scroll_arrows,
     },
-    task, with_label,
+    labelled, task,
 };
 use crate::{
     log_entry::LogEntry,
-    state::{Panel, ScrollRange, UiState},
+    state::{Panel, UiState},
 };
 
 /// Columns of `HH:MM:SS` and a space.
@@ -69,15 +74,13 @@ pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canv
     }
     let most = if is_all { lines.len().saturating_sub(height) } else { usize::MAX };
     let up = up.min(lines.len().saturating_sub(height));
-    canvas.drawn.detail = ScrollRange { most, height };
+    canvas.drawn.most_up = most;
     if state.panel == Panel::Detail {
         canvas.drawn.page = height;
     }
     let mut shown: Vec<StyledLine> = lines.into_iter().skip(up).take(height).collect();
     shown.reverse();
-    for (line, y) in shown.into_iter().zip(area.y..area.bottom()) {
-        canvas.line(area.x, y, area.width, line);
-    }
+    canvas.lines(area, shown);
     draw_scroll_arrows(
         canvas,
         Rect { x: area.x, y: area.y.saturating_sub(1), width: area.width + 1, height: area.height + 1 },
@@ -87,15 +90,9 @@ pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canv
 }
 
 fn is_of_call(entry: &DetailEntry<'_>, id: &str) -> bool {
-    match entry {
-        DetailEntry::Call(call, begin, _) => {
-            let of_row = call.and_then(|call| call.id.as_ref()).is_some_and(|known| known.as_str() == id);
-            of_row || begin.and_then(|begin| begin.call.as_deref()) == Some(id)
-        }
-        DetailEntry::Task(_) | DetailEntry::Event(_) | DetailEntry::Ending(..) | DetailEntry::Note(_) => {
-            false
-        }
-    }
+    let DetailEntry::Call(call, begin, _) = entry else { return false };
+    let of_row = call.and_then(|call| call.id.as_deref()) == Some(id);
+    of_row || begin.and_then(|begin| begin.call.as_deref()) == Some(id)
 }
 
 /// The agent's entries in chronological order; a tool call is one entry, at its start.
@@ -114,16 +111,10 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
         .collect();
     let calls: HashMap<&str, &ToolCall> =
         agent.tools.iter().filter_map(|call| Some((call.id.as_ref()?.as_str(), call))).collect();
-    let begun: HashSet<&str> = own
-        .iter()
-        .filter(|event| event.kind == EventKind::ToolPre)
-        .filter_map(|event| event.call.as_deref())
-        .collect();
-    let ended: HashMap<&str, &LogEntry> = own
-        .iter()
-        .filter(|event| is_end(event.kind))
-        .filter_map(|event| Some((event.call.as_deref()?, *event)))
-        .collect();
+    let calls_of = || own.iter().filter_map(|event| Some((event.call.as_deref()?, *event)));
+    let begun: HashSet<&str> =
+        calls_of().filter(|(_, event)| event.kind == EventKind::ToolPre).map(|(id, _)| id).collect();
+    let ended: HashMap<&str, &LogEntry> = calls_of().filter(|(_, event)| is_end(event.kind)).collect();
     if let Some(missed) = log.map(|log| log.missed).filter(|missed| *missed > 0) {
         entries.push(DetailEntry::Note(format!("{missed} earlier events of this session are not kept")));
     }
@@ -132,16 +123,12 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
         entries.extend(agent.tools.iter().map(|call| DetailEntry::Call(Some(call), None, None)));
     }
     for event in own {
-        let call: Option<&Text> = event.call.as_ref();
-        match (event.kind, call) {
+        match (event.kind, event.call.as_deref()) {
             (EventKind::ToolPre, Some(id)) => {
-                entries.push(DetailEntry::Call(
-                    calls.get(&**id).copied(),
-                    Some(event),
-                    ended.get(&**id).copied(),
-                ));
+                let (call, end) = (calls.get(id).copied(), ended.get(id).copied());
+                entries.push(DetailEntry::Call(call, Some(event), end));
             }
-            (kind, Some(id)) if is_end(kind) && begun.contains(&**id) => {}
+            (kind, Some(id)) if is_end(kind) && begun.contains(id) => {}
             (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
             _ => entries.push(DetailEntry::Event(event)),
         }
@@ -156,14 +143,10 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
 
 /// Whether a text equals one of the last four entries.
 fn is_said(entries: &[DetailEntry<'_>], text: &str) -> bool {
-    entries.iter().rev().take(4).any(|entry| match entry {
-        DetailEntry::Event(event) => event.body.as_deref().is_some_and(|body| {
-            let body = body.trim();
-            body == text.trim() || (event.cut_bytes > 0 && text.trim().starts_with(body))
-        }),
-        DetailEntry::Task(_) | DetailEntry::Call(..) | DetailEntry::Ending(..) | DetailEntry::Note(_) => {
-            false
-        }
+    entries.iter().rev().take(4).any(|entry| {
+        let DetailEntry::Event(event) = entry else { return false };
+        let Some(body) = event.body.as_deref().map(str::trim) else { return false };
+        body == text.trim() || (event.cut_bytes > 0 && text.trim().starts_with(body))
     })
 }
 
@@ -184,27 +167,19 @@ fn entry_lines(
         DetailEntry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
         DetailEntry::Event(event) => event_lines(state, event, width, canvas),
         DetailEntry::Note(words) => {
-            let mut line = StyledLine::default();
-            line.paint(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis));
-            vec![line]
+            vec![StyledLine::painted(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis))]
         }
         DetailEntry::Ending(ink, text) => {
             let (word, most) = if *ink == Ink::Failed { ("error", most.max(3)) } else { ("result", most) };
             let room = usize::from(width).saturating_sub(8);
             let ink = (*ink == Ink::Failed).then_some(*ink);
-            let wrapped = prose::lines(text, TextKind::Prose, ink, room, most, &canvas.style);
-            wrapped
-                .into_iter()
-                .enumerate()
-                .map(|(at, line)| with_label(if at == 0 { word } else { "" }, 8, line))
-                .collect()
+            labelled(word, 8, prose::lines(text, TextKind::Prose, ink, room, most, &canvas.style))
         }
     }
 }
 
 fn clock(state: &UiState, at_ms: Option<Millis>) -> String {
-    let clock = at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
-    text::pad(&clock, CLOCK)
+    text::pad(&at_ms.map(|at| state.clock(at)).unwrap_or_default(), CLOCK)
 }
 
 fn call_lines(
@@ -219,37 +194,24 @@ fn call_lines(
     let style = canvas.style_of(width);
     let glyphs = style.glyphs();
     let status = call.map_or_else(|| status_of(end), |call| call.status);
-    let (icon, ink) = match status {
-        ToolStatus::Ok => (glyphs.completed, Ink::Done),
-        ToolStatus::Error => (glyphs.failed, Ink::Failed),
-        ToolStatus::Denied => (glyphs.denied, Ink::Stalled),
-        ToolStatus::Open if agent.status.is_live() => (glyphs.current, Ink::of(agent)),
-        ToolStatus::Open => (glyphs.lost, Ink::Stalled),
-    };
+    let (icon, ink) = call_mark(agent, status, &style);
     let at_ms = begin.and_then(|begin| begin.at_ms).or(call.and_then(|call| call.started_at_ms));
-    let mut tail = StyledLine::default();
     let until = call.and_then(|call| call.ended_at_ms).or(end.and_then(|end| end.at_ms));
     let until =
         until.or_else(|| (status == ToolStatus::Open && agent.status.is_live()).then(|| state.moment_ms()));
     let span = at_ms.zip(until).map(|(from, to)| text::duration(Some(to - from)));
-    tail.paint(Ink::Done, &span.map_or_else(String::new, |span| format!("  {span}")));
+    let tail = StyledLine::painted(Ink::Done, &span.map(|span| format!("  {span}")).unwrap_or_default());
 
-    let guess = if begin.is_some_and(|begin| begin.is_guess) || call.is_some_and(|call| call.basis.is_guess())
-    {
-        "~"
-    } else {
-        ""
-    };
+    let is_guess =
+        begin.is_some_and(|begin| begin.is_guess) || call.is_some_and(|call| call.basis.is_guess());
+    let guess = if is_guess { "~" } else { "" };
     let words = match (call, begin) {
         // An event has the whole command, a row only its first part.
         (_, Some(begin)) => style.one_line(&begin.words, usize::from(width)),
         (Some(call), None) => tool_words(call, &style),
         (None, None) => String::new(),
     };
-    let mut line = StyledLine::default();
-    line.paint(Ink::Done, &clock(state, at_ms));
-    line.paint(ink, icon);
-    line.push(" ");
+    let mut line = StyledLine::painted(Ink::Done, &clock(state, at_ms)).with(Some(ink), icon).with(None, " ");
     let room = usize::from(width).saturating_sub(line.width() + tail.width());
     line.push(&text::truncate_with(&format!("{guess}{words}"), room, glyphs.ellipsis));
     // The error follows the call if there is room.
@@ -261,32 +223,24 @@ fn call_lines(
         }
     }
     line.end_at(usize::from(width), None, "");
-    let mut lines = vec![with_tail(line, tail, width)];
+    let mut line = line.fit(usize::from(width).saturating_sub(tail.width()), "");
+    line.append(tail);
+    let mut lines = vec![line];
     if state.settings.detail == Detail::Full {
         for (event, word) in [(begin, "in"), (end, "out")] {
             let Some(body) = event.and_then(|event| event.body.as_deref()) else { continue };
             let room = usize::from(width).saturating_sub(CLOCK + 6);
             let wrapped = prose::lines(body, TextKind::Code, None, room, 12, &style);
-            lines.extend(wrapped.into_iter().enumerate().map(|(at, line)| {
-                let mut out = StyledLine::default();
-                out.push(&" ".repeat(CLOCK + 2));
-                out.paint(Ink::Done, &text::pad(if at == 0 { word } else { "" }, 4));
-                line.parts().for_each(|(ink, part)| out.add(ink, part));
-                out
-            }));
+            lines.extend(labelled(word, 4, wrapped).into_iter().map(indented));
         }
     }
     lines
 }
 
-/// Joins a line and a tail aligned at the right end.
-fn with_tail(line: StyledLine, tail: StyledLine, width: u16) -> StyledLine {
-    let mut out = StyledLine::default();
-    let room = usize::from(width).saturating_sub(tail.width());
-    for (ink, part) in line.fit(room, "").parts() {
-        out.add(ink, part);
-    }
-    tail.parts().for_each(|(ink, part)| out.add(ink, part));
+/// Indents a line by the columns of the time and an icon.
+fn indented(line: StyledLine) -> StyledLine {
+    let mut out = StyledLine::default().with(None, &" ".repeat(CLOCK + 2));
+    out.append(line);
     out
 }
 
@@ -355,29 +309,13 @@ fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_
     let words = body.unwrap_or(&event.words);
     let mut lines = prose::lines(words, TextKind::Prose, tone, room, most, &canvas.style);
     if event.cut_bytes > 0 && state.settings.detail == Detail::Full {
-        let mut line = StyledLine::default();
-        line.paint(
-            Ink::Done,
-            &format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, event.cut_bytes),
-        );
-        lines.push(line);
+        let words = format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, event.cut_bytes);
+        lines.push(StyledLine::painted(Ink::Done, &words));
     }
-    let head = clock(state, event.at_ms);
-    let mut out = Vec::with_capacity(lines.len());
-    for (at, line) in lines.into_iter().enumerate() {
-        let mut full = StyledLine::default();
-        if at == 0 {
-            full.paint(Ink::Done, &head);
-            full.paint(ink, icon);
-            full.push(" ");
-        } else {
-            full.push(&" ".repeat(CLOCK + 2));
-        }
-        if at == 0 && event.is_guess {
-            full.push("~");
-        }
-        line.parts().for_each(|(ink, part)| full.add(ink, part));
-        out.push(full);
-    }
-    out
+    let mut lines = lines.into_iter();
+    let mut first = StyledLine::painted(Ink::Done, &clock(state, event.at_ms)).with(Some(ink), icon);
+    first.push(if event.is_guess { " ~" } else { " " });
+    let Some(line) = lines.next() else { return Vec::new() };
+    first.append(line);
+    std::iter::once(first).chain(lines.map(indented)).collect()
 }
