@@ -108,6 +108,7 @@ fn main() {
         ("50 hits of a middling word", Some(3.0), Box::new(|| find(&[&middling], None))),
         ("50 hits of a rare word", Some(3.0), Box::new(|| find(&[&rare], None))),
         ("50 hits of two words", Some(3.0), Box::new(|| find(&[&frequent, &middling], None))),
+        ("50 hits of a prefix", None, Box::new(|| find(&["w186*"], None))),
         ("50 hits of a word in one old session", None, Box::new(|| find(&[&frequent], Some(id(3))))),
         ("50 hits of a rare word with their agents", Some(3.0), Box::new(|| named(&[&rare]))),
         ("figures over everything", None, Box::new(|| store.stats().expect("figures").by_tool.len())),

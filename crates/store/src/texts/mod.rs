@@ -1,8 +1,23 @@
 //! Full-text index of passages in transcript files and inbox rows, without the text itself: SQLite's FTS5, in a database of its own.
 //!
-//! Readers tokenize (`word.rs`) concurrently and fill a [`PassageBatch`] each; the one writer inserts them. The row number of a
-//! passage is its time, so that the newest hits come first without a sort. FTS5 stores which passage has a word, not where: a phrase
-//! is tested against the text of the hits.
+//! Readers cut text into words (`word.rs`) concurrently and fill a [`PassageBatch`] each; the one writer inserts them. The row number
+//! of a passage is its time, so that the newest hits come first without a sort. FTS5 stores which passages have a word, not where
+//! (`detail=none`): a phrase is tested against the text of the hits.
+//!
+//! Cost of an index of 352 MB of transcripts (165,000 passages, 18 million postings), reading included, medians of interleaved rounds:
+//!
+//! | | processor time | size |
+//! |---|---|---|
+//! | as below | 5.2 s | 34 MB |
+//! | `detail=column` | 6.0 s | 71 MB |
+//! | `detail=full` | 6.0 s | 93 MB |
+//! | 2²⁰ row numbers per second instead of 2⁴ | 5.2 s | 74 MB |
+//! | FTS5's `hashsize`, `automerge` and `crisismerge` | 5.7 s | 35 MB |
+//! | `columnsize=0` instead of `contentless_delete=1`, so that nothing can be deleted | 4.3 s | 31 MB |
+//! | the inverted index of our own that this replaced, with twice the code | 2.6 s | 24 MB |
+//!
+//! The newest 50 hits in 2 million passages take less than 1 ms. Only a prefix of one or two letters is slow: FTS5 merges the
+//! posting lists of all its words (`f*` in 1.7 million passages: 0.7 s).
 
 mod batch;
 mod inbox;
@@ -30,9 +45,8 @@ const FILE: &str = "search.db";
 /// Schema version; an index of another version is deleted and rebuilt from the sources.
 const VERSION: i64 = 1;
 
-/// * `passages`: see [`BITS_PER_SECOND`] for the numbers.
-/// * `words`: its row numbers are those of `passages`. It keeps a batch in memory until the commit (`hashsize`), as each flush is a
-///   segment; a search visits up to some dozens of segments, and a merge of many costs less than several of few.
+/// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit (`hashsize`), as
+/// each flush is a segment; a search visits some dozens of segments at most, and one merge of many costs less than several of few.
 const TABLES: &str = "
 CREATE TABLE files(
     no INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, session TEXT NOT NULL, inode INTEGER NOT NULL,
@@ -53,7 +67,7 @@ FROM words w CROSS JOIN passages p ON p.no = w.rowid CROSS JOIN files f ON f.no 
 WHERE w.words MATCH ?1 ORDER BY w.rowid DESC LIMIT ?2";
 
 /// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the others take
-/// the next free numbers.
+/// free numbers of the next seconds.
 const BITS_PER_SECOND: u32 = 4;
 
 /// Kind of a passage.
@@ -296,8 +310,10 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
                 span.bytes.cast_signed()
             ])
         };
+        let mut step = 1;
         while insert(no)? == 0 {
-            no += 1;
+            no += step;
+            step *= 2;
         }
         words.clear();
         words.extend(sessions.get(passage.file).map(String::as_str));
