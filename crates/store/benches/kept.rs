@@ -9,7 +9,7 @@ use std::{io::Write, path::Path};
 
 use subscope_model::{Actor, AgentId, SessionId, Tree};
 use subscope_store::{
-    Access, ByteSpan, Commit, FileIdentity, History, Ledger, ListQuery, PassageKind, SegmentBuilder,
+    Access, ByteSpan, Commit, FileIdentity, History, Ledger, ListQuery, PassageBatch, PassageKind,
     SqliteStore, TextFile, TextIndex, TextQuery,
 };
 use subscope_testkit::{
@@ -108,6 +108,7 @@ fn main() {
         ("50 hits of a middling word", Some(3.0), Box::new(|| find(&[&middling], None))),
         ("50 hits of a rare word", Some(3.0), Box::new(|| find(&[&rare], None))),
         ("50 hits of two words", Some(3.0), Box::new(|| find(&[&frequent, &middling], None))),
+        ("50 hits of a prefix", None, Box::new(|| find(&["w186*"], None))),
         ("50 hits of a word in one old session", None, Box::new(|| find(&[&frequent], Some(id(3))))),
         ("50 hits of a rare word with their agents", Some(3.0), Box::new(|| named(&[&rare]))),
         ("figures over everything", None, Box::new(|| store.stats().expect("figures").by_tool.len())),
@@ -166,7 +167,7 @@ fn word(rank: u64) -> String {
 
 fn keep_words(folder: &Path) {
     let mut texts = TextIndex::open(folder, Access::Write).expect("the full text");
-    let (mut batch, mut seed) = (SegmentBuilder::default(), 7u64);
+    let (mut batch, mut seed) = (PassageBatch::default(), 7u64);
     let mut random = || {
         // Knuth's MMIX linear congruential generator; its high bits are good enough.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -186,10 +187,10 @@ fn keep_words(folder: &Path) {
             let span = ByteSpan { start: message * 500, bytes: text.len() as u64 };
             batch.add("root", PassageKind::Message, at, span, &text);
             if batch.is_full() {
-                texts.put(&batch.seal()).expect("a segment");
+                texts.put(&batch.take()).expect("a batch");
             }
         }
         batch.end();
     }
-    texts.put(&batch.seal()).expect("a segment");
+    texts.put(&batch.take()).expect("a batch");
 }

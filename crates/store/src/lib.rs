@@ -20,9 +20,7 @@ use std::path::PathBuf;
 pub use memory::MemoryStore;
 pub use sqlite::{Access, Location, OpenError, SharedHistory, SqliteStore};
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
-pub use texts::{
-    ByteSpan, Hit, InboxPosition, PassageKind, Segment, SegmentBuilder, TextFile, TextIndex, TextQuery,
-};
+pub use texts::{ByteSpan, Hit, InboxPosition, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery};
 pub use word::words;
 
 /// One transaction: rows of changed sessions, new events, and received input.

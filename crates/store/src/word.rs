@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, hash::BuildHasher};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 /// Longer runs of letters and digits are not indexed: they are encoded data, which nobody searches.
 const MAX_WORD_BYTES: usize = 64;
@@ -22,65 +22,39 @@ pub fn words(text: &str) -> Vec<String> {
     all
 }
 
-/// Distinct words of many texts, numbered in order of first appearance.
-#[derive(Debug, Default)]
-pub(crate) struct Vocabulary {
-    known: HashTable<WordEntry>,
+/// Entries of [`DistinctWords`]: 64 KiB, which stay in the processor's cache.
+const CACHED_WORDS: usize = 1 << 12;
+
+/// Appends the words of texts, leaving out repetitions within a text.
+///
+/// It is a direct-mapped cache: a repeated word is appended again if another one took its entry, which costs an index time but
+/// changes nothing. Words of equal hash count as the same: a chance of 2⁻⁶⁴ each.
+#[derive(Debug)]
+pub(crate) struct DistinctWords {
+    /// Hash of a word, and the number of the last text that has it.
+    cache: Vec<(u64, u32)>,
     hasher: DefaultHashBuilder,
-    /// All words concatenated, and the end of each.
-    letters: String,
-    ends: Vec<usize>,
     texts: u32,
 }
 
-/// A known word. Words of equal hash count as the same: a chance of 2⁻⁶⁴ each.
-#[derive(Debug)]
-struct WordEntry {
-    hash: u64,
-    number: u32,
-    /// Number of the last text that has it.
-    last_text: u32,
+impl Default for DistinctWords {
+    fn default() -> Self {
+        Self { cache: vec![(0, 0); CACHED_WORDS], hasher: DefaultHashBuilder::default(), texts: 0 }
+    }
 }
 
-impl Vocabulary {
-    /// Appends the numbers of a text's distinct words.
-    pub(crate) fn number(&mut self, text: &str, numbers: &mut Vec<u32>) {
+impl DistinctWords {
+    /// Appends a text's words, each with a space behind it.
+    pub(crate) fn append(&mut self, text: &str, words: &mut String) {
         self.texts += 1;
-        let Self { known, hasher, letters, ends, texts: current } = self;
         for_each_word(text, &mut |word| {
-            let hash = hasher.hash_one(word);
-            match known.find_mut(hash, |one| one.hash == hash) {
-                Some(one) if one.last_text == *current => {}
-                Some(one) => {
-                    one.last_text = *current;
-                    numbers.push(one.number);
-                }
-                None => {
-                    let number = ends.len() as u32;
-                    letters.push_str(word);
-                    ends.push(letters.len());
-                    known
-                        .insert_unique(hash, WordEntry { hash, number, last_text: *current }, |one| one.hash);
-                    numbers.push(number);
-                }
+            let hash = self.hasher.hash_one(word);
+            let Some(entry) = self.cache.get_mut(hash as usize % CACHED_WORDS) else { return };
+            if std::mem::replace(entry, (hash, self.texts)) != (hash, self.texts) {
+                words.push_str(word);
+                words.push(' ');
             }
         });
-    }
-
-    /// Number of words.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Returns all words in number order.
-    pub(crate) fn words(&self) -> Vec<&str> {
-        let mut start = 0;
-        let cut = |end: &usize| {
-            let word = self.letters.get(start..*end).unwrap_or_default();
-            start = *end;
-            word
-        };
-        self.ends.iter().map(cut).collect()
     }
 }
 
@@ -168,12 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn each_word_is_numbered_once_per_text() {
-        let mut vocabulary = Vocabulary::default();
-        let mut numbers = Vec::new();
-        vocabulary.number("one two ONE", &mut numbers);
-        vocabulary.number("two three two", &mut numbers);
-        assert_eq!(numbers, [0, 1, 1, 2]);
-        assert_eq!(vocabulary.words(), ["one", "two", "three"]);
+    fn each_word_is_appended_once_per_text() {
+        let (mut distinct, mut appended) = (DistinctWords::default(), String::new());
+        distinct.append("one two ONE", &mut appended);
+        distinct.append("two three two", &mut appended);
+        assert_eq!(appended, "one two two three ");
     }
 }

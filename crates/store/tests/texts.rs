@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use subscope_model::SessionId;
 use subscope_store::{
-    Access, ByteSpan, FileIdentity, PassageKind, Segment, SegmentBuilder, TextFile, TextIndex, TextQuery,
+    Access, ByteSpan, FileIdentity, OpenError, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery,
 };
 
-fn add(batch: &mut SegmentBuilder, name: &str, session: &str, said: &[(i64, &str)]) {
+fn add(batch: &mut PassageBatch, name: &str, session: &str, said: &[(i64, &str)]) {
     let identity = FileIdentity { inode: 1, bytes: 2, modified_ns: 3 };
     batch.begin(TextFile { path: PathBuf::from(name), session: SessionId(session.into()), identity });
     for (number, (at, text)) in said.iter().enumerate() {
@@ -19,10 +19,10 @@ fn add(batch: &mut SegmentBuilder, name: &str, session: &str, said: &[(i64, &str
     batch.end();
 }
 
-fn segment(name: &str, session: &str, said: &[(i64, &str)]) -> Segment {
-    let mut batch = SegmentBuilder::default();
+fn batch_of(name: &str, session: &str, said: &[(i64, &str)]) -> PassageBatch {
+    let mut batch = PassageBatch::default();
     add(&mut batch, name, session, said);
-    batch.seal()
+    batch.take()
 }
 
 fn found(texts: &TextIndex, query: &[&str], session: Option<&str>) -> Vec<(String, u64)> {
@@ -39,11 +39,11 @@ fn found(texts: &TextIndex, query: &[&str], session: Option<&str>) -> Vec<(Strin
 fn words_are_found_newest_first_and_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
-    let mut batch = SegmentBuilder::default();
+    let mut batch = PassageBatch::default();
     add(&mut batch, "b", "two", &[(9_000, "Round half cents UP, please"), (5_000, "größe 東京 src/main.rs")]);
     let one = [(1_000, "round\nround"), (20_000, "rounding OR \"cents\" -x*"), (0, "no time cents")];
     add(&mut batch, "a", "one", &one);
-    texts.put(&batch.seal()).unwrap();
+    texts.put(&batch.take()).unwrap();
     let path = |name: &str, at: u64| (name.to_owned(), at);
     assert_eq!(found(&texts, &["round"], None), [path("b", 0), path("a", 0)]);
     assert_eq!(found(&texts, &["round*"], None), [path("a", 1), path("b", 0), path("a", 0)]);
@@ -56,7 +56,7 @@ fn words_are_found_newest_first_and_forgotten() {
         let _ = found(&texts, &[word], None);
     }
     assert_eq!(found(&texts, &["*"], None), []);
-    texts.put(&segment("b", "two", &[(9_000, "all other now")])).unwrap();
+    texts.put(&batch_of("b", "two", &[(9_000, "all other now")])).unwrap();
     assert_eq!(found(&texts, &["half"], None), [], "a file is replaced whole");
     assert_eq!(found(&texts, &["other"], None), [path("b", 0)]);
     texts.forget(&[SessionId("one".into())]).unwrap();
@@ -69,8 +69,8 @@ fn passages_of_the_same_second_are_all_found() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     let said: Vec<(i64, &str)> = (0..500).map(|number| (1_000 + number % 3, "same")).collect();
-    texts.put(&segment("a", "one", &said)).unwrap();
-    texts.put(&segment("b", "one", &said)).unwrap();
+    texts.put(&batch_of("a", "one", &said)).unwrap();
+    texts.put(&batch_of("b", "one", &said)).unwrap();
     let query = TextQuery { words: vec!["same".into()], session: None, limit: 5_000 };
     let hits = texts.find(&query).unwrap();
     assert_eq!(hits.len(), 1_000);
@@ -99,13 +99,13 @@ fn search_equals_a_full_scan() {
     const COUNT: usize = 30_000;
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
-    // Three segments whose passages interleave in time.
+    // Three batches whose passages interleave in time.
     for part in 0..3 {
         let said: Vec<(usize, String)> =
             (0..COUNT).filter(|number| number % 3 == part).map(|number| (number, numbered(number))).collect();
         let said: Vec<(i64, &str)> =
             said.iter().map(|(at, text)| (*at as i64 * 1000, text.as_str())).collect();
-        texts.put(&segment(&format!("f{part}"), &format!("s{part}"), &said)).unwrap();
+        texts.put(&batch_of(&format!("f{part}"), &format!("s{part}"), &said)).unwrap();
     }
     let scan = |is_one: &dyn Fn(usize) -> bool, limit: usize| -> Vec<i64> {
         (0..COUNT).rev().filter(|number| is_one(*number)).map(|number| number as i64).take(limit).collect()
@@ -130,7 +130,7 @@ fn search_equals_a_full_scan() {
 }
 
 #[test]
-fn merges_lose_nothing_and_drop_invalid_passages() {
+fn files_that_are_indexed_again_and_again_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     // Files that are indexed again and again while they grow, like those of a live session.
@@ -139,7 +139,7 @@ fn merges_lose_nothing_and_drop_invalid_passages() {
         let said: Vec<(i64, String)> =
             (0..=round / 10).map(|at| (at * 1000, format!("grown w{at} only{round}"))).collect();
         let said: Vec<(i64, &str)> = said.iter().map(|(at, text)| (*at, text.as_str())).collect();
-        texts.put(&segment(&name, &name, &said)).unwrap();
+        texts.put(&batch_of(&name, &name, &said)).unwrap();
     }
     assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 400);
     assert_eq!(hits(&texts, &["w3"], None, usize::MAX), [3; 10]);
@@ -151,22 +151,60 @@ fn merges_lose_nothing_and_drop_invalid_passages() {
 }
 
 #[test]
-fn a_file_in_several_segments_counts_as_indexed_at_its_end() {
+fn a_file_in_several_batches_counts_as_indexed_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     let identity = FileIdentity { inode: 1, bytes: 2, modified_ns: 3 };
-    let mut batch = SegmentBuilder::default();
+    let mut batch = PassageBatch::default();
     batch.begin(TextFile { path: "big".into(), session: SessionId::from("one"), identity });
     let span = ByteSpan { start: 0, bytes: 1 };
     batch.add("root", PassageKind::Prompt, 1_000, span, "first part");
-    texts.put(&batch.seal()).unwrap();
+    texts.put(&batch.take()).unwrap();
     assert_ne!(texts.files().unwrap()[0].1, identity);
     batch.add("root", PassageKind::Prompt, 2_000, span, "second part");
     batch.end();
-    texts.put(&batch.seal()).unwrap();
+    texts.put(&batch.take()).unwrap();
     assert!(batch.is_empty());
     assert_eq!(texts.files().unwrap(), [(PathBuf::from("big"), identity)]);
     assert_eq!(hits(&texts, &["part"], None, 10), [2, 1]);
-    texts.put(&segment("big", "one", &[(3_000, "part")])).unwrap();
+    texts.put(&batch_of("big", "one", &[(3_000, "part")])).unwrap();
     assert_eq!(hits(&texts, &["part"], None, 10), [3]);
+}
+
+#[test]
+fn forgotten_words_are_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    texts.put(&batch_of("a", "one", &[(1_000, "xyzzyplugh stays nowhere")])).unwrap();
+    texts.put(&batch_of("b", "two", &[(1_000, "plover stays")])).unwrap();
+    let has = |word: &str| {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| std::fs::read(file.unwrap().path()));
+        let is_in = |bytes: Vec<u8>| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+        files.map(Result::unwrap).any(is_in)
+    };
+    assert!(has("xyzzyplugh") && has("plover"));
+    texts.forget(&[SessionId::from("one")]).unwrap();
+    assert!(!has("xyzzyplugh"));
+    assert_eq!(found(&texts, &["stays"], None), [("b".to_owned(), 0)]);
+}
+
+#[test]
+fn readers_of_other_processes_see_commits_and_damage_is_rebuilt() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(TextIndex::open(folder.path(), Access::Read), Err(OpenError::Missing(_))));
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let reader = TextIndex::open(folder.path(), Access::Read).unwrap();
+    texts.put(&batch_of("a", "one", &[(1_000, "word")])).unwrap();
+    assert_eq!(found(&reader, &["word"], None), [("a".to_owned(), 0)]);
+    drop((reader, texts));
+    let path = folder.path().join("search.db");
+    for damage in [&b"this is no database, and long enough to be one"[..], b""] {
+        std::fs::write(&path, damage).unwrap();
+        let read = TextIndex::open(folder.path(), Access::Read);
+        assert!(matches!(read, Err(OpenError::Missing(_))), "{:?}", read.err());
+        let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+        assert_eq!(texts.files().unwrap(), []);
+        texts.put(&batch_of("a", "one", &[(1_000, "word")])).unwrap();
+        assert_eq!(found(&texts, &["word"], None), [("a".to_owned(), 0)]);
+    }
 }

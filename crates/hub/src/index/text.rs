@@ -1,4 +1,4 @@
-//! Second pass: full text of transcripts, read in parallel and written in segments; then that of the inbox.
+//! Second pass: full text of transcripts, read in parallel and written in batches; then that of the inbox.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,16 +17,16 @@ use subscope_fold::{
 use subscope_harness::recognise;
 use subscope_model::{Millis, SessionId};
 use subscope_store::{
-    ByteSpan, FileIdentity, InboxPosition, PassageKind, ReceivedInput, Segment, SegmentBuilder, SourceFile,
-    SqliteStore, TextFile, TextIndex,
+    ByteSpan, FileIdentity, InboxPosition, PassageBatch, PassageKind, ReceivedInput, SourceFile, SqliteStore,
+    TextFile, TextIndex,
 };
 
 use super::{IndexError, IndexRun, workers};
 
-/// Capacity of the queue of sealed segments of tens of megabytes; the writer saves one faster than a reader fills one.
+/// Capacity of the queue of batches of tens of megabytes: bounds memory.
 const QUEUE: usize = 1;
 
-/// Bytes of the inbox, as stored (compressed), per segment: bounds memory.
+/// Bytes of the inbox, as stored (compressed), per batch: bounds memory.
 const INBOX_BYTES: u64 = 4 << 20;
 
 /// How much of a file tells what it is written in.
@@ -43,15 +43,15 @@ pub(super) fn write(
         sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let (sender, sealed) = sync_channel::<Segment>(QUEUE);
+        let (sender, batches) = sync_channel::<PassageBatch>(QUEUE);
         for _ in 0..workers(run.options).min(files.len()) {
             let (sender, next, sessions) = (sender.clone(), &next, &sessions);
             scope.spawn(move || read_all(files, next, sessions, &sender));
         }
         drop(sender);
-        for segment in sealed {
-            texts.put(&segment)?;
-            run.progress.done_bytes += segment.read_bytes();
+        for batch in batches {
+            texts.put(&batch)?;
+            run.progress.done_bytes += batch.read_bytes();
             run.report_progress()?;
         }
         Ok(())
@@ -63,9 +63,9 @@ fn read_all(
     files: &[(Found, FileIdentity)],
     next: &AtomicUsize,
     sessions: &HashMap<&Path, &SessionId>,
-    sender: &SyncSender<Segment>,
+    sender: &SyncSender<PassageBatch>,
 ) {
-    let (mut chunk, mut batch) = (Vec::new(), SegmentBuilder::default());
+    let (mut chunk, mut batch) = (Vec::new(), PassageBatch::default());
     let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
         // A file that no rows were derived from yet belongs to the session that its path names.
@@ -74,7 +74,7 @@ fn read_all(
             continue;
         };
         batch.begin(TextFile { path: found.path.clone(), session, identity: *identity });
-        let mut full = |batch: &mut SegmentBuilder| is_heard = is_heard && sender.send(batch.seal()).is_ok();
+        let mut full = |batch: &mut PassageBatch| is_heard = is_heard && sender.send(batch.take()).is_ok();
         read_file(found, &mut chunk, &mut batch, &mut full);
         batch.end();
         if !is_heard {
@@ -82,16 +82,16 @@ fn read_all(
         }
     }
     if !batch.is_empty() {
-        let _ = sender.send(batch.seal());
+        let _ = sender.send(batch.take());
     }
 }
 
-/// Adds the passages of a file to a segment; calls `full` when the segment is full.
+/// Adds the passages of a file to a batch; calls `full` when the batch is full.
 fn read_file(
     found: &Found,
     chunk: &mut Vec<u8>,
-    batch: &mut SegmentBuilder,
-    full: &mut dyn FnMut(&mut SegmentBuilder),
+    batch: &mut PassageBatch,
+    full: &mut dyn FnMut(&mut PassageBatch),
 ) {
     let Some(dialect) = dialect_of(found) else { return };
     let mut reader = Reader::new(dialect, found.agent.clone());
@@ -141,22 +141,22 @@ pub(super) fn write_inbox(
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };
         last = *end;
-        let segment = inbox_segment(&rows, last, &forgotten);
-        // One commit per segment: interrupted work is repeated.
-        texts.put(&segment)?;
+        let batch = inbox_batch(&rows, last, &forgotten);
+        // One commit per batch: interrupted work is repeated.
+        texts.put(&batch)?;
         run.report_progress()?;
     }
 }
 
-/// Builds a segment from rows of the inbox; `last` is the number of the last row.
-fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<SessionId>) -> Segment {
+/// Builds a batch from rows of the inbox; `last` is the number of the last row.
+fn inbox_batch(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<SessionId>) -> PassageBatch {
     let mut by_session: BTreeMap<&SessionId, Vec<&(u64, ReceivedInput)>> = BTreeMap::new();
     for row in rows {
         for session in row.1.sessions.iter().filter(|session| !forgotten.contains(*session)) {
             by_session.entry(session).or_default().push(row);
         }
     }
-    let mut batch = SegmentBuilder::default();
+    let mut batch = PassageBatch::default();
     for (session, rows) in by_session {
         batch.begin(TextFile::of_inbox(session.clone(), last));
         for (number, received) in rows {
@@ -164,11 +164,11 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
         }
         batch.end();
     }
-    batch.seal()
+    batch
 }
 
 /// Adds what a row of the inbox says of a session.
-fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut SegmentBuilder) {
+fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut PassageBatch) {
     // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
     let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
