@@ -7,8 +7,9 @@ use subscope_model::{Millis, SessionId, Text};
 use super::{ByteSpan, PassageKind};
 use crate::{FileIdentity, word::DistinctWords};
 
-/// Size of the words of a batch in bytes. Of its memory, FTS5 needs about three times as much while it is inserted.
-const MAX_BYTES: usize = 16 << 20;
+/// Size of the words of a batch in bytes. The writer waits for the first batches, and needs some three times as much memory to insert
+/// one; each batch is a segment of FTS5.
+const MAX_BYTES: usize = 8 << 20;
 
 /// A file to index.
 #[derive(Clone, Debug, PartialEq, Eq)]
