@@ -17,11 +17,13 @@ const BIG_BYTES: usize = 200_000;
 
 /// The agents that an event names.
 fn named(event: &Event) -> Vec<String> {
-    let fields: &[&str] = match event.kind {
-        EventKind::AgentRenamed => &["to"],
+    let fields: &[&str] = if event.kind == EventKind::AgentRenamed {
+        &["to"]
+    } else if event.kind == EventKind::SubagentProgress {
         // The harness's own id of a task, which may be a workflow: its actor is checked.
-        EventKind::SubagentProgress => &[],
-        _ => &["agent_id", "started_agent_id", "parent_id", "actor_id"],
+        &[]
+    } else {
+        &["agent_id", "started_agent_id", "parent_id", "actor_id"]
     };
     let data = fields.iter().filter_map(|field| event.data.get(*field).and_then(Value::as_str));
     // A correction names its actor as `agent:<id>`.

@@ -188,10 +188,10 @@ fn feed_tells_order_answer_and_stop() {
     let said: Vec<(EventKind, &str)> = all
         .iter()
         .filter(|event| event.actor_id.0 == AgentId::from("a1"))
-        .filter_map(|event| match event.kind {
-            EventKind::Notification => Some((event.kind, event.text("message")?)),
-            EventKind::SubagentStop => Some((event.kind, event.text("status")?)),
-            _ => None,
+        .filter_map(|event| {
+            let fields = [(EventKind::Notification, "message"), (EventKind::SubagentStop, "status")];
+            let (_, field) = fields.into_iter().find(|(kind, _)| *kind == event.kind)?;
+            Some((event.kind, event.text(field)?))
         })
         .collect();
     let notice = EventKind::Notification;

@@ -164,7 +164,11 @@ fn seqs(handle: &HubHandle, updates: &Receiver<Update>) -> Vec<u64> {
         .try_iter()
         .filter_map(|update| match update {
             Update::Event(event) => Some(event.seq),
-            _ => None,
+            Update::Snapshot(_)
+            | Update::Change(_)
+            | Update::Missed(_)
+            | Update::Reset
+            | Update::CaughtUp => None,
         })
         .collect()
 }
