@@ -77,6 +77,24 @@ fn passages_of_the_same_second_are_all_found() {
     assert!(hits.is_sorted_by_key(|hit| std::cmp::Reverse(hit.at_ms)));
 }
 
+#[test]
+fn any_number_of_batches_may_have_passages_of_one_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let said: Vec<(i64, &str)> = (0..50).map(|_| (9_000, "same")).collect();
+    // More than a row number has bits: each batch must not double the distance of the last one.
+    for batch in 0..100 {
+        texts.put(&batch_of(&format!("{batch}"), "one", &said)).unwrap();
+    }
+    texts.put(&batch_of("newer", "one", &[(11_000, "same")])).unwrap();
+    texts.put(&batch_of("older", "one", &[(8_000, "same")])).unwrap();
+    let query = |limit| TextQuery { words: vec!["same".into()], session: None, limit };
+    let hits = texts.find(&query(10_000)).unwrap();
+    assert_eq!(hits.len(), 5_002);
+    assert_eq!(hits.last().unwrap().path, PathBuf::from("older"));
+    assert_eq!(texts.find(&query(1)).unwrap()[0].path, PathBuf::from("newer"));
+}
+
 /// Text with words at different distances, so that cursors of several blocks overtake each other.
 fn numbered(number: usize) -> String {
     let mut text = format!("all w{number}");

@@ -69,7 +69,7 @@ FROM words w CROSS JOIN passages p ON p.no = w.rowid CROSS JOIN files f ON f.no 
 WHERE w.words MATCH ?1 ORDER BY w.rowid DESC LIMIT ?2";
 
 /// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the others take
-/// free numbers of the next seconds.
+/// the next free numbers: after a flood of 16 N passages in a second, hits of the next N seconds come in the order of their arrival.
 const BITS_PER_SECOND: u32 = 4;
 
 /// Kind of a passage.
@@ -312,10 +312,9 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
                 span.bytes.cast_signed()
             ])
         };
-        let mut step = 1;
-        while insert(no)? == 0 {
-            no += step;
-            step *= 2;
+        if insert(no)? == 0 {
+            no = first_free(db, no)?;
+            insert(no)?;
         }
         words.clear();
         words.extend(sessions.get(passage.file).map(String::as_str));
@@ -324,6 +323,27 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
         insert_words.execute(params![no, words])?;
     }
     Ok(())
+}
+
+/// Returns a free row number above a taken one: the next to a run of taken ones, found by doubled steps and bisection. So runs stay
+/// whole, however many batches have passages of the same second.
+fn first_free(db: &Connection, taken: i64) -> rusqlite::Result<i64> {
+    let mut query = db.prepare_cached("SELECT 1 FROM passages WHERE no = ?1")?;
+    let (mut taken, mut step) = (taken, 1);
+    while query.exists([taken + step])? {
+        taken += step;
+        step *= 2;
+    }
+    let mut free = taken + step;
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if query.exists([middle])? {
+            taken = middle;
+        } else {
+            free = middle;
+        }
+    }
+    Ok(free)
 }
 
 /// Inserts or updates a file and returns its number.
