@@ -61,7 +61,7 @@ struct Posted<'a> {
 }
 
 /// Returns whose a line is. An event without a session is of one that the first such event of its stream names
-/// ([`Self::read`]); what is no event belongs to the line before it.
+/// ([`SubagentEvents::read`]); what is no event belongs to the line before it.
 pub(crate) fn line_session(line: &[u8]) -> LineSession {
     let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
     match event.session_id.filled() {

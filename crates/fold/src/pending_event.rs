@@ -1,6 +1,6 @@
-//! Pending events: feed events event from observations, before their actor is known.
+//! Pending events: events from observations, before their actor is known.
 //!
-//! A pending event owns its data; [`crate::FeedBuilder`] adds actor, basis and run when it publishes the event. Starts
+//! A pending event owns its data; [`crate::feed`] adds actor, basis and run when it publishes the event. Starts
 //! and ends of agents and runs are derived from rows instead (`lifecycle`), so that each is published once however
 //! often sources repeat it.
 
