@@ -96,7 +96,7 @@ pub(crate) fn digest(seen: &Observation<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Recognises a dialect once a whole line stands there, or nothing more will come.
+/// Recognises a dialect by the first complete line, or by all there is if nothing will follow.
 pub(crate) fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
     let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
     match whole {

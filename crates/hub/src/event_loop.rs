@@ -4,17 +4,19 @@
 //! 1. `handle_commands`: answer queries, queue ingests and index batches ([`queries`]).
 //! 2. `commit_ingests`: fold all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
-//! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that are
-//!    due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
+//! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
+//!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
 //! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //!
-//! Between two turns, `wait_for_command` waits for a command if the driver can wake the hub; otherwise the driver waits inside `poll`.
+//! Between two turns, `wait_for_command` waits for a command if the driver can wake the hub; otherwise the driver waits
+//! inside `poll`.
 //!
 //! Modules:
 //! * [`backfill`]: loads the transcript files of a session for which only input from programs has arrived.
 //! * [`mod@derive`]: derives rows and events from facts, commits and publishes them; retries failed commits.
 //! * [`duplicates`]: decides which session counts a response that several sessions contain.
+//! * [`duty_cycle`]: limits how much of the time each kind of work takes.
 //! * [`eviction`]: evicts idle sessions from memory.
 //! * [`hub_store`]: the store, with failed reads counted, logged and reported.
 //! * [`inbox_replay`]: replays a session's saved input from the inbox when the session is loaded.
@@ -25,7 +27,6 @@
 //! * [`reload`]: derives a session anew whose file was truncated or replaced.
 //! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
 //! * [`rows`]: rows of sessions in memory, a write-back cache.
-//! * [`scheduler`]: limits how much of the time each kind of work takes.
 //! * [`session_table`]: the table of sessions, and when work on each is due.
 //! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
 //! * [`startup_replay`]: replays the inbox at start-up.
@@ -34,6 +35,7 @@
 mod backfill;
 mod derive;
 mod duplicates;
+mod duty_cycle;
 mod eviction;
 mod hub_store;
 mod inbox_replay;
@@ -44,7 +46,6 @@ mod queries;
 mod reload;
 mod row_broadcast;
 mod rows;
-mod scheduler;
 mod session_table;
 mod startup;
 mod startup_replay;
@@ -70,7 +71,7 @@ use self::{
     eviction::EvictPace,
     hub_store::HubStore,
     ingest::PendingInput,
-    publish_dedup::PublishedFilter,
+    publish_dedup::last_stop,
     rows::SavePace,
     session_table::{SessionTable, Task},
     startup::Startup,
@@ -262,8 +263,6 @@ struct EventLoop {
     /// Inbox partitions as sources of the fold.
     partitions: Partitions,
     pending: PendingInput,
-    /// Drops events that an earlier hub process already published; needed because live files are re-read from offset 0.
-    published: PublishedFilter,
     duplicates: DuplicateIndex,
     startup: Startup,
     pace: Pace,
@@ -280,7 +279,7 @@ impl EventLoop {
         clock: Box<dyn Clock>,
     ) -> Self {
         let store = HubStore::new(store);
-        let published = PublishedFilter::load(&store);
+        let startup = Startup::after(last_stop(&store));
         let figures = Figures { seq: store.last_seq(), ..Figures::default() };
         let derive = DerivePace::new(clock.tick());
         Self {
@@ -293,9 +292,8 @@ impl EventLoop {
             subscribers: Vec::new(),
             partitions: Partitions::default(),
             pending: PendingInput::default(),
-            published,
             duplicates: DuplicateIndex::default(),
-            startup: Startup::default(),
+            startup,
             pace: Pace { derive, save: SavePace::default(), evict: EvictPace::default() },
             time: HubTime { clock, suspend: SuspendDetector::default() },
             figures,
@@ -426,7 +424,6 @@ impl EventLoop {
                 self.derive_dirty(polled.has_ended);
             }
             self.startup.is_done = true;
-            self.published.finish_startup();
             self.broadcast_rows(true);
             self.publish(&Update::CaughtUp);
         }

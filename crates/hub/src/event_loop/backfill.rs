@@ -35,7 +35,7 @@ impl EventLoop {
             let live = self.sessions.load(session);
             live.backfill = live.backfill.max(Backfill::LookedUp);
             // File content may be old; input from programs is new, whatever its timestamps.
-            if let Some(published) = self.published.entry(live, session, &self.store) {
+            if let Some(published) = live.published(session, &self.startup, &self.store) {
                 published.add_new_dialects(dialects);
             }
             self.read_files(session, &files);

@@ -9,7 +9,7 @@ use subscope_fold::{Now, problem_event};
 use subscope_model::{Event, EventKind, Problem, SessionId, Update};
 use subscope_store::{Commit, StoreError};
 
-use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
+use super::{EventLoop, duty_cycle::DutyCycle, session_table::Task};
 use crate::command::IngestError;
 
 /// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
@@ -164,7 +164,7 @@ impl EventLoop {
             let is_reread = std::mem::take(&mut live.is_reloading) || !self.startup.is_done;
             let Some(mut update) = self.fold.update(session, &now) else { continue };
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
-            if let Some(published) = self.published.entry(live, session, &self.store) {
+            if let Some(published) = live.published(session, &self.startup, &self.store) {
                 published.retain_new(&mut update.events, is_reread);
             }
             live.set_stop_orders(&update.tree);

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use subscope_model::{Event, Millis, SessionId, Text};
 
-use super::{EventLoop, hub_store::HubStore, session_table::LiveSession};
+use super::{EventLoop, hub_store::HubStore, session_table::LiveSession, startup::Startup};
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
 const MAX_EVENT_IDS: usize = 20_000;
@@ -25,14 +25,6 @@ const DERIVED_SOURCE: &str = "subscope";
 
 /// Events at the end of the change log that are searched for the time at which the last hub stopped: some have no time.
 const LAST_EVENTS: u64 = 200;
-
-/// Filter for events that were published before this hub started.
-pub(super) struct PublishedFilter {
-    /// Time up to which the previous hub published all events; `None` if unknown.
-    stopped_ms: Option<Millis>,
-    /// Whether the initial content of live files is read.
-    startup_done: bool,
-}
 
 /// Published events of one session.
 pub(super) struct PublishedEvents {
@@ -48,38 +40,30 @@ pub(super) struct PublishedEvents {
     was_idle: bool,
 }
 
-impl PublishedFilter {
-    /// Finds the time at which the last hub stopped.
-    pub(super) fn load(store: &HubStore) -> Self {
-        let last = store.last_seq();
-        let events = store.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX);
-        let events = store.read("the end of the change log", events).flatten();
-        let events = events.unwrap_or_default();
-        let stopped_ms = match events.as_slice() {
-            // Sequence numbers begin with the microsecond at which the store was created.
-            [] => Millis::try_from(last / 1000).ok(),
-            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - REORDER_MS),
-        };
-        Self { stopped_ms, startup_done: false }
+/// Returns the time up to which the last hub published all events; `None` if it is unknown.
+pub(super) fn last_stop(store: &HubStore) -> Option<Millis> {
+    let last = store.last_seq();
+    let events = store.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX);
+    let events = store.read("the end of the change log", events).flatten().unwrap_or_default();
+    match events.as_slice() {
+        // Sequence numbers begin with the microsecond at which the store was created.
+        [] => Millis::try_from(last / 1000).ok(),
+        events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - REORDER_MS),
     }
+}
 
-    /// Records that the initial content of live files is read: of sessions loaded from now on, everything in their rows
-    /// is past.
-    pub(super) fn finish_startup(&mut self) {
-        self.startup_done = true;
-    }
-
-    /// Returns what was published of a session. `None` if the store cannot be read.
-    pub(super) fn entry<'s>(
-        &self,
-        live: &'s mut LiveSession,
+impl LiveSession {
+    /// Returns what was published of the session. `None` if the store cannot be read.
+    pub(super) fn published(
+        &mut self,
         session: &SessionId,
+        startup: &Startup,
         store: &HubStore,
-    ) -> Option<&'s mut PublishedEvents> {
-        if live.published.is_none() {
-            live.published = PublishedEvents::load(session, self.stopped_ms, self.startup_done, store);
+    ) -> Option<&mut PublishedEvents> {
+        if self.published.is_none() {
+            self.published = PublishedEvents::load(session, startup, store);
         }
-        live.published.as_mut()
+        self.published.as_mut()
     }
 }
 
@@ -87,26 +71,21 @@ impl EventLoop {
     /// Whether a session had rows when this hub first loaded it: they contain all of it, as far as an index read it.
     /// `None` if the store cannot be read.
     pub(super) fn has_stored_rows(&mut self, session: &SessionId) -> Option<bool> {
-        let live = self.sessions.load(session);
-        self.published.entry(live, session, &self.store).map(|events| events.has_rows)
+        let published = self.sessions.load(session).published(session, &self.startup, &self.store);
+        published.map(|events| events.has_rows)
     }
 }
 
 impl PublishedEvents {
-    fn load(
-        session: &SessionId,
-        stopped_ms: Option<Millis>,
-        startup_done: bool,
-        store: &HubStore,
-    ) -> Option<Self> {
+    fn load(session: &SessionId, startup: &Startup, store: &HubStore) -> Option<Self> {
         let logged =
             store.read("a session's published events", store.latest_events(session, MAX_EVENT_IDS))?;
         let rows = store.read("a session's rows", store.tree(session))?;
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - REORDER_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
-        let was_idle = startup_done && rows.is_some();
+        let was_idle = startup.is_done && rows.is_some();
         // The rows of an idle session are a better limit than the time at which the last hub stopped.
-        let stopped_ms = stopped_ms.filter(|_| !was_idle);
+        let stopped_ms = startup.last_stop_ms.filter(|_| !was_idle);
         Some(Self {
             until: first.or(stopped_ms).or(known),
             unchecked_until: first.filter(|_| logged.len() == MAX_EVENT_IDS),

@@ -13,7 +13,7 @@ use std::{
 use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Commit, ListQuery};
 
-use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
+use super::{EventLoop, duty_cycle::DutyCycle, session_table::Task};
 use crate::command::IngestError;
 
 /// Delay before changed rows are saved.

@@ -27,7 +27,12 @@ pub(super) enum Task {
 /// All sessions of which the hub knows more than the store.
 #[derive(Default)]
 pub(super) struct SessionTable {
-    slots: BTreeMap<SessionId, Slot>,
+    /// Sessions in memory. The others are evicted: they are served from the store.
+    live: BTreeMap<SessionId, LiveSession>,
+    /// What outlasts eviction.
+    marks: BTreeMap<SessionId, SessionMark>,
+    /// Sessions of which the inbox has acknowledged input that no rows contain.
+    unprocessed: BTreeSet<SessionId>,
     /// Sessions with each [`Task`], by time.
     tasks: [BTreeSet<(Instant, SessionId)>; 3],
     /// Deadlines by time.
@@ -36,17 +41,13 @@ pub(super) struct SessionTable {
     recent: usize,
 }
 
-/// One session.
+/// What is known of a session even while it is evicted.
 #[derive(Default)]
-struct Slot {
-    /// `None` while the session is evicted: then it is served from the store.
-    live: Option<Box<LiveSession>>,
+struct SessionMark {
     /// Sequence number of the change log before the commit that last changed its rows.
     rows_changed_at: Option<u64>,
     /// Time of the last derivation before it was evicted, if that is not long ago.
     recent_since: Option<Instant>,
-    /// Whether the inbox has acknowledged input of it that no rows contain.
-    is_unprocessed: bool,
 }
 
 /// A session in memory.
@@ -137,30 +138,27 @@ impl LiveSession {
 impl SessionTable {
     /// A session in memory.
     pub(super) fn live(&self, session: &SessionId) -> Option<&LiveSession> {
-        self.slots.get(session)?.live.as_deref()
+        self.live.get(session)
     }
 
     /// A session in memory, for changes.
     pub(super) fn live_mut(&mut self, session: &SessionId) -> Option<&mut LiveSession> {
-        self.slots.get_mut(session)?.live.as_deref_mut()
+        self.live.get_mut(session)
     }
 
     /// A session in memory; added if it is not there.
     pub(super) fn load(&mut self, session: &SessionId) -> &mut LiveSession {
-        if !self.slots.contains_key(session) {
-            self.slots.insert(session.clone(), Slot::default());
-        }
-        self.slots.entry(session.clone()).or_default().live.get_or_insert_default()
+        self.live.entry(session.clone()).or_default()
     }
 
     /// All sessions in memory, in order of their ids.
     pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &LiveSession)> {
-        self.slots.iter().filter_map(|(id, slot)| Some((id, slot.live.as_deref()?)))
+        self.live.iter()
     }
 
     /// The same, for changes.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LiveSession)> {
-        self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.live.as_deref_mut()?)))
+        self.live.iter_mut()
     }
 
     /// Sessions with rows in memory.
@@ -179,9 +177,7 @@ impl SessionTable {
 
     /// Sets the time at which a task of a session in memory is due; `None` if there is nothing to do.
     pub(super) fn schedule(&mut self, session: &SessionId, task: Task, at: Option<Instant>) {
-        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_deref_mut()) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(session) else { return };
         let before = std::mem::replace(&mut live.due[task as usize], at);
         let tasks = &mut self.tasks[task as usize];
         if let Some(before) = before.filter(|_| before != at) {
@@ -202,9 +198,7 @@ impl SessionTable {
 
     /// Sets the time at which a session's rows may change without new input.
     pub(super) fn set_deadline(&mut self, session: &SessionId, deadline: Option<Millis>) {
-        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_deref_mut()) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(session) else { return };
         if let Some(before) = std::mem::replace(&mut live.deadline, deadline) {
             self.deadlines.remove(&(before, session.clone()));
         }
@@ -222,15 +216,13 @@ impl SessionTable {
 
     /// Records the sequence number of the change log before a change of a session's rows.
     pub(super) fn record_change(&mut self, session: &SessionId, seq: u64) {
-        if let Some(slot) = self.slots.get_mut(session) {
-            slot.rows_changed_at = Some(seq);
-        }
+        self.marks.entry(session.clone()).or_default().rows_changed_at = Some(seq);
     }
 
     /// Sessions whose rows changed since a sequence number.
     pub(super) fn changed_since(&self, seq: u64) -> impl Iterator<Item = &SessionId> {
-        let is_changed = move |slot: &Slot| slot.rows_changed_at.is_some_and(|changed| changed >= seq);
-        self.slots.iter().filter(move |(_, slot)| is_changed(slot)).map(|(id, _)| id)
+        let is_changed = move |mark: &SessionMark| mark.rows_changed_at.is_some_and(|changed| changed >= seq);
+        self.marks.iter().filter(move |(_, mark)| is_changed(mark)).map(|(id, _)| id)
     }
 
     /// Drops a session from memory. `derived_at` is set if new subscribers still get it in their snapshots.
@@ -239,18 +231,18 @@ impl SessionTable {
             self.schedule(session, task, None);
         }
         self.set_deadline(session, None);
-        let Some(slot) = self.slots.get_mut(session) else { return };
-        slot.live = None;
-        self.recent -= usize::from(slot.recent_since.is_some());
-        self.recent += usize::from(derived_at.is_some());
-        slot.recent_since = derived_at;
+        self.live.remove(session);
+        self.end_eviction(session);
+        if derived_at.is_some() {
+            self.marks.entry(session.clone()).or_default().recent_since = derived_at;
+            self.recent += 1;
+        }
     }
 
     /// Records that an evicted session has rows in memory again.
     pub(super) fn end_eviction(&mut self, session: &SessionId) {
-        if let Some(slot) = self.slots.get_mut(session) {
-            self.recent -= usize::from(slot.recent_since.take().is_some());
-        }
+        let since = self.marks.get_mut(session).and_then(|mark| mark.recent_since.take());
+        self.recent -= usize::from(since.is_some());
     }
 
     /// Number of recently evicted sessions.
@@ -260,48 +252,38 @@ impl SessionTable {
 
     /// Recently evicted sessions.
     pub(super) fn recently_evicted(&self) -> impl Iterator<Item = &SessionId> {
-        self.slots.iter().filter(|(_, slot)| slot.recent_since.is_some()).map(|(id, _)| id)
+        self.marks.iter().filter(|(_, mark)| mark.recent_since.is_some()).map(|(id, _)| id)
     }
 
     pub(super) fn is_recently_evicted(&self, session: &SessionId) -> bool {
-        self.slots.get(session).is_some_and(|slot| slot.recent_since.is_some())
+        self.marks.get(session).is_some_and(|mark| mark.recent_since.is_some())
     }
 
-    /// Forgets evictions that `is_recent` denies, and sessions of which nothing is known any more.
+    /// Forgets evictions that `is_recent` denies.
     pub(super) fn expire_evictions(&mut self, is_recent: impl Fn(Instant) -> bool) {
-        for slot in self.slots.values_mut() {
-            slot.recent_since = slot.recent_since.filter(|since| is_recent(*since));
+        if self.recent == 0 {
+            return;
         }
-        self.slots.retain(|_, slot| {
-            slot.live.is_some()
-                || slot.recent_since.is_some()
-                || slot.rows_changed_at.is_some()
-                || slot.is_unprocessed
-        });
-        self.recent = self.slots.values().filter(|slot| slot.recent_since.is_some()).count();
+        for mark in self.marks.values_mut() {
+            mark.recent_since = mark.recent_since.filter(|since| is_recent(*since));
+        }
+        self.marks.retain(|_, mark| mark.recent_since.is_some() || mark.rows_changed_at.is_some());
+        self.recent = self.recently_evicted().count();
     }
 
     /// Records that the inbox has acknowledged input of these sessions that no rows contain.
     pub(super) fn add_unprocessed(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
-        for session in sessions {
-            self.slots.entry(session).or_default().is_unprocessed = true;
-        }
+        self.unprocessed.extend(sessions);
     }
 
     /// Records that a session's input from the inbox is replayed.
     pub(super) fn end_unprocessed(&mut self, session: &SessionId) {
-        if let Some(slot) = self.slots.get_mut(session) {
-            slot.is_unprocessed = false;
-        }
+        self.unprocessed.remove(session);
     }
 
-    pub(super) fn is_unprocessed(&self, session: &SessionId) -> bool {
-        self.slots.get(session).is_some_and(|slot| slot.is_unprocessed)
-    }
-
-    /// Sessions with acknowledged input in the inbox that no rows contain.
-    pub(super) fn unprocessed(&self) -> impl Iterator<Item = &SessionId> {
-        self.slots.iter().filter(|(_, slot)| slot.is_unprocessed).map(|(id, _)| id)
+    /// Sessions of which the inbox has acknowledged input that no rows contain.
+    pub(super) fn unprocessed(&self) -> &BTreeSet<SessionId> {
+        &self.unprocessed
     }
 }
 
@@ -350,9 +332,6 @@ mod tests {
         table.expire_evictions(|_| false);
         assert_eq!((table.recent_count(), table.recently_evicted().count()), (0, 0));
         assert_eq!(table.changed_since(40).count(), 1);
-        assert_eq!(table.slots.len(), 2);
-        table.evict(&"2".into(), None);
-        table.expire_evictions(|_| false);
-        assert_eq!(table.slots.len(), 1);
+        assert_eq!((table.live.len(), table.marks.len()), (1, 1));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use subscope_model::SessionId;
+use subscope_model::{Millis, SessionId};
 
 use super::{EventLoop, session_table::LiveSession};
 
@@ -20,6 +20,8 @@ const MIN_SESSIONS_IN_MEMORY: usize = 8;
 /// How far the hub has come since it started.
 #[derive(Default)]
 pub(super) struct Startup {
+    /// Time up to which the last hub published all events; `None` if it is unknown.
+    pub(super) last_stop_ms: Option<Millis>,
     /// Sessions whose initial content is read completely, not derived yet.
     loaded: Vec<SessionId>,
     /// Bytes of their files.
@@ -52,6 +54,11 @@ pub(super) enum ReplayProgress {
 }
 
 impl Startup {
+    /// Start after a hub that published all events up to a time, if that is known.
+    pub(super) fn after(last_stop_ms: Option<Millis>) -> Self {
+        Self { last_stop_ms, ..Self::default() }
+    }
+
     /// Whether the inbox replay is not finished.
     pub(super) fn is_replaying(&self) -> bool {
         self.replay != ReplayProgress::Done

@@ -23,7 +23,7 @@ const PORTION_BYTES: u64 = 4 << 20;
 impl EventLoop {
     /// Starts the replay. A small inbox is replayed at once.
     pub(super) fn start_replay(&mut self) {
-        if self.list_unprocessed() && self.sessions.unprocessed().nth(PORTION_SESSIONS).is_none() {
+        if self.list_unprocessed() && self.sessions.unprocessed().len() <= PORTION_SESSIONS {
             self.replay_portion();
         }
     }
@@ -62,11 +62,11 @@ impl EventLoop {
             return;
         }
         let portion = self.next_portion();
-        let is_last = self.sessions.unprocessed().nth(portion.len()).is_none();
+        let is_last = self.sessions.unprocessed().len() <= portion.len();
         let mut replayed: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
         for session in portion {
             // Input of another session may have replayed it.
-            if self.sessions.is_unprocessed(&session) {
+            if self.sessions.unprocessed().contains(&session) {
                 let dialects = self.replay_inbox(&session);
                 replayed.insert(session, dialects);
             }
@@ -99,6 +99,7 @@ impl EventLoop {
         };
         self.sessions
             .unprocessed()
+            .iter()
             .take(PORTION_SESSIONS)
             .take_while(|session| fits(session))
             .cloned()

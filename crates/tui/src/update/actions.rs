@@ -14,7 +14,7 @@ pub(super) fn toggle_following(state: &mut UiState) {
     state.is_following = !state.is_following;
     state.reading.up = 0;
     state.reading.feed_up = 0;
-    let words = if state.is_following { "following whoever works" } else { "following nobody" };
+    let words = if state.is_following { "following the latest activity" } else { "following nothing" };
     show_notice(state, words, Ink::Done);
 }
 
