@@ -146,9 +146,13 @@ fn order_is_void_once_the_agent_has_ended_otherwise_or_was_woken() {
     post(&handle, "s", "a1", "SubagentStop", "");
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Completed);
     assert_eq!(order(&handle, None, "a1"), Err(StopError::Ended(AgentStatus::Completed)));
+    // An order of the very millisecond of the resumption would be one for the resumed agent.
+    let ordered = clock::now_ms();
+    while clock::now_ms() == ordered {}
     let resumed = r#"{"session_id":"s","hook_event_name":"PostToolUse","prompt_id":"p","tool_name":"SendMessage","tool_use_id":"w1","tool_input":{},"tool_response":{"success":true,"resumedAgentId":"a1"}}"#;
     answer(|reply| handle.ingest(hook_ingest("w1", None, resumed.into()), reply)).unwrap();
     post(&handle, "s", "a1", "SubagentStart", "again");
+    assert!(!row(&handle, "s", "a1").has(Flag::Stopping));
     assert_eq!(post(&handle, "s", "a1", "PreToolUse", "t1").answer, None);
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Running);
 }
