@@ -31,11 +31,11 @@ const EDGES: &[(&str, &[&str])] = &[
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
     // `harness`: which dialect a source is written in, where nobody says.
-    ("fold", &["decode", "harness", "track"]),
+    ("session", &["decode", "harness", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
     // `harness`: which of its files are transcripts, and whose hooks are answered.
-    ("hub", &["fold", "store", "collect", "harness"]),
+    ("hub", &["session", "store", "collect", "harness"]),
     // The page's files; who serves them or writes them into one is not its affair.
     ("page", &[]),
     // What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
@@ -45,17 +45,17 @@ const EDGES: &[(&str, &[&str])] = &[
     // machine, and writes traces of what it saw. Faces know nothing of it.
     // `guard`: a command ends with the run that is killed.
     // `harness`: what the child's output is written in, and what its processes note of themselves.
-    ("run", &["hub", "server", "client", "decode", "harness", "fold", "export", "guard"]),
-    // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
+    ("run", &["hub", "server", "client", "decode", "harness", "session", "export", "guard"]),
+    // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it does is
     // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
     // `guard`: no process outlives a server that is killed.
     // `harness`: what that is written in.
-    ("mcp", &["client", "decode", "harness", "fold", "guard", "render"]),
+    ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
     // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
-    ("testkit", &["decode", "harness", "track", "fold"]),
+    ("testkit", &["decode", "harness", "track", "session"]),
     // `client`: what is tried is read as other programs read it. `testkit`: its environment for the real binary.
     ("rig", &["client", "testkit"]),
     ("xtask", &[]),
@@ -140,11 +140,11 @@ mod tests {
     use super::*;
 
     const TABLE: &[(&str, &[&str])] =
-        &[("model", &[]), ("fold", &["decode"]), ("decode", &[]), ("cli", EVERYTHING), ("testkit", &[])];
+        &[("model", &[]), ("session", &["decode"]), ("decode", &[]), ("cli", EVERYTHING), ("testkit", &[])];
 
     fn findings(edges: &[(&str, &str, Option<&str>)]) -> Vec<String> {
         let names =
-            ["subscope-model", "subscope-fold", "subscope-decode", "subscope-cli", "subscope-testkit"];
+            ["subscope-model", "subscope-session", "subscope-decode", "subscope-cli", "subscope-testkit"];
         let packages: Vec<_> = names
             .iter()
             .map(|name| {
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn accept_edges_of_the_table() {
         let edges = [
-            ("subscope-fold", "subscope-decode", None),
-            ("subscope-fold", "subscope-model", None),
-            ("subscope-cli", "subscope-fold", None),
+            ("subscope-session", "subscope-decode", None),
+            ("subscope-session", "subscope-model", None),
+            ("subscope-cli", "subscope-session", None),
             ("subscope-model", "subscope-testkit", Some("dev")),
         ];
         assert_eq!(findings(&edges), Vec::<String>::new());
@@ -172,10 +172,11 @@ mod tests {
 
     #[test]
     fn report_an_edge_upwards_and_a_testkit_that_is_shipped() {
-        let edges = [("subscope-decode", "subscope-fold", None), ("subscope-cli", "subscope-testkit", None)];
+        let edges =
+            [("subscope-decode", "subscope-session", None), ("subscope-cli", "subscope-testkit", None)];
         let found = findings(&edges);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().any(|f| f.starts_with("decode → fold")), "{found:?}");
+        assert!(found.iter().any(|f| f.starts_with("decode → session")), "{found:?}");
         assert!(found.iter().any(|f| f.starts_with("cli → testkit")), "{found:?}");
     }
 

@@ -164,15 +164,15 @@ mod tests {
     fn report_arrows_that_differ_from_the_manifests() {
         let edges = |to: &[&str]| to.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let manifests = BTreeMap::from([
-            ("hub".to_owned(), edges(&["fold", "store"])),
-            ("fold".to_owned(), edges(&["track"])),
+            ("hub".to_owned(), edges(&["session", "store"])),
+            ("session".to_owned(), edges(&["track"])),
             ("rig".to_owned(), edges(&["client"])),
         ]);
-        let drawn = "<!-- crates -->\n    hub → fold store\n    fold → decode\n<!-- /crates -->";
+        let drawn = "<!-- crates -->\n    hub → router store\n    router → decode\n<!-- /crates -->";
         let found = compare_picture(drawn, &manifests);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
-            found[0].contains("lacks `fold → track`") && found[1].contains("has `fold → decode`"),
+            found[0].contains("lacks `router → track`") && found[1].contains("has `router → decode`"),
             "{found:?}"
         );
         assert_eq!(compare_picture("", &manifests).len(), 1);

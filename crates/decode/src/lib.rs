@@ -34,7 +34,7 @@ pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
 /// What is known of a source besides its content: from its path, and from the registry of harnesses.
 #[derive(Clone, Debug)]
 pub struct Hint {
-    /// The source's number within this fold.
+    /// The source's number within its `SessionRouter`.
     pub source: SourceId,
     /// The session that its path names.
     pub session: Option<String>,

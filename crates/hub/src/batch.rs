@@ -1,10 +1,10 @@
-//! Reads existing files once into a fold, on all cores; no thread is kept.
+//! Reads existing files once into a router, on all cores; no thread is kept.
 
 use std::path::PathBuf;
 
 use subscope_collect::{CollectError, Expanded, Found, expand, read};
-use subscope_fold::{Dialect, Fold, FoldOptions, SourceSpec};
 use subscope_model::{Payload, Problem, SourceId};
+use subscope_session::{Dialect, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 /// Result of reading TARGETs.
 pub struct BatchRead {
     /// Facts of all files.
-    pub fold: Fold,
+    pub router: SessionRouter,
     /// Files that could not be read.
     pub problems: Vec<Problem>,
     /// Number of files read.
@@ -32,7 +32,7 @@ struct FileJob {
 
 /// Files read by one thread.
 struct PartialRead {
-    fold: Fold,
+    router: SessionRouter,
     paths: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
@@ -60,7 +60,7 @@ fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
 /// Reads each share on its own thread.
 fn read_parts(
     mut shares: Vec<Vec<FileJob>>,
-    options: &FoldOptions,
+    options: &RouterOptions,
     dialect: Option<Dialect>,
 ) -> Vec<PartialRead> {
     let last = shares.pop().unwrap_or_default();
@@ -81,12 +81,13 @@ fn read_parts(
     })
 }
 
-fn read_part(share: Vec<FileJob>, options: &FoldOptions, dialect: Option<Dialect>) -> PartialRead {
-    let mut part = PartialRead { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+fn read_part(share: Vec<FileJob>, options: &RouterOptions, dialect: Option<Dialect>) -> PartialRead {
+    let mut part =
+        PartialRead { router: SessionRouter::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
     let mut loader = FileLoader::default();
     for FileJob { group, found } in share {
         let spec = file_spec(&found, group, dialect);
-        if let (_, Err(error)) = loader.load(found.place(), spec, &mut part.fold) {
+        if let (_, Err(error)) = loader.load(found.place(), spec, &mut part.router) {
             part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
         }
         part.paths.push(found.kept_at.unwrap_or(found.path));
@@ -96,7 +97,7 @@ fn read_part(share: Vec<FileJob>, options: &FoldOptions, dialect: Option<Dialect
 
 impl BatchRead {
     /// Reads the files of several expanded TARGETs, each file once.
-    pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
+    pub fn read(expanded: Expanded, options: RouterOptions, dialect: Option<Dialect>) -> Self {
         let skipped = expanded.skipped.into_iter();
         let problems: Vec<Problem> =
             skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect();
@@ -109,19 +110,19 @@ impl BatchRead {
         // The first part is used as it is: nothing in it has to be renumbered.
         let first = parts.next();
         let first = first.unwrap_or_else(|| PartialRead {
-            fold: Fold::new(options),
+            router: SessionRouter::new(options),
             paths: Vec::new(),
             problems: Vec::new(),
         });
-        let mut batch = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
+        let mut batch = Self { router: first.router, problems, files: first.paths.len(), paths: first.paths };
         batch.problems.extend(first.problems);
         for part in parts {
-            batch.fold.join(part.fold);
+            batch.router.join(part.router);
             batch.files += part.paths.len();
             batch.paths.extend(part.paths);
             batch.problems.extend(part.problems);
         }
-        duplicates::mark_duplicates(&mut batch.fold);
+        duplicates::mark_duplicates(&mut batch.router);
         batch
     }
 
@@ -151,12 +152,12 @@ impl BatchRead {
         dialect: Option<Dialect>,
     ) -> std::io::Result<()> {
         let label = "stdin".to_owned();
-        let group = self.fold.new_group();
-        let source = self.fold.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
+        let group = self.router.new_group();
+        let source = self.router.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
         self.paths.push(PathBuf::new());
-        let fold = &mut self.fold;
-        let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| fold.push(source, bytes));
-        self.fold.flush(source);
+        let router = &mut self.router;
+        let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| router.push(source, bytes));
+        self.router.flush(source);
         self.files += 1;
         outcome.map(|_| ())
     }
@@ -165,9 +166,9 @@ impl BatchRead {
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
         for input in received {
-            load_input(input, &mut partitions, &mut self.fold);
+            load_input(input, &mut partitions, &mut self.router);
         }
-        self.fold.receive_at(None);
+        self.router.receive_at(None);
         // Payloads of inbox input cannot be read again by path.
         self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }

@@ -1,9 +1,9 @@
 //! Commands to the event loop, and their replies.
 
-use subscope_fold::Dialect;
 use subscope_model::{
     Agent, AgentId, Event, IdMatches, Millis, Problem, SearchHit, Session, SessionId, SessionRow, Stats, Tree,
 };
+use subscope_session::Dialect;
 use subscope_store::{Commit, ListQuery};
 
 use crate::{

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use subscope_fold::Fold;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
+use subscope_session::SessionRouter;
 
 use crate::{clock, handle::Waker};
 
 /// Result of a poll.
 #[derive(Debug, Default)]
 pub struct PollResult {
-    /// Whether it pushed anything into the fold.
+    /// Whether it pushed anything into the router.
     pub has_pushed: bool,
     /// Sessions whose initial content is read.
     pub loaded: Vec<SessionId>,
@@ -28,8 +28,8 @@ pub struct PollResult {
 
 /// A source of bytes with its own clock: the machine's, or that of a replayed recording.
 pub trait Driver: Send {
-    /// Waits at most `wait` for bytes and pushes them into the fold.
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult;
+    /// Waits at most `wait` for bytes and pushes them into the router.
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult;
 
     /// The time now by this driver's clock.
     fn now(&self) -> Millis;
@@ -49,27 +49,27 @@ pub trait Driver: Send {
         None
     }
 
-    /// Removes a session and its sources from the fold. Its files are read again before more of them is pushed.
+    /// Removes a session and its sources from the router. Its files are read again before more of them is pushed.
     /// Returns the closed sources; `None` if the session cannot be evicted.
-    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
-        fold.evict(session, &[])
+    fn evict(&mut self, session: &SessionId, router: &mut SessionRouter) -> Option<BTreeSet<SourceId>> {
+        router.evict(session, &[])
     }
 
     /// Reads the files of an evicted session again, because input for it arrived from elsewhere. Returns whether it was
     /// evicted.
-    fn reload_evicted(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
+    fn reload_evicted(&mut self, _session: &SessionId, _fold: &mut SessionRouter) -> bool {
         false
     }
 
-    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the fold, then reads its
-    /// files again. Unless `can_replay` (its input from programs can be replayed), or if the fold cannot forget the
-    /// session, the new content is added to the old facts. Returns the closed sources if the fold has forgotten the
+    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the router, then reads its
+    /// files again. Unless `can_replay` (its input from programs can be replayed), or if the router cannot forget the
+    /// session, the new content is added to the old facts. Returns the closed sources if the router has forgotten the
     /// session.
     fn reload(
         &mut self,
         _session: &SessionId,
         _can_replay: bool,
-        _fold: &mut Fold,
+        _fold: &mut SessionRouter,
     ) -> Option<BTreeSet<SourceId>> {
         None
     }
@@ -86,7 +86,7 @@ pub trait Driver: Send {
 pub struct Nothing;
 
 impl Driver for Nothing {
-    fn poll(&mut self, wait: Duration, _fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, _fold: &mut SessionRouter) -> PollResult {
         std::thread::sleep(wait);
         PollResult { is_caught_up: true, ..PollResult::default() }
     }

@@ -8,8 +8,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use hashbrown::HashMap;
-use subscope_fold::{Fold, KeysCursor, OwnedElsewhere};
 use subscope_model::{Millis, SessionId, SessionKeys};
+use subscope_session::{KeysCursor, OwnedElsewhere, SessionRouter};
 
 /// Index of sessions by their first keys; each list is sorted.
 #[derive(Default)]
@@ -105,19 +105,19 @@ impl Owners {
     }
 }
 
-/// Tells the fold, for each of its sessions, which keys an earlier session owns.
-pub(crate) fn mark_duplicates(fold: &mut Fold) {
-    let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
+/// Tells the router, for each of its sessions, which keys an earlier session owns.
+pub(crate) fn mark_duplicates(router: &mut SessionRouter) {
+    let sessions: Vec<SessionId> = router.sessions().cloned().collect();
     if sessions.len() < 2 {
         return;
     }
     let all: Vec<SessionKeys> =
-        sessions.iter().filter_map(|session| fold.holdings(session, &mut KeysCursor::default())).collect();
+        sessions.iter().filter_map(|session| router.holdings(session, &mut KeysCursor::default())).collect();
     let mut owners = Owners::default();
     for keys in &all {
         owners.insert(keys);
     }
     for keys in &all {
-        fold.set_owned_elsewhere(&keys.session, owners.owned_elsewhere(keys));
+        router.set_owned_elsewhere(&keys.session, owners.owned_elsewhere(keys));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One turn ([`EventLoop::turn`]), in order:
 //! 1. `handle_commands`: answer queries, queue ingests and index batches ([`queries`]).
-//! 2. `commit_ingests`: fold all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
+//! 2. `commit_ingests`: decode all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
 //! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
 //!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
@@ -61,8 +61,8 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits};
 use subscope_model::{Millis, PriceTable, SessionId, Update};
+use subscope_session::{FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
 use self::{
@@ -250,17 +250,17 @@ impl HubTime {
     }
 }
 
-/// State of the event loop. What belongs to one session is in `sessions`, its facts are in `fold`.
+/// State of the event loop. What belongs to one session is in `sessions`, its facts are in `router`.
 struct EventLoop {
     driver: Box<dyn Driver>,
     store: HubStore,
     options: HubOptions,
     queue: CommandQueue,
     /// Facts of the loaded sessions.
-    fold: Fold,
+    router: SessionRouter,
     sessions: SessionTable,
     subscribers: Vec<Subscriber>,
-    /// Inbox partitions as sources of the fold.
+    /// Inbox partitions as sources of the router.
     partitions: Partitions,
     pending: PendingInput,
     duplicates: DuplicateIndex,
@@ -287,7 +287,7 @@ impl EventLoop {
             store,
             options,
             queue,
-            fold: Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true }),
+            router: SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true }),
             sessions: SessionTable::default(),
             subscribers: Vec::new(),
             partitions: Partitions::default(),
@@ -382,7 +382,7 @@ impl EventLoop {
         }
         let is_hurried = self.queue.is_woken || self.startup.is_hurried();
         let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
-        let polled = self.driver.poll(wait, &mut self.fold);
+        let polled = self.driver.poll(wait, &mut self.router);
         self.collect_changed();
         for session in &polled.replaced {
             self.reload(session);
@@ -458,7 +458,7 @@ impl EventLoop {
     /// Marks the sessions that the driver changed. A session whose files are read from their beginning is derived after
     /// they are read completely: until then agents have names that later files correct, and its stored rows are better.
     fn collect_changed(&mut self) {
-        for session in self.fold.take_changed() {
+        for session in self.router.take_changed() {
             self.mark_changed(session);
         }
     }

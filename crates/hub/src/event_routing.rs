@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use subscope_fold::SUBAGENT_EVENTS;
 use subscope_model::{AgentId, SessionId, event_id};
+use subscope_session::SUBAGENT_EVENTS;
 
 use self::run_parents::RunParents;
 use crate::command::{Asks, Ingest};

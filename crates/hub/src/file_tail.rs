@@ -15,9 +15,9 @@ use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions},
 };
-use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
 use subscope_harness::Root;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
+use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 
 use crate::{
     clock,
@@ -43,7 +43,7 @@ impl TailTarget {
     }
 }
 
-/// Tails files and pushes new content into the fold.
+/// Tails files and pushes new content into the router.
 pub struct FileTailDriver {
     target: TailTarget,
     reader: TailReader,
@@ -62,7 +62,7 @@ enum TailReader {
     Stopped,
 }
 
-/// Tailed files as sources of the fold.
+/// Tailed files as sources of the router.
 #[derive(Default)]
 struct TailedFiles {
     /// In order of appearance.
@@ -83,7 +83,7 @@ struct TailedFiles {
 #[derive(Default)]
 struct SessionFiles {
     files: Vec<FileId>,
-    /// Its group number in the fold, once a file is open.
+    /// Its group number in the router, once a file is open.
     number: Option<u32>,
     /// Whether the session is evicted: its files are read again before new content is pushed.
     is_evicted: bool,
@@ -142,19 +142,19 @@ impl FileTailDriver {
 }
 
 impl Driver for FileTailDriver {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
         let Self { reader, files, shutdown, .. } = self;
         let mut polled = PollResult::default();
         match reader {
             TailReader::Inline(follow) => {
                 let outcome = follow
-                    .poll(wait, &mut |event| files.handle_event(event, clock::now_ms(), fold, &mut polled));
+                    .poll(wait, &mut |event| files.handle_event(event, clock::now_ms(), router, &mut polled));
                 if let Err(error) = outcome {
                     polled.problems.push(Problem { at: String::new(), what: error.to_string() });
                 }
             }
             TailReader::Thread(thread) => {
-                match thread.drain(&mut |at, event| files.handle_event(event, at, fold, &mut polled)) {
+                match thread.drain(&mut |at, event| files.handle_event(event, at, router, &mut polled)) {
                     Drained::More => thread.waker().wake(),
                     Drained::None => {}
                     Drained::Ended => polled.has_ended = shutdown.is_some(),
@@ -165,7 +165,7 @@ impl Driver for FileTailDriver {
             }
         }
         if files.is_at_end {
-            polled.replaced.extend(files.replaced(fold));
+            polled.replaced.extend(files.replaced(router));
         }
         polled.is_catching_up = !files.is_caught_up && !matches!(reader, TailReader::Stopped);
         polled
@@ -184,22 +184,22 @@ impl Driver for FileTailDriver {
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
-    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
-        self.files.evict(session, fold)
+    fn evict(&mut self, session: &SessionId, router: &mut SessionRouter) -> Option<BTreeSet<SourceId>> {
+        self.files.evict(session, router)
     }
 
-    fn reload_evicted(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
+    fn reload_evicted(&mut self, session: &SessionId, router: &mut SessionRouter) -> bool {
         let group = self.files.sessions.get(session).copied();
-        group.is_some_and(|group| self.files.reload_evicted(group, fold))
+        group.is_some_and(|group| self.files.reload_evicted(group, router))
     }
 
     fn reload(
         &mut self,
         session: &SessionId,
         can_replay: bool,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
     ) -> Option<BTreeSet<SourceId>> {
-        self.files.reload(session, can_replay, fold)
+        self.files.reload(session, can_replay, router)
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
@@ -220,26 +220,32 @@ impl Driver for FileTailDriver {
 }
 
 impl TailedFiles {
-    fn handle_event(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, polled: &mut PollResult) {
+    fn handle_event(
+        &mut self,
+        event: FileEvent<'_>,
+        at: Millis,
+        router: &mut SessionRouter,
+        polled: &mut PollResult,
+    ) {
         self.is_at_end &= matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. });
         match event {
-            FileEvent::Appeared { file, found } => self.appear(file, found, fold),
+            FileEvent::Appeared { file, found } => self.appear(file, found, router),
             FileEvent::Bytes { file, offset, bytes } => {
                 let Some(place) = self.all.get(&file).map(|file| file.group) else { return };
                 let is_replaced = self.groups.get(place).is_some_and(|group| group.is_replaced);
                 if !is_replaced {
-                    self.reload_evicted(place, fold);
+                    self.reload_evicted(place, router);
                 }
                 let Some(known) = self.all.get_mut(&file) else { return };
                 known.read = offset + bytes.len() as u64;
                 if is_replaced {
                     return;
                 }
-                fold.receive_at(self.is_caught_up.then_some(at));
+                router.receive_at(self.is_caught_up.then_some(at));
                 if !std::mem::take(&mut known.is_replaced) {
-                    known.push(bytes, fold);
-                    known.flush_object(fold);
-                } else if !known.source.is_some_and(|source| fold.replace(source, bytes)) {
+                    known.push(bytes, router);
+                    known.flush_object(router);
+                } else if !known.source.is_some_and(|source| router.replace(source, bytes)) {
                     known.is_replaced = true;
                     if let Some(group) = self.groups.get_mut(place) {
                         group.is_replaced = true;
@@ -261,7 +267,7 @@ impl TailedFiles {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 known.is_gone = true;
                 if let Some(source) = known.source {
-                    fold.flush(source);
+                    router.flush(source);
                     polled.has_pushed = true;
                 }
             }
@@ -276,7 +282,7 @@ impl TailedFiles {
         }
     }
 
-    fn appear(&mut self, file: FileId, found: &Found, fold: &mut Fold) {
+    fn appear(&mut self, file: FileId, found: &Found, router: &mut SessionRouter) {
         if let Some(known) = self.all.get_mut(&file) {
             known.is_gone = false;
             // Its session was reloaded without it while it was deleted.
@@ -302,20 +308,20 @@ impl TailedFiles {
         };
         // A file of an evicted session is read with the session's other files.
         if !group.is_evicted {
-            let number = *group.number.get_or_insert_with(|| fold.new_group());
-            new.open(number, self.dialect, fold);
+            let number = *group.number.get_or_insert_with(|| router.new_group());
+            new.open(number, self.dialect, router);
         }
         self.all.insert(file, new);
     }
 
     /// Returns the sessions to reload. Groups without a session are read again at once.
-    fn replaced(&mut self, fold: &mut Fold) -> BTreeSet<SessionId> {
+    fn replaced(&mut self, router: &mut SessionRouter) -> BTreeSet<SessionId> {
         let mut replaced = BTreeSet::new();
         for place in 0..self.groups.len() {
             let Some(group) = self.groups.get_mut(place).filter(|group| group.is_replaced) else { continue };
             let files = group.files.iter().filter_map(|file| self.all.get(file));
             let mut own: BTreeSet<SessionId> =
-                files.clone().filter_map(|file| fold.session_of(file.source?).cloned()).collect();
+                files.clone().filter_map(|file| router.session_of(file.source?).cloned()).collect();
             if own.is_empty() {
                 own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from)));
             }
@@ -326,7 +332,7 @@ impl TailedFiles {
                         (file.source, file.is_replaced) = (None, false);
                     }
                 }
-                self.reload_evicted(place, fold);
+                self.reload_evicted(place, router);
             }
             replaced.extend(own);
         }
@@ -338,11 +344,11 @@ impl TailedFiles {
         &mut self,
         session: &SessionId,
         can_replay: bool,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
     ) -> Option<BTreeSet<SourceId>> {
         let named = self.sessions.get(session).copied();
         let is_source =
-            |file: &&TailedFile| file.source.and_then(|source| fold.session_of(source)) == Some(session);
+            |file: &&TailedFile| file.source.and_then(|source| router.session_of(source)) == Some(session);
         let places: BTreeSet<usize> =
             self.all.values().filter(is_source).map(|file| file.group).chain(named).collect();
         let is_of = |file: &&TailedFile| places.contains(&file.group);
@@ -351,7 +357,7 @@ impl TailedFiles {
             return None;
         }
         let own: Vec<SourceId> = self.all.values().filter(is_of).filter_map(|file| file.source).collect();
-        let closed = if can_replay { fold.reset(session, &own) } else { None };
+        let closed = if can_replay { router.reset(session, &own) } else { None };
         for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
             // If the facts stay, the new content is added to them.
             if std::mem::take(&mut file.is_replaced) || closed.is_some() {
@@ -361,7 +367,7 @@ impl TailedFiles {
         for place in places {
             if let Some(group) = self.groups.get_mut(place) {
                 (group.is_replaced, group.is_evicted) = (false, true);
-                self.reload_evicted(place, fold);
+                self.reload_evicted(place, router);
             }
         }
         closed
@@ -385,16 +391,16 @@ impl TailedFiles {
     }
 
     /// Evicts a session; see [`Driver::evict`].
-    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
+    fn evict(&mut self, session: &SessionId, router: &mut SessionRouter) -> Option<BTreeSet<SourceId>> {
         let place = self.sessions.get(session).copied();
         let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
-            return fold.evict(session, &[]);
+            return router.evict(session, &[]);
         };
         if group.is_evicted {
             return None;
         }
         let own: Vec<SourceId> = group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
-        let closed = fold.evict(session, &own)?;
+        let closed = router.evict(session, &own)?;
         group.is_evicted = true;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
@@ -406,38 +412,38 @@ impl TailedFiles {
 
     /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
     /// being read, to their end.
-    fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
+    fn reload_evicted(&mut self, group: usize, router: &mut SessionRouter) -> bool {
         let Self { all, groups, loader, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
         group.is_evicted = false;
-        let number = *group.number.get_or_insert_with(|| fold.new_group());
-        fold.receive_at(None);
+        let number = *group.number.get_or_insert_with(|| router.new_group());
+        router.receive_at(None);
         for file in &group.files {
             let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;
             let Some(file) = all.get_mut(file).filter(is_there) else { continue };
-            file.open(number, *dialect, fold);
+            file.open(number, *dialect, router);
             // Later content, and deletion, are reported by events of their own.
             let until = if group.is_replaced { u64::MAX } else { file.read };
             if let Some(source) = file.source {
                 // An unreadable file was reported when it was first read.
-                let _ = loader.load_until(&file.found.path, until, source, fold);
+                let _ = loader.load_until(&file.found.path, until, source, router);
             }
-            file.flush_object(fold);
+            file.flush_object(router);
         }
         // These problems were published when the files were first read.
-        let _ = fold.take_problems();
+        let _ = router.take_problems();
         true
     }
 }
 
 impl TailedFile {
-    /// Opens the file as a new source of the fold.
-    fn open(&mut self, group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
+    /// Opens the file as a new source of the router.
+    fn open(&mut self, group: u32, dialect: Option<Dialect>, router: &mut SessionRouter) {
         let origin = SourceOrigin::TailedFile;
         let spec = SourceSpec { origin, ..file_spec(&self.found, group, dialect) };
         self.is_object = spec.dialect.is_some_and(Dialect::is_object);
-        self.source = Some(fold.open(spec));
+        self.source = Some(router.open(spec));
     }
 
     /// Whether everything read from it is still in the file, or the file is deleted.
@@ -445,16 +451,16 @@ impl TailedFile {
         self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
     }
 
-    fn push(&self, bytes: &[u8], fold: &mut Fold) {
+    fn push(&self, bytes: &[u8], router: &mut SessionRouter) {
         if let Some(source) = self.source {
-            fold.push(source, bytes);
+            router.push(source, bytes);
         }
     }
 
     /// Flushes an object: it is decoded after every write.
-    fn flush_object(&self, fold: &mut Fold) {
+    fn flush_object(&self, router: &mut SessionRouter) {
         if let Some(source) = self.source.filter(|_| self.is_object) {
-            fold.flush(source);
+            router.flush(source);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{clock, handle::Waker};
 /// dropped.
 const QUEUE_EVENTS: usize = 32;
 
-/// Most file events folded per turn: bounds how long commands wait.
+/// Most file events handled per turn: bounds how long commands wait.
 pub(crate) const TURN_EVENTS: usize = 16;
 
 /// Longest wait of the thread for files: bounds how long it outlives its hub.

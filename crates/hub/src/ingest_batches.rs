@@ -1,9 +1,9 @@
 //! Splits lines from a program into ingests, and says which dialects a program may send. Posted and spooled lines are
 //! split the same way, so that lines that arrived both ways count once.
 
-use subscope_fold::{Dialect, LineSession};
 use subscope_harness::dialect;
 use subscope_model::{Millis, SessionId};
+use subscope_session::{Dialect, LineSession};
 use subscope_store::SessionPart;
 
 use crate::command::{Asks, Ingest, LinePlace};

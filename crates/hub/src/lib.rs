@@ -1,6 +1,6 @@
 //! Event loop that turns input bytes into session rows and events, saves them and sends them to subscribers.
 //!
-//! Flow: a driver (tailed files, a replay) or a program (an ingest) delivers bytes → fold → commit → subscribers. One
+//! Flow: a driver (tailed files, a replay) or a program (an ingest) delivers bytes → router → commit → subscribers. One
 //! thread, the [`Hub`]'s event loop, does all of it and is the only writer of the store; other threads use a cheap
 //! [`HubHandle`] in front of a bounded command queue. A new subscriber gets snapshots and is added to the subscriber
 //! list in the same turn: no gap, no duplicate. An ingest is acknowledged after it is committed; ingests that wait at

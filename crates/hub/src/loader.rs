@@ -1,4 +1,4 @@
-//! Loads the sources of sessions into a fold: the one place where a file or stored input from programs is read for rows.
+//! Loads the sources of sessions into a router: the one place where a file or stored input from programs is read for rows.
 //!
 //! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub that
 //! loads a session again, and the inbox replay all come here.
@@ -6,9 +6,9 @@
 use std::{io, path::Path};
 
 use subscope_collect::{Found, read};
-use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
 use subscope_harness::Role;
 use subscope_model::SourceId;
+use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::ReceivedInput;
 
 use crate::partitions::{InputChunk, Partitions};
@@ -35,7 +35,7 @@ pub(crate) struct FileLoader {
 }
 
 impl FileLoader {
-    /// Reads a whole file into a new source of a fold. Returns the source, and the number of bytes read.
+    /// Reads a whole file into a new source of a router. Returns the source, and the number of bytes read.
     ///
     /// # Errors
     /// If the file cannot be read; what was read before stays.
@@ -43,11 +43,11 @@ impl FileLoader {
         &mut self,
         path: &Path,
         spec: SourceSpec,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
     ) -> (SourceId, io::Result<u64>) {
-        let source = fold.open(spec);
-        let end = read::read_file(path, 0, &mut self.chunk, &mut |_, bytes| fold.push(source, bytes));
-        fold.flush(source);
+        let source = router.open(spec);
+        let end = read::read_file(path, 0, &mut self.chunk, &mut |_, bytes| router.push(source, bytes));
+        router.flush(source);
         (source, end)
     }
 
@@ -60,18 +60,18 @@ impl FileLoader {
         path: &Path,
         until: u64,
         source: SourceId,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
     ) -> io::Result<u64> {
         read::read_file(path, 0, &mut self.chunk, &mut |offset, bytes| {
             let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
-            fold.push(source, bytes.get(..rest).unwrap_or(bytes));
+            router.push(source, bytes.get(..rest).unwrap_or(bytes));
         })
     }
 }
 
 /// Loads stored input from programs.
-pub(crate) fn load_input(input: &ReceivedInput, partitions: &mut Partitions, fold: &mut Fold) {
+pub(crate) fn load_input(input: &ReceivedInput, partitions: &mut Partitions, router: &mut SessionRouter) {
     for chunk in InputChunk::of(input) {
-        partitions.push(fold, &chunk);
+        partitions.push(router, &chunk);
     }
 }

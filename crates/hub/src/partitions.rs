@@ -1,10 +1,10 @@
-//! Inbox partitions as sources of a fold. A partition (source name, dialect, session of its lines) is one source and
+//! Inbox partitions as sources of a router. A partition (source name, dialect, session of its lines) is one source and
 //! stays open, so that order within it counts and the decoder keeps its state.
 
 use std::collections::{BTreeSet, HashMap};
 
-use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
 use subscope_model::{Millis, SourceId};
+use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{ReceivedInput, SessionPart};
 
 use crate::command::LinePlace;
@@ -43,7 +43,7 @@ impl<'a> InputChunk<'a> {
     }
 }
 
-/// Partitions that are open in a fold.
+/// Partitions that are open in a router.
 #[derive(Default)]
 pub(crate) struct Partitions {
     sources: HashMap<(String, Option<Dialect>, Option<String>), SourceId>,
@@ -62,15 +62,15 @@ impl Partitions {
     }
 
     /// Pushes a chunk into the source of its partition, and returns that source.
-    pub(crate) fn push(&mut self, fold: &mut Fold, chunk: &InputChunk<'_>) -> SourceId {
+    pub(crate) fn push(&mut self, router: &mut SessionRouter, chunk: &InputChunk<'_>) -> SourceId {
         let named = self.session_of(chunk);
-        self.push_named(fold, chunk, named.as_deref())
+        self.push_named(router, chunk, named.as_deref())
     }
 
     /// The same with the session that [`Self::session_of`] returned.
     pub(crate) fn push_named(
         &mut self,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
         chunk: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
@@ -83,8 +83,8 @@ impl Partitions {
         }
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
-            let group = fold.new_group();
-            fold.open(SourceSpec {
+            let group = router.new_group();
+            router.open(SourceSpec {
                 label: source.to_owned(),
                 dialect,
                 group,
@@ -93,14 +93,14 @@ impl Partitions {
                 ..SourceSpec::default()
             })
         });
-        fold.receive_at(Some(received_ms));
+        router.receive_at(Some(received_ms));
         if let Some(LinePlace { line, offset }) = begins {
-            fold.skip_to(source, line, offset);
+            router.skip_to(source, line, offset);
         }
-        fold.push(source, body);
+        router.push(source, body);
         if dialect.is_none() {
             // The dialect has to be recognised from these complete lines: more of them would not help.
-            fold.flush(source);
+            router.flush(source);
         }
         source
     }
@@ -110,7 +110,7 @@ impl Partitions {
         self.sources.len()
     }
 
-    /// Forgets the partitions of sources that the fold has evicted.
+    /// Forgets the partitions of sources that the router has evicted.
     pub(crate) fn remove(&mut self, evicted: &BTreeSet<SourceId>) {
         self.sources.retain(|_, source| !evicted.contains(source));
     }

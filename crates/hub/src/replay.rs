@@ -1,10 +1,10 @@
-//! Replays a recording as if it happened now: its lines at their original pace, through the same fold.
+//! Replays a recording as if it happened now: its lines at their original pace, through the same router.
 
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
-use subscope_fold::{Fold, SourceSpec};
 use subscope_model::{Millis, SourceId, parse_rfc3339};
+use subscope_session::{SessionRouter, SourceSpec};
 
 use crate::{
     clock,
@@ -108,11 +108,11 @@ fn line_time(line: &[u8]) -> Option<Millis> {
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 impl Driver for Replay {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
         if self.began.is_none() {
             self.began = Some(clock::tick());
             for (slot, recording) in self.sources.iter_mut().zip(&self.recordings) {
-                *slot = Some(fold.open(recording.spec.clone()));
+                *slot = Some(router.open(recording.spec.clone()));
             }
         }
         let mut polled = PollResult::default();
@@ -122,9 +122,9 @@ impl Driver for Replay {
             let bytes =
                 recording.and_then(|recording| recording.bytes.get(line.from..line.to)).unwrap_or_default();
             if let Some(Some(source)) = self.sources.get(line.source) {
-                fold.push(*source, bytes);
+                router.push(*source, bytes);
                 if recording.is_some_and(|recording| line.to == recording.bytes.len()) {
-                    fold.flush(*source);
+                    router.flush(*source);
                 }
             }
             self.next += 1;

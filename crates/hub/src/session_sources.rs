@@ -6,9 +6,9 @@ use std::{
 };
 
 use subscope_collect::{CollectError, Expanded, Found, Group, archive::Archive, expand};
-use subscope_fold::FoldOptions;
 use subscope_harness::Role;
 use subscope_model::{SessionId, Tree};
+use subscope_session::RouterOptions;
 use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
 
 use crate::{batch::BatchRead, index::elsewhere};
@@ -98,14 +98,14 @@ impl SessionSources {
         Expanded { groups: vec![group], skipped: Vec::new() }
     }
 
-    /// Adds the inbox input, and the keys that other sessions own, to a fold that has read the files.
+    /// Adds the inbox input, and the keys that other sessions own, to a router that has read the files.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn join_to(&self, batch: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
         batch.receive(&self.received);
         if let Some(store) = store {
-            batch.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
+            batch.router.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl SessionSources {
     pub fn read(
         mut self,
         store: Option<&SqliteStore>,
-        options: FoldOptions,
+        options: RouterOptions,
     ) -> Result<BatchRead, StoreError> {
         let mut batch = BatchRead::read(self.take_files(), options, None);
         self.join_to(&mut batch, store)?;

@@ -16,9 +16,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use subscope_collect::spool::{self, Delivery, Kind, Spool, Spooled};
-use subscope_fold::Dialect;
 use subscope_harness::hooked;
 use subscope_model::{AgentId, Millis};
+use subscope_session::Dialect;
 
 use crate::{
     clock,

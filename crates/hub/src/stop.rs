@@ -1,7 +1,7 @@
 //! Types and ingests of stop orders.
 
-use subscope_fold::{HookCoverage, STOP_ORDERS};
 use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
+use subscope_session::{HookCoverage, STOP_ORDERS};
 
 use crate::command::{Asks, Ingest};
 

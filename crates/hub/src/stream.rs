@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, Problem, SourceId};
+use subscope_session::{Dialect, SessionRouter, SourceSpec};
 
 use crate::{
     clock,
@@ -51,16 +51,16 @@ impl StreamDriver {
 }
 
 impl Driver for StreamDriver {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
         let mut polled = PollResult::default();
         let dialect = self.dialect;
         let spec = || SourceSpec { label: "stdin".to_owned(), dialect, ..SourceSpec::default() };
-        let source = *self.source.get_or_insert_with(|| fold.open(spec()));
+        let source = *self.source.get_or_insert_with(|| router.open(spec()));
         let chunk = self.chunks.recv_timeout(wait);
-        fold.receive_at(Some(clock::now_ms()));
+        router.receive_at(Some(clock::now_ms()));
         match chunk {
             Ok(Ok(bytes)) => {
-                fold.push(source, &bytes);
+                router.push(source, &bytes);
                 polled.has_pushed = true;
                 polled.is_caught_up = true;
             }
@@ -69,7 +69,7 @@ impl Driver for StreamDriver {
             }
             Err(RecvTimeoutError::Timeout) => polled.is_caught_up = true,
             Err(RecvTimeoutError::Disconnected) => {
-                fold.flush(source);
+                router.flush(source);
                 polled.has_pushed = true;
                 polled.is_caught_up = true;
                 polled.has_ended = true;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use subscope_fold::AwakeTime;
 use subscope_model::Millis;
+use subscope_session::AwakeTime;
 
 /// Clock jump from which on every limit of silence starts anew.
 const JUMP_MS: Millis = 60_000;

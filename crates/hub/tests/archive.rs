@@ -6,16 +6,16 @@ use std::ops::ControlFlow;
 use std::{fs, path::PathBuf};
 
 use subscope_collect::archive::Archive;
-use subscope_fold::Limits;
 use subscope_hub::{
     History, ListQuery,
     index::{IndexOptions, index},
 };
 use subscope_model::PriceTable;
+use subscope_session::Limits;
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::recording,
-    folding::{LATER, Telling, parts_of, tree},
+    sessions::{LATER, Telling, parts_of, tree},
 };
 
 /// A folder with a session's files, and an empty store.

@@ -5,9 +5,9 @@
 
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
-use subscope_fold::Dialect;
 use subscope_hub::{AskError, Hub, HubHandle, HubOptions, IngestReceipt, LineBatch, Nothing, line_ingests};
 use subscope_model::{Event, SessionId, Tree};
+use subscope_session::Dialect;
 use subscope_store::{Access, ReceivedInput, SqliteStore};
 
 /// Timeout, far above any wait of these tests.
@@ -94,8 +94,8 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
     };
     let made: [(Dialect, Line<'_>); 4] = [
         (subscope_harness::claude_code::HOOK, &hook),
-        (subscope_fold::SUBAGENT_EVENTS, &event),
-        (subscope_fold::FEED, &feed),
+        (subscope_session::SUBAGENT_EVENTS, &event),
+        (subscope_session::FEED, &feed),
         (subscope_harness::claude_code::STREAM, &stream),
     ];
     for (dialect, line) in made {

@@ -14,16 +14,16 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FactDetail, FoldOptions, Limits};
 use subscope_hub::{
     BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, MemoryStore, Store, clock,
     index::{IndexOptions, index},
 };
 use subscope_model::{PriceTable, SessionId, Stats, Tree};
+use subscope_session::{FactDetail, Limits, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::root,
-    folding::{LATER, now},
+    sessions::{LATER, now},
 };
 
 const RECORDINGS: [&str; 4] =
@@ -336,13 +336,13 @@ fn files_as_they_stand_count_each_response_once() {
         let place = Place::new(recording);
         place.sessions().iter().for_each(|session| place.adopt(session));
         let expanded = BatchRead::expand(&[place.folder.path().join("projects")]).unwrap();
-        let options = FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+        let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
         let cold = BatchRead::read(expanded, options, None);
         let prices = PriceTable::default();
         let trees: Vec<Tree> = cold
-            .fold
+            .router
             .sessions()
-            .filter_map(|session| cold.fold.tree(session, &now(LATER, &prices)))
+            .filter_map(|session| cold.router.tree(session, &now(LATER, &prices)))
             .collect();
         assert_eq!(Sum::of(&trees), Sum::truth(recording), "{recording}");
         assert!(trees.iter().any(|tree| tree.agents.iter().any(|row| row.is_copy())), "{recording}");

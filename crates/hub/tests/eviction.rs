@@ -14,7 +14,6 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{
     BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
     index::{IndexOptions, index},
@@ -22,6 +21,7 @@ use subscope_hub::{
 use subscope_model::{
     Event, EventKind, Feed, FeedItem, Millis, PriceTable, SessionId, Tree, Update, iso8601, parse_rfc3339,
 };
+use subscope_session::{FactDetail, Limits, Now, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::root;
 
@@ -135,15 +135,15 @@ fn cold(folder: &Path, at: Millis) -> Tree {
 fn cold_with(folder: &Path, at: Millis, received: &[subscope_hub::ReceivedInput]) -> Tree {
     let mut cold = BatchRead::read(
         BatchRead::expand(&[folder.join("projects")]).unwrap(),
-        FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false },
+        RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false },
         None,
     );
     cold.receive(received);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits };
-    let id = cold.fold.sessions().next().unwrap().clone();
-    let tree = cold.fold.tree(&id, &now).unwrap();
-    let _ = cold.fold.take_problems();
+    let id = cold.router.sessions().next().unwrap().clone();
+    let tree = cold.router.tree(&id, &now).unwrap();
+    let _ = cold.router.take_problems();
     tree
 }
 

@@ -11,12 +11,12 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::Limits;
 use subscope_hub::{
     Asks, History, Hub, HubHandle, HubOptions, Ingest, ListQuery, Nothing,
     index::{IndexError, IndexOptions, Report, index, index_beside},
 };
 use subscope_model::{PriceTable, SessionId, SessionRow};
+use subscope_session::Limits;
 use subscope_store::{Access, SqliteStore, TextIndex};
 use subscope_testkit::corpus::{self, Options};
 

@@ -16,12 +16,12 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::Fold;
 use subscope_hub::{
     AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
     IngestError, IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, Store, SubscriptionStart,
 };
 use subscope_model::{EventKind, Millis, SessionId, Text, Tree, Update};
+use subscope_session::SessionRouter;
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::recording;
 
@@ -271,7 +271,7 @@ fn replaced_file_keeps_what_was_handed_over() {
 struct Reading;
 
 impl Driver for Reading {
-    fn poll(&mut self, wait: Duration, _fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, _fold: &mut SessionRouter) -> PollResult {
         thread::sleep(wait);
         PollResult::default()
     }

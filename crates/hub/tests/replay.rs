@@ -9,14 +9,14 @@ use std::{
 };
 
 use proptest::{prelude::*, sample::Index};
-use subscope_fold::Fold;
 use subscope_hub::{Driver, Hub, HubOptions, HubSubscription, MemoryStore, PollResult, Recording, Replay};
 use subscope_model::{
     Agent, Event, Feed, FeedItem, LiveView, Millis, PriceTable, SessionId, SourceId, Tree, Update,
 };
+use subscope_session::SessionRouter;
 use subscope_testkit::{
     fixtures::recording,
-    folding::{self, LATER, Part, Telling, parts_of},
+    sessions::{self, LATER, Part, Telling, parts_of},
     strategies::interleavings,
 };
 
@@ -100,20 +100,20 @@ struct Stepper {
 }
 
 impl Driver for Stepper {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
         if self.sources.is_empty() {
-            self.sources = self.parts.iter().map(|part| fold.open(part.spec.clone())).collect();
+            self.sources = self.parts.iter().map(|part| router.open(part.spec.clone())).collect();
         }
         if self.go.recv_timeout(wait.min(Duration::from_millis(1))).is_err() {
             return PollResult::default();
         }
         let polled = match self.pieces.next() {
             Some((source, bytes)) => {
-                fold.push(self.sources[source], &bytes);
+                router.push(self.sources[source], &bytes);
                 PollResult { has_pushed: true, ..PollResult::default() }
             }
             None => {
-                self.sources.iter().for_each(|source| fold.flush(*source));
+                self.sources.iter().for_each(|source| router.flush(*source));
                 PollResult { is_caught_up: true, has_ended: true, ..PollResult::default() }
             }
         };
@@ -149,18 +149,18 @@ fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<Piece>, Vec<Index>)> {
     })
 }
 
-/// The rows of these pieces, folded at once after their sources have ended.
+/// The rows of these pieces, read at once after their sources have ended.
 fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, Vec<Agent>) {
-    let mut fold = Fold::new(folding::options(false));
-    let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
+    let mut router = SessionRouter::new(sessions::options(false));
+    let sources: Vec<_> = parts.iter().map(|part| router.open(part.spec.clone())).collect();
     for (part, bytes) in pieces {
-        fold.push(sources[*part], bytes);
+        router.push(sources[*part], bytes);
     }
-    sources.into_iter().for_each(|source| fold.flush(source));
-    let session = folding::only_session(&fold);
+    sources.into_iter().for_each(|source| router.flush(source));
+    let session = sessions::only_session(&router);
     let prices = PriceTable::default();
-    let now = subscope_fold::Now { has_ended: true, ..folding::now(LATER, &prices) };
-    let tree = fold.tree(&session, &now).unwrap();
+    let now = subscope_session::Now { has_ended: true, ..sessions::now(LATER, &prices) };
+    let tree = router.tree(&session, &now).unwrap();
     (session, tree.agents)
 }
 
@@ -210,7 +210,7 @@ fn replayed() -> Vec<Recording> {
 
 #[test]
 fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
-    let expected = folding::tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
+    let expected = sessions::tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
     for speed in [f64::INFINITY, 400.0] {
         let hub =
             Hub::start(Box::new(Replay::new(replayed(), speed)), Box::new(MemoryStore::new()), options())

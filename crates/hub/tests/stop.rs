@@ -4,12 +4,12 @@
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
-use subscope_fold::Limits;
 use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, IngestReceipt, MemoryStore, Nothing, StopError,
     StopReceipt, Store, clock, drain_spool, hook_ingest,
 };
 use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
+use subscope_session::Limits;
 use subscope_store::{Access, SqliteStore};
 
 /// Timeout, far above the time of any answer.

@@ -66,7 +66,7 @@ impl AgentId {
     }
 }
 
-/// Number of a source (a file, or a stream of posts or hooks) within one fold. Local to that fold: no result may depend
+/// Number of a source (a file, or a stream of posts or hooks) within one session router. Local to it: no result may depend
 /// on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);

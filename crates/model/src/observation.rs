@@ -118,7 +118,7 @@ pub enum Payload {
     Inline(Text),
     /// Location of the JSON text in a permanent source.
     At {
-        /// Number of the source, within one fold.
+        /// Number of the source, within one session router.
         #[serde(skip)]
         source: SourceId,
         /// Byte offset.

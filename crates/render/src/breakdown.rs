@@ -65,7 +65,7 @@ impl StatsRows {
 mod tests {
     use subscope_testkit::{
         fixtures,
-        folding::{self, Telling, parts_of},
+        sessions::{self, Telling, parts_of},
     };
 
     use super::*;
@@ -74,7 +74,7 @@ mod tests {
     fn figures_of_each_recording_add_up_to_its_agents() {
         for recording in fixtures::recordings() {
             let what = recording.name();
-            let tree = folding::tree(&parts_of(&recording, &[Telling::Transcript]));
+            let tree = sessions::tree(&parts_of(&recording, &[Telling::Transcript]));
             let stats = breakdown(&tree);
             let counted = || tree.agents.iter().filter(|agent| !agent.is_copy());
             let calls: u64 = counted().map(|agent| u64::from(agent.tool_calls)).sum();

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Fold, SourceSpec};
 use subscope_hub::{Driver, FileTailDriver, PollResult, Waker, clock};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
+use subscope_session::{SessionRouter, SourceSpec};
 
 use crate::{
     line_tap::{DetectedDialect, LineTap},
@@ -85,12 +85,12 @@ impl RunDriver {
         (driver, end, following)
     }
 
-    fn push(&mut self, lines: &[u8], fold: &mut Fold) {
+    fn push(&mut self, lines: &[u8], router: &mut SessionRouter) {
         let dialect = self.dialect.get();
         let source = *self.source.get_or_insert_with(|| {
-            fold.open(SourceSpec { label: "stdout".to_owned(), dialect, ..SourceSpec::default() })
+            router.open(SourceSpec { label: "stdout".to_owned(), dialect, ..SourceSpec::default() })
         });
-        fold.push(source, lines);
+        router.push(source, lines);
     }
 
     fn report_skipped(&self, polled: &mut PollResult) {
@@ -105,15 +105,15 @@ impl RunDriver {
         }
     }
 
-    /// Folds the queued lines.
-    fn poll_lines(&mut self, mut wait: Duration, fold: &mut Fold) -> PollResult {
+    /// Decodes the queued lines.
+    fn poll_lines(&mut self, mut wait: Duration, router: &mut SessionRouter) -> PollResult {
         let mut polled = PollResult { is_caught_up: true, ..PollResult::default() };
         for _ in 0..POLL_ITEMS {
             let popped = self.queue.pop(std::mem::take(&mut wait));
-            fold.receive_at(Some(clock::now_ms()));
+            router.receive_at(Some(clock::now_ms()));
             match popped {
                 Popped::Lines(lines) => {
-                    self.push(&lines, fold);
+                    self.push(&lines, router);
                     polled.has_pushed = true;
                 }
                 // Posted events reach this hub through its handle.
@@ -122,7 +122,7 @@ impl RunDriver {
                     if let Some(source) = self.source
                         && !std::mem::replace(&mut self.has_flushed, true)
                     {
-                        fold.flush(source);
+                        router.flush(source);
                         polled.has_pushed = true;
                     }
                     polled.has_ended = self.is_over.load(Ordering::Acquire);
@@ -156,12 +156,12 @@ impl RunDriver {
 }
 
 impl Driver for RunDriver {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
-        let mut polled = self.poll_lines(wait, fold);
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
+        let mut polled = self.poll_lines(wait, router);
         self.open_requested(&mut polled);
         let mut has_ended = true;
         for live in &mut self.transcripts {
-            let one = live.poll(Duration::ZERO, fold);
+            let one = live.poll(Duration::ZERO, router);
             polled.has_pushed |= one.has_pushed;
             polled.is_catching_up |= one.is_catching_up;
             polled.problems.extend(one.problems);
@@ -187,10 +187,11 @@ impl Driver for RunDriver {
         &mut self,
         session: &SessionId,
         can_replay: bool,
-        fold: &mut Fold,
+        router: &mut SessionRouter,
     ) -> Option<BTreeSet<SourceId>> {
         // The child's output cannot be read again. All drivers that follow the session must reload it.
-        let reloaded = self.transcripts.iter_mut().filter_map(|live| live.reload(session, can_replay, fold));
+        let reloaded =
+            self.transcripts.iter_mut().filter_map(|live| live.reload(session, can_replay, router));
         reloaded.reduce(|one, other| &one | &other)
     }
 

@@ -15,7 +15,7 @@ use subscope_store::{
 use subscope_testkit::{
     corpus::{self, Options},
     figures::{self, Row, now},
-    folding::{Telling, parts_of_memory, tree},
+    sessions::{Telling, parts_of_memory, tree},
 };
 
 /// Runs a query and returns its number of rows.

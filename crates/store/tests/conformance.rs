@@ -11,7 +11,7 @@ use subscope_store::{
 };
 use subscope_testkit::{
     fixtures::recording,
-    folding::{Telling, parts_of, tree},
+    sessions::{Telling, parts_of, tree},
 };
 
 trait Store: Ledger + History {}

@@ -1,5 +1,5 @@
 //! Shared test support: recordings, generated sessions, hand-made lines, property strategies, a hermetic environment
-//! for the real binary, a fake clock, and the product's own fold over all of these.
+//! for the real binary, a fake clock, and the product's own router over all of these.
 //!
 //! Dev-only: no production path depends on this crate. A helper that cannot do its work panics with the reason,
 //! because the test that called it must fail; nothing here reads the machine's clock, and every generator gives the
@@ -11,11 +11,11 @@ pub mod env;
 pub mod example;
 pub mod figures;
 pub mod fixtures;
-pub mod folding;
 pub mod lines;
 pub mod losses;
 pub mod random;
 pub mod secrets;
+pub mod sessions;
 pub mod skip;
 pub mod strategies;
 pub mod truth;

@@ -14,7 +14,7 @@ use subscope_model::{Change, Event, Millis, SessionId, SessionRow, Tree, Update}
 use subscope_render::{Detail, Style};
 use subscope_testkit::{
     fixtures,
-    folding::{self, Telling, fold, options, parts_of},
+    sessions::{self, Telling, options, parts_of},
 };
 
 use crate::{
@@ -42,14 +42,14 @@ pub(crate) fn recorded(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<E
 
 fn read(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<Event>) {
     let parts = parts_of(&fixtures::recording("2.1.330", scenario), &[Telling::Transcript]);
-    let events = folding::events(&parts);
-    let whole = folding::tree(&parts);
+    let events = sessions::events(&parts);
+    let whole = sessions::tree(&parts);
     let Some(at) = whole.session.started_at_ms.zip(after_ms).map(|(start, after)| start + after) else {
         return (whole, events);
     };
-    let cut = fold(&parts, subscope_fold::FoldOptions { cutoff: Some(at), ..options(false) });
+    let cut = sessions::read(&parts, subscope_session::RouterOptions { cutoff: Some(at), ..options(false) });
     let events = events.into_iter().filter(|event| event.at_ms.is_none_or(|its| its <= at)).collect();
-    (folding::tree_at(&cut, at), events)
+    (sessions::tree_at(&cut, at), events)
 }
 
 pub(crate) fn settings() -> Settings {

@@ -14,8 +14,8 @@ mod watch;
 
 use std::{hint::black_box, io::Write, path::Path};
 
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::PriceTable;
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 use subscope_testkit::{
     corpus::{self, Options},
     figures::{self, Row},
@@ -56,19 +56,20 @@ fn bytes_to_rows() -> Vec<Row> {
     let sources: Vec<Vec<u8>> = memory.sources().into_iter().map(|source| memory.bytes(&source)).collect();
     let total: usize = sources.iter().map(Vec::len).sum();
     let ours = || {
-        let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+        let mut router =
+            SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
         for bytes in &sources {
-            let source = fold.open(SourceSpec { label: "bench".into(), ..SourceSpec::default() });
+            let source = router.open(SourceSpec { label: "bench".into(), ..SourceSpec::default() });
             for chunk in bytes.chunks(256 << 10) {
-                fold.push(source, chunk);
+                router.push(source, chunk);
             }
-            fold.flush(source);
+            router.flush(source);
         }
         let prices = PriceTable::default();
         let now =
             Now { at: LATER, has_ended: true, is_growing: false, prices: &prices, limits: Limits::default() };
-        let sessions: Vec<_> = fold.sessions().cloned().collect();
-        black_box(sessions.iter().map(|session| fold.tree(session, &now)).collect::<Vec<_>>());
+        let sessions: Vec<_> = router.sessions().cloned().collect();
+        black_box(sessions.iter().map(|session| router.tree(session, &now)).collect::<Vec<_>>());
     };
     let bare = || {
         for bytes in &sources {

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::SourceSpec;
 use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, HubOptions, MemoryStore, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
+use subscope_session::SourceSpec;
 
 use super::target::limits;
 use crate::{

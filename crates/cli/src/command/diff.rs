@@ -2,9 +2,9 @@
 
 use std::slice;
 
-use subscope_fold::FactDetail;
 use subscope_model::{Comparison, Problem, Tree};
 use subscope_render::render_comparison;
+use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, load};
 use crate::{

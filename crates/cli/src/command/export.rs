@@ -10,9 +10,9 @@ use subscope_export::{
     Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
     write_html, write_trace,
 };
-use subscope_fold::FactDetail;
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
+use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
 use crate::{

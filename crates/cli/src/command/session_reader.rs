@@ -1,7 +1,7 @@
 //! Reads a session again from all of its sources: files, archive, stored input.
 
-use subscope_fold::FactDetail;
 use subscope_model::{Event, Millis, SessionId, Tree};
+use subscope_session::FactDetail;
 
 use super::target::{LoadedSession, ReadOptions, load, load_session};
 use crate::{args::value::TargetArg, context::Context, error::CliError};

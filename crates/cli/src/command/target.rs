@@ -10,11 +10,11 @@ use std::{
 
 use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNISED};
-use subscope_fold::{FactDetail, FoldOptions, LimitRule, Limits, Now};
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, IterationMeta, IterationStatus};
+use subscope_session::{FactDetail, LimitRule, Limits, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
 use super::history::{self, failed};
@@ -202,7 +202,7 @@ impl LoadedSession {
             return Ok(events);
         }
         let now = now_at(context, self.at, self.has_ended)?;
-        Ok(self.batch.fold.whole_feed(&self.session, &now))
+        Ok(self.batch.router.whole_feed(&self.session, &now))
     }
 
     /// Reads the JSON text of a payload from its source; `None` if it is gone.
@@ -279,12 +279,12 @@ fn load_resolved(
     let ReadTargets { batch, at, has_ended, sessions, stored } = read(resolved, reading, context)?;
     // Ingested input may contain other sessions as well.
     let session = match sessions.as_slice() {
-        [only] if batch.fold.sessions().any(|known| known == only) || stored.contains_key(only) => {
+        [only] if batch.router.sessions().any(|known| known == only) || stored.contains_key(only) => {
             only.clone()
         }
         _ => only_session(&batch, context)?,
     };
-    let read = batch.fold.tree(&session, &now_at(context, at, has_ended)?);
+    let read = batch.router.tree(&session, &now_at(context, at, has_ended)?);
     let (tree, has_rows_only) =
         match stored.get(&session).filter(|stored| stored.has_more(read.as_ref(), reading)) {
             Some(_) if reading.at.is_some() => return Err(texts_are_gone()),
@@ -316,7 +316,7 @@ pub(crate) fn load_each(
         sessions.push(only_session(&batch, context)?);
     }
     let tree = |session: &SessionId| {
-        let read = batch.fold.tree(session, &now);
+        let read = batch.router.tree(session, &now);
         let better = stored.get(session).filter(|stored| stored.has_more(read.as_ref(), reading));
         better.map(|stored| stored.tree.clone()).or(read)
     };
@@ -384,7 +384,7 @@ fn read(
         expanded = expanded.merge(found.take_files());
         sources.push(found);
     }
-    let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
+    let options = RouterOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
     let mut batch = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
         let read = batch.read_stream(io::stdin().lock(), reading.dialect);
@@ -402,14 +402,14 @@ fn read(
 
 /// Returns the sessions in the batch.
 fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
-    let mut sessions: Vec<&SessionId> = batch.fold.sessions().collect();
+    let mut sessions: Vec<&SessionId> = batch.router.sessions().collect();
     if sessions.len() > 1 {
         // Lines before the first that names a session are no session of their own.
         sessions.retain(|session| &***session != "unnamed");
     }
-    if sessions.len() > 1 && sessions.iter().any(|session| batch.fold.has_root(session)) {
+    if sessions.len() > 1 && sessions.iter().any(|session| batch.router.has_root(session)) {
         // A harness may write the first line of each warm-up, on resume, under an id that it never uses again.
-        sessions.retain(|session| batch.fold.has_root(session));
+        sessions.retain(|session| batch.router.has_root(session));
     }
     sessions.into_iter().cloned().collect()
 }
@@ -420,7 +420,7 @@ fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliEr
         [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
-                batch.problems.iter().chain(batch.fold.unassigned_problems()).cloned().collect();
+                batch.problems.iter().chain(batch.router.unassigned_problems()).cloned().collect();
             if problems.is_empty() {
                 return Err(CliError::new(ErrorKind::Failed, "there is nothing in it"));
             }

@@ -1,8 +1,8 @@
 //! `subscope tree`: prints the agent tree of a session.
 
-use subscope_fold::FactDetail;
 use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
+use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, load_each};
 use crate::{

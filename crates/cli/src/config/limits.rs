@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_fold::{LimitRule, LimitScope};
 use subscope_harness::harnesses;
+use subscope_session::{LimitRule, LimitScope};
 
 use crate::args::value::{ValueError, parse_limit};
 

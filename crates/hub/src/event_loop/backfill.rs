@@ -20,7 +20,7 @@ impl EventLoop {
     /// Loads the transcript files of sessions that programs sent input for, with the dialects of that input.
     pub(super) fn backfill(&mut self, touched: &BTreeMap<SessionId, BTreeSet<Text>>) {
         for (session, dialects) in touched {
-            if self.driver.reload_evicted(session, &mut self.fold) {
+            if self.driver.reload_evicted(session, &mut self.router) {
                 tracing::debug!(%session, "reloaded");
                 self.sessions.load(session).is_reloading = true;
             }
@@ -54,8 +54,8 @@ impl EventLoop {
             return;
         }
         self.sessions.load(session).is_reloading = true;
-        let group = self.fold.new_group();
-        self.fold.receive_at(None);
+        let group = self.router.new_group();
+        self.router.receive_at(None);
         let (mut seen, mut loader, mut has_read) = (HashSet::new(), FileLoader::default(), false);
         for file in files {
             // A missing file is reported by the index.
@@ -65,7 +65,7 @@ impl EventLoop {
                     continue;
                 }
                 // A file that cannot be read is reported by the index.
-                let _ = loader.load(&found.path, file_spec(&found, group, None), &mut self.fold);
+                let _ = loader.load(&found.path, file_spec(&found, group, None), &mut self.router);
                 has_read = true;
             }
         }
@@ -73,8 +73,8 @@ impl EventLoop {
             self.sessions.load(session).backfill = Backfill::Read;
         }
         // The index has already reported these problems.
-        let _ = self.fold.take_problems();
-        let changed = self.fold.take_changed();
+        let _ = self.router.take_problems();
+        let changed = self.router.take_changed();
         self.mark_dirty(changed);
     }
 

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{Now, problem_event};
 use subscope_model::{Event, EventKind, Problem, SessionId, Update};
+use subscope_session::{Now, problem_event};
 use subscope_store::{Commit, StoreError};
 
 use super::{EventLoop, duty_cycle::DutyCycle, session_table::Task};
@@ -162,7 +162,7 @@ impl EventLoop {
         for session in sessions {
             let live = self.sessions.load(session);
             let is_reread = std::mem::take(&mut live.is_reloading) || !self.startup.is_done;
-            let Some(mut update) = self.fold.update(session, &now) else { continue };
+            let Some(mut update) = self.router.update(session, &now) else { continue };
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
             if let Some(published) = live.published(session, &self.startup, &self.store) {
                 published.retain_new(&mut update.events, is_reread);
@@ -194,7 +194,7 @@ impl EventLoop {
         let (at, limits) = (self.driver.now(), self.limits());
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         for session in sessions {
-            if let Some(update) = self.fold.update(session, &now) {
+            if let Some(update) = self.router.update(session, &now) {
                 self.sessions.load(session).set_stop_orders(&update.tree);
             }
         }

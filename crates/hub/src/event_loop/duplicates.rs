@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
-use subscope_fold::{Fold, KeysCursor};
 use subscope_model::{SessionId, SessionKeys};
+use subscope_session::{KeysCursor, SessionRouter};
 use subscope_store::{KeySet, StoredSessionKeys};
 
 use super::{
@@ -82,12 +82,12 @@ impl DuplicateIndex {
         &mut self,
         session: &SessionId,
         sessions: &mut SessionTable,
-        fold: &Fold,
+        router: &SessionRouter,
         store: &HubStore,
     ) -> Vec<u64> {
         let known = keys_of(sessions, session);
         let mut until = known.map(|known| known.cursor).unwrap_or_default();
-        let Some(new_keys) = fold.holdings(session, &mut until) else { return Vec::new() };
+        let Some(new_keys) = router.holdings(session, &mut until) else { return Vec::new() };
         if self.first_keys.is_none() {
             let kept = store.read("the first keys of sessions", store.first_keys());
             self.first_keys = kept.map(FirstKeyIndex::of);
@@ -179,13 +179,13 @@ fn keys_of<'t>(sessions: &'t SessionTable, session: &SessionId) -> Option<&'t Li
 }
 
 impl EventLoop {
-    /// Tells the fold which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
+    /// Tells the router which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
     /// lost keys and must be derived as well.
     pub(super) fn resolve_duplicates(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { duplicates: index, sessions: table, fold, store, driver, .. } = self;
+        let Self { duplicates: index, sessions: table, router, store, driver, .. } = self;
         let mut unresolved = KeySet::new();
         for session in sessions {
-            unresolved.extend(index.update(session, table, fold, store));
+            unresolved.extend(index.update(session, table, router, store));
         }
         if !unresolved.is_empty() {
             index.load_holders(&unresolved, table, store);
@@ -195,7 +195,7 @@ impl EventLoop {
         // Evicted sessions have to be derived again from their files.
         let evicted = reassigned.iter().filter(|session| !is_live(session));
         let reloaded: Vec<SessionId> =
-            evicted.filter(|it| driver.reload_evicted(it, fold)).cloned().collect();
+            evicted.filter(|it| driver.reload_evicted(it, router)).cloned().collect();
         let own: HashSet<&SessionId> = sessions.iter().collect();
         let more = reassigned.iter().filter(|session| is_live(session) && !own.contains(session));
         let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
@@ -204,7 +204,7 @@ impl EventLoop {
             let owned_elsewhere = index.owners.owned_elsewhere(&live.keys);
             if live.has_duplicates || !owned_elsewhere.is_empty() {
                 live.has_duplicates = !owned_elsewhere.is_empty();
-                fold.set_owned_elsewhere(session, owned_elsewhere);
+                router.set_owned_elsewhere(session, owned_elsewhere);
             }
         }
         for session in reloaded {

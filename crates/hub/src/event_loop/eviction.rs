@@ -105,7 +105,7 @@ impl EventLoop {
         if is_busy || self.reloadable_bytes(session).is_none() {
             return false;
         }
-        let Some(closed) = self.driver.evict(session, &mut self.fold) else { return false };
+        let Some(closed) = self.driver.evict(session, &mut self.router) else { return false };
         tracing::debug!(%session, "evicted");
         self.partitions.remove(&closed);
         self.duplicates.evict(session, &self.sessions);

@@ -1,4 +1,4 @@
-//! Replays a session's saved input from the inbox when the session is loaded into the fold.
+//! Replays a session's saved input from the inbox when the session is loaded into the router.
 //!
 //! A session is loaded by the first of its bytes, from a file or from a program. Its earlier input from programs is
 //! pushed first, as a session whose files are read starts at their beginning: so a hub that evicted the session, or has
@@ -19,7 +19,7 @@ const MAX_REPLAY_BYTES: u64 = 64 << 20;
 /// Most problems of one ingest that are reported individually.
 const MAX_PROBLEMS: usize = 100;
 
-/// Input of a session from programs that is in the fold.
+/// Input of a session from programs that is in the router.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionInput {
     bytes: u64,
@@ -37,14 +37,14 @@ impl SessionTable {
         }
     }
 
-    /// Whether a session's input from the inbox is in the fold.
+    /// Whether a session's input from the inbox is in the router.
     fn is_replayed(&self, session: &SessionId) -> bool {
         self.live(session).is_some_and(|live| live.inbox.is_some())
     }
 }
 
 impl EventLoop {
-    /// Folds a chunk of new input of the named session. Returns the sessions that it touched, its problems and their number.
+    /// Reads a chunk of new input of the named session. Returns the sessions that it touched, its problems and their number.
     fn fold_chunk(
         &mut self,
         chunk: &InputChunk<'_>,
@@ -56,10 +56,10 @@ impl EventLoop {
             self.mark_dirty([session]);
         }
         // Earlier problems are not this caller's.
-        let _ = self.fold.take_problems();
-        self.partitions.push_named(&mut self.fold, chunk, named);
-        let (problems, count) = self.fold.take_problems();
-        let touched = self.fold.take_changed();
+        let _ = self.router.take_problems();
+        self.partitions.push_named(&mut self.router, chunk, named);
+        let (problems, count) = self.router.take_problems();
+        let touched = self.router.take_changed();
         for session in &touched {
             // A session that the chunk touches without naming it.
             self.ensure_replayed(session);
@@ -84,7 +84,7 @@ impl EventLoop {
         Some(all)
     }
 
-    /// Folds the chunks of one body, each with the session that it names. Returns the touched sessions, their problems (at
+    /// Reads the chunks of one body, each with the session that it names. Returns the touched sessions, their problems (at
     /// most [`MAX_PROBLEMS`]) and the number of problems.
     pub(super) fn fold_chunks(
         &mut self,
@@ -133,13 +133,13 @@ impl EventLoop {
             }
             self.sessions.end_unprocessed(&session);
             self.sessions.load(&session).inbox.get_or_insert_default();
-            let Self { store, partitions, fold, sessions, .. } = self;
+            let Self { store, partitions, router, sessions, .. } = self;
             let (mut has_input, mut changed) = (false, Vec::new());
             let mut replay = |received: ReceivedInput| {
                 for chunk in InputChunk::of(&received) {
                     let named = partitions.session_of(&chunk);
-                    partitions.push_named(fold, &chunk, named.as_deref());
-                    let touched = fold.take_changed();
+                    partitions.push_named(router, &chunk, named.as_deref());
+                    let touched = router.take_changed();
                     let others = || touched.iter().filter(|touched| **touched != session).cloned();
                     queue.extend(others().filter(|other| !sessions.is_replayed(other)));
                     changed.extend(others());
@@ -173,7 +173,7 @@ impl EventLoop {
             }
         }
         // The programs that sent the input got these problems.
-        let _ = self.fold.take_problems();
+        let _ = self.router.take_problems();
         dialects
     }
 

@@ -1,4 +1,4 @@
-//! Ingests input from programs: folded, and saved before it is acknowledged.
+//! Ingests input from programs: decoded, and saved before it is acknowledged.
 //!
 //! All ingests that wait in a turn share one commit (group commit). Earlier input of their sessions is replayed where
 //! it is needed ([`super::inbox_replay`]).
@@ -15,7 +15,7 @@ use crate::{
     partitions::InputChunk,
 };
 
-/// Most ingests per commit: the last of them waits until the first is folded.
+/// Most ingests per commit: the last of them waits until the first is decoded.
 const MAX_BATCH_INGESTS: usize = 256;
 
 /// Bytes per commit beyond which no further ingest joins it; a single ingest may be bigger.
@@ -59,7 +59,7 @@ impl PendingInput {
 }
 
 impl EventLoop {
-    /// Folds the queued ingests, saves them in one commit, and acknowledges them.
+    /// Decodes the queued ingests, saves them in one commit, and acknowledges them.
     pub(super) fn commit_ingests(&mut self) {
         let all = self.pending.take_ingests();
         if all.is_empty() {
@@ -127,7 +127,7 @@ impl EventLoop {
         self.store.has_received(&ingest.source, &ingest.key).map_err(|error| IngestError::from(&error))
     }
 
-    /// Folds an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before
+    /// Decodes an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before
     /// it.
     ///
     /// # Errors

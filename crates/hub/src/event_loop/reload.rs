@@ -6,14 +6,14 @@ use subscope_model::SessionId;
 use super::{EventLoop, session_table::Backfill};
 
 impl EventLoop {
-    /// Folds a session anew from its files and its inbox input. If it shares bytes with another session, or some cannot
-    /// be read again, the fold cannot forget it alone: then the old facts stay. Events that were published have the
+    /// Reads a session anew from its files and its inbox input. If it shares bytes with another session, or some cannot
+    /// be read again, the router cannot forget it alone: then the old facts stay. Events that were published have the
     /// same ids and are not published again.
     pub(super) fn reload(&mut self, session: &SessionId) {
         tracing::debug!(%session, "reloads: a file was replaced");
         let bytes = self.inbox_bytes(session);
         let can_replay = bytes.is_some_and(|bytes| bytes == 0 || self.store.keeps_received());
-        let Some(closed) = self.driver.reload(session, can_replay, &mut self.fold) else { return };
+        let Some(closed) = self.driver.reload(session, can_replay, &mut self.router) else { return };
         self.partitions.remove(&closed);
         if let Some(live) = self.sessions.live_mut(session) {
             live.backfill = live.backfill.min(Backfill::LookedUp);

@@ -77,7 +77,7 @@ pub(super) struct LiveSession {
     pub(super) backfill: Backfill,
     /// What an earlier hub process published of it; `None` until it is needed.
     pub(super) published: Option<PublishedEvents>,
-    /// Its input from programs, once all of it is in the fold.
+    /// Its input from programs, once all of it is in the router.
     pub(super) inbox: Option<SessionInput>,
     pub(super) keys: Option<LiveKeys>,
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use subscope_fold::{Limits, Now};
 use subscope_model::{SessionId, Text};
+use subscope_session::{Limits, Now};
 use subscope_store::ListQuery;
 
 use super::{EventLoop, derive::RETRY_AFTER, session_table::LiveSession, startup::ReplayProgress};
@@ -136,7 +136,7 @@ impl EventLoop {
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         running.retain(|session| {
             let stored = self.store.read("a session's rows", self.store.tree(session)).flatten();
-            stored.zip(self.fold.tree(session, &now)).is_some_and(|(stored, derived)| {
+            stored.zip(self.router.tree(session, &now)).is_some_and(|(stored, derived)| {
                 derived.agents.len() >= stored.agents.len()
                     && derived.session.ended_at_ms >= stored.session.ended_at_ms
             })

@@ -4,8 +4,8 @@
 //! derived with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild, or an agent that ends otherwise needs no extra
 //! code here. Hook input is inspected before it is answered only for sessions with a pending order.
 
-use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep};
+use subscope_session::Dialect;
 
 use super::{
     EventLoop,
@@ -38,7 +38,7 @@ impl EventLoop {
         if !row.status.is_live() {
             return Err(StopError::Ended(row.status));
         }
-        let is_reached = is_delivery_certain(self.fold.hooked(&session))?;
+        let is_reached = is_delivery_certain(self.router.hooked(&session))?;
         let is_repeat = row.is_to_stop();
         let at_ms = self.time.now_ms();
         let order = (!is_repeat).then(|| {

@@ -8,8 +8,8 @@ use std::sync::{
     mpsc::{Receiver, SyncSender, sync_channel},
 };
 
-use subscope_fold::SourceSpec;
 use subscope_model::{Flag, SourceId};
+use subscope_session::SourceSpec;
 use subscope_store::{Access, ListQuery, SqliteStore};
 
 use super::*;
@@ -52,11 +52,11 @@ struct ManualDriver {
 }
 
 impl Driver for ManualDriver {
-    fn poll(&mut self, _wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, _wait: Duration, router: &mut SessionRouter) -> PollResult {
         let bytes = std::mem::take(&mut *self.bytes.lock().unwrap());
         let spec = SourceSpec { label: "main.jsonl".to_owned(), ..SourceSpec::default() };
-        let source = *self.source.get_or_insert_with(|| fold.open(spec));
-        fold.push(source, &bytes);
+        let source = *self.source.get_or_insert_with(|| router.open(spec));
+        router.push(source, &bytes);
         PollResult { has_pushed: !bytes.is_empty(), is_caught_up: true, ..PollResult::default() }
     }
 

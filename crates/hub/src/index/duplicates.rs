@@ -8,8 +8,8 @@ use std::{
 };
 
 use hashbrown::HashSet;
-use subscope_fold::OwnedElsewhere;
 use subscope_model::{SessionId, SessionKeys};
+use subscope_session::OwnedElsewhere;
 use subscope_store::{Commit, DuplicateScan, History, KeySet, SharedHistory, SqliteStore, StoreError};
 
 use crate::duplicates::{FirstKeyIndex, Owners};

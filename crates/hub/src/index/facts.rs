@@ -1,4 +1,4 @@
-//! First pass: sessions are folded in parallel and committed in batches.
+//! First pass: sessions are read in parallel and committed in batches.
 
 use std::{
     sync::{
@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_session::{FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, next_deadline};
 use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
 use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
@@ -19,14 +19,14 @@ use crate::{
     partitions::Partitions,
 };
 
-/// Capacity of the queue of folded sessions: enough that neither workers nor writer wait for the other's bursts.
+/// Capacity of the queue of sessions that were read: enough that neither workers nor writer wait for the other's bursts.
 const QUEUE: usize = 8;
 /// Longest time that a batch waits for more sessions.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// Result of folding one session's files.
+/// Result of reading one session's files.
 #[derive(Default)]
-struct FoldedSession {
+struct ReadSession {
     trees: Vec<(Tree, Option<Millis>)>,
     session_keys: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
@@ -36,7 +36,7 @@ struct FoldedSession {
     bytes: u64,
 }
 
-/// Folds all sessions and commits their rows, about `max_rows` per commit.
+/// Reads all sessions and commits their rows, about `max_rows` per commit.
 pub(super) fn write(
     run: &mut IndexRun<'_>,
     groups: &[SessionWork],
@@ -46,21 +46,21 @@ pub(super) fn write(
 ) -> Result<(), IndexError> {
     let (next, options) = (AtomicUsize::new(0), run.options);
     std::thread::scope(|scope| {
-        let (sender, folded) = sync_channel::<Result<FoldedSession, IndexError>>(QUEUE);
+        let (sender, read) = sync_channel::<Result<ReadSession, IndexError>>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || fold_all(groups, next, store, options, &sender));
         }
         drop(sender);
         let mut batch = CommitBatch::default();
-        for folded_session in folded {
-            let folded_session = folded_session?;
-            let rows = folded_session.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
+        for read_session in read {
+            let read_session = read_session?;
+            let rows = read_session.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
             if batch.rows > 0 && batch.rows + rows > max_rows {
                 batch.commit(run, sink)?;
             }
             batch.rows += rows;
-            batch.add(run, folded_session);
+            batch.add(run, read_session);
             let is_late = batch.since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
             if batch.rows >= max_rows || is_late {
                 batch.commit(run, sink)?;
@@ -81,17 +81,17 @@ struct CommitBatch {
 }
 
 impl CommitBatch {
-    fn add(&mut self, run: &mut IndexRun<'_>, folded_session: FoldedSession) {
-        self.bytes += folded_session.bytes;
-        self.sessions += folded_session.trees.len() as u64;
-        run.report.problems.extend(folded_session.problems);
-        for (tree, deadline) in folded_session.trees {
+    fn add(&mut self, run: &mut IndexRun<'_>, read_session: ReadSession) {
+        self.bytes += read_session.bytes;
+        self.sessions += read_session.trees.len() as u64;
+        run.report.problems.extend(read_session.problems);
+        for (tree, deadline) in read_session.trees {
             self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
             self.commit.trees.push(tree);
         }
-        self.commit.session_keys.extend(folded_session.session_keys);
-        self.commit.sources.extend(folded_session.sources);
-        self.commit.frozen.extend(folded_session.frozen);
+        self.commit.session_keys.extend(read_session.session_keys);
+        self.commit.sources.extend(read_session.sources);
+        self.commit.frozen.extend(read_session.frozen);
     }
 
     fn commit(&mut self, run: &mut IndexRun<'_>, sink: CommitSink<'_>) -> Result<(), IndexError> {
@@ -112,13 +112,13 @@ fn rows(tree: &Tree) -> usize {
     tree.agents.len() + tree.agents.iter().map(|agent| agent.tools.len()).sum::<usize>()
 }
 
-/// Worker: folds sessions until none is left or the writer is gone.
+/// Worker: reads sessions until none is left or the writer is gone.
 fn fold_all(
     groups: &[SessionWork],
     next: &AtomicUsize,
     store: &Location,
     options: &IndexOptions,
-    sender: &SyncSender<Result<FoldedSession, IndexError>>,
+    sender: &SyncSender<Result<ReadSession, IndexError>>,
 ) {
     let (mut loader, mut inbox) = (FileLoader::default(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -128,36 +128,37 @@ fn fold_all(
     }
 }
 
-/// Folds a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
+/// Reads a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
 fn fold_session(
     work: &SessionWork,
     store: &Location,
     inbox: &mut Option<SqliteStore>,
     options: &IndexOptions,
     loader: &mut FileLoader,
-) -> Result<FoldedSession, IndexError> {
-    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
-    let mut folded = FoldedSession::default();
+) -> Result<ReadSession, IndexError> {
+    let mut router =
+        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+    let mut read = ReadSession::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {
-        let (_, outcome) = loader.load(found.place(), file_spec(found, 0, None), &mut fold);
+        let (_, outcome) = loader.load(found.place(), file_spec(found, 0, None), &mut router);
         match outcome {
-            Ok(end) => folded.bytes += end,
+            Ok(end) => read.bytes += end,
             Err(error) => {
                 is_damaged |= found.kept_at.is_some();
                 let at = found.place().display().to_string();
-                folded.problems.push(Problem { at, what: error.to_string() });
+                read.problems.push(Problem { at, what: error.to_string() });
             }
         }
     }
     if is_damaged && work.has_rows {
-        folded.frozen = fold.sessions().cloned().collect();
-        return Ok(folded);
+        read.frozen = router.sessions().cloned().collect();
+        return Ok(read);
     }
     // Inbox input may touch other sessions too: their rows are not derived here.
-    let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
-    if sessions.iter().any(|session| fold.has_root(session)) {
-        sessions.retain(|session| fold.has_root(session));
+    let mut sessions: Vec<SessionId> = router.sessions().cloned().collect();
+    if sessions.iter().any(|session| router.has_root(session)) {
+        sessions.retain(|session| router.has_root(session));
     }
     let mut partitions = Partitions::default();
     if let Some(session) = &work.session {
@@ -166,7 +167,7 @@ fn fold_session(
             none => none.insert(store.open()?),
         };
         inbox.read_received(session, u64::MAX, &mut |received| {
-            load_input(&received, &mut partitions, &mut fold);
+            load_input(&received, &mut partitions, &mut router);
         })?;
     }
     let now = Now {
@@ -178,15 +179,14 @@ fn fold_session(
     };
     for session in &sessions {
         if let Some(elsewhere) = work.elsewhere.get(session) {
-            fold.set_owned_elsewhere(session, elsewhere.clone());
+            router.set_owned_elsewhere(session, elsewhere.clone());
         }
-        let holdings = fold.holdings(session, &mut KeysCursor::default());
-        folded
-            .session_keys
+        let holdings = router.holdings(session, &mut KeysCursor::default());
+        read.session_keys
             .extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
-        if let Some(tree) = fold.tree(session, &now) {
+        if let Some(tree) = router.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);
-            folded.trees.push((tree, deadline));
+            read.trees.push((tree, deadline));
         }
     }
     if let Some(session) = sessions.first() {
@@ -195,7 +195,7 @@ fn fold_session(
             session: session.clone(),
             identity: *identity,
         };
-        folded.sources.extend(work.files.iter().map(source));
+        read.sources.extend(work.files.iter().map(source));
     }
-    Ok(folded)
+    Ok(read)
 }

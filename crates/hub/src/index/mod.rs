@@ -1,7 +1,7 @@
 //! Indexes the files on disk into the store: only changed ones, newest sessions first, in two passes. The first commits
 //! rows, so that lists and trees are available early; the second the full text.
 //!
-//! Workers read and fold, one session each; the caller's thread is the only writer. A session's rows and the identity
+//! Workers read one session each; the caller's thread is the only writer. A session's rows and the identity
 //! of the files that they were derived from are one commit, so that an interrupted index repeats unfinished work only.
 
 mod duplicates;
@@ -13,8 +13,8 @@ use std::{collections::HashSet, ops::ControlFlow, path::PathBuf, time::Duration}
 
 pub use duplicates::elsewhere;
 use subscope_collect::{CollectError, archive::Archive};
-use subscope_fold::Limits;
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
+use subscope_session::Limits;
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
 
 use self::{

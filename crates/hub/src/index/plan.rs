@@ -9,16 +9,16 @@ use std::{
 };
 
 use subscope_collect::{CollectError, Found, Group, expand};
-use subscope_fold::OwnedElsewhere;
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
+use subscope_session::OwnedElsewhere;
 use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 
 /// Work of an index run.
 pub(super) struct Plan {
-    /// Sessions to fold, newest first.
+    /// Sessions to read, newest first.
     pub(super) groups: Vec<SessionWork>,
     /// Transcripts to index as text, newest first.
     pub(super) files: Vec<(Found, FileIdentity)>,
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     pub(super) frozen: Vec<SessionId>,
 }
 
-/// A session to fold.
+/// A session to read.
 pub(super) struct SessionWork {
     /// Its files, with their identity just before they are read.
     pub(super) files: Vec<(Found, FileIdentity)>,

@@ -10,12 +10,12 @@ use std::{
 };
 
 use subscope_collect::{Found, read};
-use subscope_fold::{
+use subscope_harness::recognise;
+use subscope_model::{Millis, SessionId};
+use subscope_session::{
     Dialect,
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
-use subscope_harness::recognise;
-use subscope_model::{Millis, SessionId};
 use subscope_store::{
     ByteSpan, FileIdentity, InboxPosition, PassageBatch, PassageKind, ReceivedInput, SourceFile, SqliteStore,
     TextFile, TextIndex,
@@ -169,7 +169,7 @@ fn inbox_batch(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<Se
 
 /// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut PassageBatch) {
-    // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
+    // Whoever hands bytes over names their dialect, but for those of which only the router can tell it.
     let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::Fold;
 use subscope_hub::{
     Asks, Driver, EnqueueOutcome, Hub, HubHandle, HubOptions, Ingest, PollResult, UpdateQueue,
 };
 use subscope_model::{EventKind, Millis, Update};
+use subscope_session::SessionRouter;
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     clock::{FakeClock, START},
@@ -32,7 +32,7 @@ struct Idle {
 }
 
 impl Driver for Idle {
-    fn poll(&mut self, _wait: Duration, _fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, _wait: Duration, _fold: &mut SessionRouter) -> PollResult {
         std::thread::sleep(Duration::from_millis(1));
         *self.turned.lock().unwrap() = self.clock.now();
         PollResult { is_caught_up: true, ..PollResult::default() }
@@ -93,7 +93,7 @@ impl Watching {
         let ingest = Ingest {
             source: "posted".to_owned(),
             session: Some("s".to_owned()),
-            dialect: Some(subscope_fold::SUBAGENT_EVENTS),
+            dialect: Some(subscope_session::SUBAGENT_EVENTS),
             key: key.to_owned(),
             received_ms: Some(self.clock.now()),
             body: line.line().into_bytes(),

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Fold, SourceSpec};
 use subscope_hub::{Driver, EnqueueOutcome, Hub, HubOptions, MemoryStore, PollResult, UpdateQueue};
 use subscope_model::{
     Agent, AgentId, AgentStatus, EventKind, Flag, LiveView, Millis, SessionId, SourceId, Update,
 };
+use subscope_session::{SessionRouter, SourceSpec};
 use subscope_testkit::{
     clock::START,
     corpus::Source,
@@ -172,20 +172,20 @@ impl Player {
         }
     }
 
-    fn push(&mut self, fold: &mut Fold) -> bool {
+    fn push(&mut self, router: &mut SessionRouter) -> bool {
         let before = self.next;
-        fold.receive_at(Some(START + self.now));
+        router.receive_at(Some(START + self.now));
         while let Some((_, act, line)) = self.lines.get(self.next).filter(|(at, ..)| *at <= self.now) {
             let Act { session, lines, .. } = &self.acts[*act];
             let TimedLine { source, text, .. } = &lines[*line];
             let id = *self
                 .sources
                 .entry((*act, source.clone()))
-                .or_insert_with(|| fold.open(spec(session, *act, source)));
-            fold.push(id, text.as_bytes());
-            fold.push(id, b"\n");
+                .or_insert_with(|| router.open(spec(session, *act, source)));
+            router.push(id, text.as_bytes());
+            router.push(id, b"\n");
             if matches!(source, Source::Meta(_)) {
-                fold.flush(id);
+                router.flush(id);
             }
             self.next += 1;
         }
@@ -231,7 +231,7 @@ fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
 }
 
 impl Driver for Player {
-    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+    fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
         if !self.may_begin.load(Ordering::Acquire) || wait < AT_REST {
             // The pushed lines are not derived yet: no time passes meanwhile.
             std::thread::sleep(wait.min(Duration::from_millis(5)));
@@ -243,7 +243,7 @@ impl Driver for Player {
             return PollResult { has_ended: true, ..PollResult::default() };
         }
         self.advance();
-        PollResult { has_pushed: self.push(fold), is_caught_up: true, ..PollResult::default() }
+        PollResult { has_pushed: self.push(router), is_caught_up: true, ..PollResult::default() }
     }
 
     fn now(&self) -> Millis {

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use serde_json::Value;
 use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
 use subscope_decode::Dialect;
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SessionUpdate, SourceSpec};
 use subscope_harness::recognise;
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
 };
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SessionUpdate, SourceSpec};
 
 use super::{
     final_answer::{FinalResult, NonJsonLines},
@@ -99,7 +99,7 @@ enum OutputFormat {
 }
 
 struct StreamReader {
-    fold: Fold,
+    router: SessionRouter,
     source: SourceId,
     final_result: FinalResult,
     non_json_lines: NonJsonLines,
@@ -169,8 +169,8 @@ impl OutputReader {
             self.start_decoding(found.or_else(|| recognise(&head)), &head, now);
         }
         if let OutputFormat::Stream(stream) = &mut self.format {
-            stream.fold.receive_at(Some(now));
-            stream.fold.flush(stream.source);
+            stream.router.receive_at(Some(now));
+            stream.router.flush(stream.source);
         }
         let events = self.advance(now, true);
         let Self { format, final_answer, last_message, last_ms, .. } = self;
@@ -345,11 +345,12 @@ impl OutputReader {
 
 impl StreamReader {
     fn new(dialect: Dialect) -> Self {
-        let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true });
+        let mut router =
+            SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true });
         let spec = SourceSpec { label: "stdout".to_owned(), dialect: Some(dialect), ..SourceSpec::default() };
-        let source = fold.open(spec);
+        let source = router.open(spec);
         Self {
-            fold,
+            router,
             source,
             final_result: FinalResult::new(dialect),
             non_json_lines: NonJsonLines::new(ANSWER_BYTES),
@@ -361,26 +362,28 @@ impl StreamReader {
 
     fn push(&mut self, bytes: &[u8], now: Millis) {
         self.has_input = true;
-        self.fold.receive_at(Some(now));
-        self.fold.push(self.source, bytes);
+        self.router.receive_at(Some(now));
+        self.router.push(self.source, bytes);
         self.final_result.push(bytes);
         self.non_json_lines.push(bytes);
     }
 
     fn is_due(&self, now: Millis) -> bool {
-        self.fold.sessions().any(|session| self.fold.next_event_at(session).is_some_and(|due| due <= now))
+        self.router.sessions().any(|session| self.router.next_event_at(session).is_some_and(|due| due <= now))
     }
 
     /// Derives each session; returns its tree and new events.
     fn advance(&mut self, at: Millis, has_ended: bool) -> Vec<(Tree, Vec<Event>)> {
         self.has_input = false;
-        let sessions: Vec<SessionId> = self.fold.sessions().cloned().collect();
+        let sessions: Vec<SessionId> = self.router.sessions().cloned().collect();
         let mut updates = Vec::new();
         for session in sessions {
             let limits = Limits::default();
             let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits };
-            let Some(SessionUpdate { tree, events, .. }) = self.fold.update(&session, &now) else { continue };
-            if self.fold.has_root(&session) {
+            let Some(SessionUpdate { tree, events, .. }) = self.router.update(&session, &now) else {
+                continue;
+            };
+            if self.router.has_root(&session) {
                 self.root = tree.agents.iter().find(|row| row.id.is_root()).cloned();
             }
             updates.push((tree, events));

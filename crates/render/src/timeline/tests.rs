@@ -3,7 +3,7 @@
 use subscope_model::AgentStatus;
 use subscope_testkit::{
     fixtures::{self, Recording},
-    folding::{self, Telling, parts_of},
+    sessions::{self, Telling, parts_of},
 };
 
 use super::*;
@@ -25,7 +25,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
 }
 
 fn of(recording: &Recording) -> Tree {
-    folding::tree(&parts_of(recording, &[Telling::Transcript]))
+    sessions::tree(&parts_of(recording, &[Telling::Transcript]))
 }
 
 /// The critical path as `agent from-to`, in seconds.

@@ -238,7 +238,7 @@ pub(crate) fn call_key(id: &str) -> u64 {
     hash_id(3, id)
 }
 
-/// Hashes an id. Stores keep these hashes, so a change here must raise `subscope_fold::REVISION`.
+/// Hashes an id. Stores keep these hashes, so a change here must raise `subscope_session::REVISION`.
 fn hash_id(seed: u64, id: &str) -> u64 {
     foldhash::quality::FixedState::with_seed(seed).hash_one(id)
 }

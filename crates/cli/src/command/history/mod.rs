@@ -13,9 +13,9 @@ pub(super) mod status;
 use std::ops::ControlFlow;
 
 use subscope_collect::archive::Archive;
-use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as build_index};
 use subscope_model::event_id;
+use subscope_session::REVISION;
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::target::{limits, root_folders};

@@ -10,11 +10,11 @@ use std::{
 };
 
 use subscope_export::execution;
-use subscope_fold::{FactDetail, FoldOptions, Now};
 use subscope_harness::Root;
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
+use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
 use super::super::target::transcripts_of;
@@ -62,7 +62,7 @@ impl HistoryService {
         }
         let stored = if sources.has_no_files() { store.tree(session)? } else { None };
         let keep = if wanted.traces { FactDetail::Payloads } else { FactDetail::Rows };
-        let options = FoldOptions { keep, cutoff: wanted.at, events: true };
+        let options = RouterOptions { keep, cutoff: wanted.at, events: true };
         let mut batch = sources.read(Some(&store), options)?;
         let now = Now {
             at: wanted.at.unwrap_or_else(clock::now_ms),
@@ -71,13 +71,13 @@ impl HistoryService {
             prices: &self.options.prices,
             limits: self.options.limits.clone(),
         };
-        let Some(tree) = batch.fold.tree(session, &now) else { return Ok(None) };
+        let Some(tree) = batch.router.tree(session, &now) else { return Ok(None) };
         if wanted.at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
             return Ok(None);
         }
         let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
         let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
-        let events = batch.fold.whole_feed(session, &now);
+        let events = batch.router.whole_feed(session, &now);
         Ok(Some(SessionHistory { tree, events, traces }))
     }
 }

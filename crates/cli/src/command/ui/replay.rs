@@ -2,8 +2,8 @@
 
 use std::{thread, time::Duration};
 
-use subscope_fold::FactDetail;
 use subscope_model::{Millis, Update};
+use subscope_session::FactDetail;
 use subscope_tui::{Playback, plain::Plain};
 
 use super::{QueryHandler, UiThread};

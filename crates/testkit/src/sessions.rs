@@ -1,12 +1,12 @@
-//! Runs sources through the product's own fold, for tests that need a tree or events.
+//! Runs sources through the product's own session router, for tests that need a tree or events.
 //!
 //! A [`Part`] is one source with its bytes, from hand-made lines, a recording or a generated session. [`sketch`]
 //! formats a tree as text for expected values in tests.
 
 use std::path::Path;
 
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceOrigin, SourceSpec};
 use subscope_model::{Event, Flag, PriceTable, SessionId, ToolStatus, Tree};
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceOrigin, SourceSpec};
 
 use crate::{
     corpus::{Memory, Source},
@@ -144,56 +144,56 @@ fn empty(source: &Source) -> Part {
     }
 }
 
-/// Returns the fold options of tests: rows, with events if `events`.
-pub fn options(events: bool) -> FoldOptions {
-    FoldOptions { keep: FactDetail::Rows, cutoff: None, events }
+/// Returns the router options of tests: rows, with events if `events`.
+pub fn options(events: bool) -> RouterOptions {
+    RouterOptions { keep: FactDetail::Rows, cutoff: None, events }
 }
 
-/// Folds sources one after the other.
-pub fn fold(parts: &[Part], options: FoldOptions) -> Fold {
-    let mut fold = Fold::new(options);
+/// Reads sources one after the other.
+pub fn read(parts: &[Part], options: RouterOptions) -> SessionRouter {
+    let mut router = SessionRouter::new(options);
     for part in parts {
-        let source = fold.open(part.spec.clone());
+        let source = router.open(part.spec.clone());
         for chunk in part.bytes.chunks(CHUNK_BYTES) {
-            fold.push(source, chunk);
+            router.push(source, chunk);
         }
-        fold.flush(source);
+        router.flush(source);
     }
-    fold
+    router
 }
 
-/// Returns the fold's view of time at `at`, with default limits.
+/// Returns the router's view of time at `at`, with default limits.
 pub fn now(at: i64, prices: &PriceTable) -> Now<'_> {
     Now { at, has_ended: false, is_growing: false, prices, limits: Limits::default() }
 }
 
-/// Returns the only session of a fold; panics if there is not exactly one.
-pub fn only_session(fold: &Fold) -> SessionId {
-    let sessions: Vec<&SessionId> = fold.sessions().collect();
+/// Returns the only session of a router; panics if there is not exactly one.
+pub fn only_session(router: &SessionRouter) -> SessionId {
+    let sessions: Vec<&SessionId> = router.sessions().collect();
     match sessions.as_slice() {
         [only] => (*only).clone(),
         other => panic!("{} sessions instead of one: {other:?}", other.len()),
     }
 }
 
-/// Returns the tree of the only session of a fold, derived at `at`.
-pub fn tree_at(fold: &Fold, at: i64) -> Tree {
-    let session = only_session(fold);
+/// Returns the tree of the only session of a router, derived at `at`.
+pub fn tree_at(router: &SessionRouter, at: i64) -> Tree {
+    let session = only_session(router);
     let prices = PriceTable::default();
-    fold.tree(&session, &now(at, &prices)).unwrap_or_else(|| panic!("no tree of {session}"))
+    router.tree(&session, &now(at, &prices)).unwrap_or_else(|| panic!("no tree of {session}"))
 }
 
 /// Returns the tree of sources of one session, derived at [`LATER`].
 pub fn tree(parts: &[Part]) -> Tree {
-    tree_at(&fold(parts, options(false)), LATER)
+    tree_at(&read(parts, options(false)), LATER)
 }
 
 /// Returns the whole feed of sources of one session.
 pub fn events(parts: &[Part]) -> Vec<Event> {
-    let mut fold = fold(parts, options(true));
-    let session = only_session(&fold);
+    let mut router = read(parts, options(true));
+    let session = only_session(&router);
     let prices = PriceTable::default();
-    fold.whole_feed(&session, &now(LATER, &prices))
+    router.whole_feed(&session, &now(LATER, &prices))
 }
 
 /// Returns a tree as text, one line an agent:

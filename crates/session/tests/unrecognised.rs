@@ -2,18 +2,18 @@
 
 use serde_json::json;
 use subscope_decode::UNRECOGNISED;
-use subscope_fold::{Fold, SourceSpec};
 use subscope_model::{Flag, Problem};
+use subscope_session::{SessionRouter, SourceSpec};
 use subscope_testkit::{
-    folding::{LATER, Part, fold, options, tree, tree_at},
     lines::{events as posted, stream},
+    sessions::{LATER, Part, options, router, tree, tree_at},
 };
 
 /// The problems of sources that name no session; there is to be no session.
 fn rejected(bytes: &str) -> Vec<Problem> {
-    let fold = fold(&[Part::new("x", bytes)], options(false));
-    assert_eq!(fold.sessions().count(), 0);
-    fold.unassigned_problems().to_vec()
+    let router = read(&[Part::new("x", bytes)], options(false));
+    assert_eq!(router.sessions().count(), 0);
+    router.unassigned_problems().to_vec()
 }
 
 fn unrecognised(at: &str) -> Problem {
@@ -46,13 +46,13 @@ fn stream_behind_much_of_something_else_is_read_and_keeps_its_lines() {
     let noise = "{\"log\":\"starting\"}\n".repeat(5_000);
     let lines =
         [stream::init(), stream::user("Go.")].map(|line| line.line().trim_end().to_owned()).join("\n");
-    let mut fold = Fold::new(options(false));
-    let source = fold.open(SourceSpec { label: "x".to_owned(), ..SourceSpec::default() });
+    let mut router = SessionRouter::new(options(false));
+    let source = router.open(SourceSpec { label: "x".to_owned(), ..SourceSpec::default() });
     for chunk in format!("{noise}{lines}\nhalf").as_bytes().chunks(1_000) {
-        fold.push(source, chunk);
+        router.push(source, chunk);
     }
-    fold.flush(source);
-    let tree = tree_at(&fold, LATER);
+    router.flush(source);
+    let tree = tree_at(&router, LATER);
     let places: Vec<&str> = tree.problems.iter().map(|problem| problem.at.as_str()).collect();
     assert_eq!(places, ["x:1", "x:5003"], "{:?}", tree.problems);
 }

@@ -5,14 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
-use subscope_fold::Fold;
 use subscope_model::{AgentStatus, Basis, Event, EventKind, PriceTable, Tree, feed_line};
+use subscope_session::SessionRouter;
 use subscope_testkit::{
     fixtures::recording,
-    folding::{
+    lines::{Line, hook, launch_result, spawn_input, spawn_result, stream, transcript},
+    sessions::{
         self, LATER, Part, Telling, events, now, only_session, options, parts_of, sketch, tree, tree_at,
     },
-    lines::{Line, hook, launch_result, spawn_input, spawn_result, stream, transcript},
 };
 
 /// The stream that a process printed.
@@ -63,18 +63,18 @@ fn old_stop(agent: &str) -> Line {
 
 /// Number of messages published after each of these chunks of a stream.
 fn messages_after(chunks: &[&[u8]], flushes: bool) -> Vec<usize> {
-    let mut fold = Fold::new(options(true));
-    let source = fold.open(Part::new("stream.jsonl", "").spec);
+    let mut router = SessionRouter::new(options(true));
+    let source = router.open(Part::new("stream.jsonl", "").spec);
     let prices = PriceTable::default();
     let mut count = 0;
     let mut counts = Vec::new();
     for step in 0..chunks.len() + usize::from(flushes) {
         match chunks.get(step) {
-            Some(chunk) => fold.push(source, chunk),
-            None => fold.flush(source),
+            Some(chunk) => router.push(source, chunk),
+            None => router.flush(source),
         }
-        let sessions: Vec<_> = fold.sessions().cloned().collect();
-        let update = |session| fold.update(session, &now(LATER, &prices)).unwrap().events;
+        let sessions: Vec<_> = router.sessions().cloned().collect();
+        let update = |session| router.update(session, &now(LATER, &prices)).unwrap().events;
         let new: Vec<Event> = sessions.iter().flat_map(update).collect();
         count += new.iter().filter(|event| event.kind == EventKind::AgentMessage).count();
         counts.push(count);
@@ -166,15 +166,15 @@ mod lines_and_streams {
             let (one, two) = text.as_bytes().split_at(cut);
             assert_eq!(messages_after(&[one, two], true).last(), Some(&2), "cut at {cut}");
         }
-        let mut fold = Fold::new(options(true));
-        let source = fold.open(Part::new("stream.jsonl", "").spec);
+        let mut router = SessionRouter::new(options(true));
+        let source = router.open(Part::new("stream.jsonl", "").spec);
         for byte in text.as_bytes() {
-            fold.push(source, &[*byte]);
+            router.push(source, &[*byte]);
         }
-        fold.flush(source);
-        let session = only_session(&fold);
+        router.flush(source);
+        let session = only_session(&router);
         let prices = PriceTable::default();
-        assert_eq!(texts(&fold.whole_feed(&session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
+        assert_eq!(texts(&router.whole_feed(&session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
     }
 }
 
@@ -296,8 +296,8 @@ mod lifecycle {
             stream::tool_use("Bash", "t2"),
             stream::tool_result("t2", "Error: agent failed").failed(),
         ]);
-        let fold = folding::fold(&parts, options(false));
-        let tree = tree_at(&fold, subscope_testkit::clock::START + 1000);
+        let router = sessions::read(&parts, options(false));
+        let tree = tree_at(&router, subscope_testkit::clock::START + 1000);
         assert_eq!(sketch(&tree), "root running: Agent open, Bash error\n  a1 general-purpose running\n");
     }
 
@@ -326,7 +326,7 @@ mod lifecycle {
             stream::task_started("a2", "t2"),
             spawned("t1", "a1", "done"),
         ]);
-        let tree = tree_at(&folding::fold(&parts, options(false)), subscope_testkit::clock::START + 1000);
+        let tree = tree_at(&sessions::read(&parts, options(false)), subscope_testkit::clock::START + 1000);
         let statuses: Vec<_> = tree.agents[1..].iter().map(|row| (row.id.as_str(), row.status)).collect();
         assert_eq!(statuses, [("a1", AgentStatus::Completed), ("a2", AgentStatus::Running)]);
     }
@@ -353,7 +353,7 @@ mod lifecycle {
             stream::task_started("a1", "t1").set("is_backgrounded", true),
             stream::tool_result("t1", "Async agent launched").harness_result(launch_result("a1")),
         ]);
-        let tree = tree_at(&folding::fold(&parts, options(false)), subscope_testkit::clock::START + 1000);
+        let tree = tree_at(&sessions::read(&parts, options(false)), subscope_testkit::clock::START + 1000);
         let row = &tree.agents[1];
         assert_eq!((row.status, row.background), (AgentStatus::Running, true));
     }
@@ -417,18 +417,18 @@ mod lifecycle {
     #[test]
     fn agent_taken_for_lost_is_told_to_have_completed_when_it_has() {
         let own = |line: Line, ms: i64| line.agent("a1").after_ms(ms);
-        let mut fold = Fold::new(options(true));
-        let source = fold.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
+        let mut router = SessionRouter::new(options(true));
+        let source = router.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
         let prices = PriceTable::default();
         let mut told = Vec::new();
         let start = subscope_testkit::clock::START;
         let (first, last) =
             (own(transcript::user("Look."), 0), own(transcript::assistant("Seen."), 3_600_000));
         for (line, at) in [(first, start + 1000), (last.stop("end_turn"), start + 3_600_000)] {
-            fold.push(source, format!("{}\n", line.line()).as_bytes());
+            router.push(source, format!("{}\n", line.line()).as_bytes());
             // Just received, then after an hour of silence.
             for now_ms in [at, at + 3_500_000] {
-                let new = fold.update(&only_session(&fold), &now(now_ms, &prices)).unwrap().events;
+                let new = router.update(&only_session(&router), &now(now_ms, &prices)).unwrap().events;
                 let stops = new.iter().filter(|event| event.kind == EventKind::SubagentStop);
                 told.extend(stops.map(|event| event.text("status").unwrap().to_owned()));
             }
@@ -441,7 +441,7 @@ mod lifecycle {
         let tree = tree(&printed([stream::init(), stream::assistant("Hi.")]));
         assert!(!tree.agents.iter().any(|row| row.id.as_str() == "nobody"));
         assert_eq!((tree.agents.len(), tree.summary.agents, tree.summary.max_depth), (1, 0, 0));
-        let nothing = folding::fold(&[], options(false));
+        let nothing = sessions::read(&[], options(false));
         let prices = PriceTable::default();
         assert!(nothing.tree(&"s".into(), &now(LATER, &prices)).is_none() && nothing.sessions().count() == 0);
     }
@@ -522,7 +522,7 @@ mod attribution {
         assert_eq!(sketch(&tree), "root lost: Bash ok\n");
         assert_eq!(owner(&tree, "b1").1, Basis::Sole);
         // From 2.1.197 on, a hook that names no agent is the root's.
-        let tree = folding::tree(&hooked([
+        let tree = sessions::tree(&hooked([
             hook("PreToolUse").tool("Bash", "b1"),
             hook("PostToolUse").tool("Bash", "b1"),
         ]));

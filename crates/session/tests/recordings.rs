@@ -7,8 +7,8 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::{PriceTable, Tree};
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 
 /// Long after every recording.
 const LATER: i64 = 1_900_000_000_000;
@@ -68,8 +68,9 @@ fn files(recording: &Path, part: Part) -> Vec<PathBuf> {
     files
 }
 
-fn fold(recording: &Path, parts: &[Part]) -> Tree {
-    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+fn read(recording: &Path, parts: &[Part]) -> Tree {
+    let mut router =
+        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     for part in parts {
         for path in files(recording, *part) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -82,19 +83,19 @@ fn fold(recording: &Path, parts: &[Part]) -> Tree {
                 agent: agent.filter(|_| *part == Part::Transcript),
                 ..SourceSpec::default()
             };
-            let source = fold.open(spec);
+            let source = router.open(spec);
             for chunk in fs::read(&path).unwrap().chunks(1 << 16) {
-                fold.push(source, chunk);
+                router.push(source, chunk);
             }
-            fold.flush(source);
+            router.flush(source);
         }
     }
-    let sessions: Vec<_> = fold.sessions().cloned().collect();
+    let sessions: Vec<_> = router.sessions().cloned().collect();
     assert_eq!(sessions.len(), 1, "{recording:?} {parts:?}: {sessions:?}");
     let prices = PriceTable::default();
     let now =
         Now { at: LATER, has_ended: false, is_growing: false, prices: &prices, limits: Limits::default() };
-    fold.tree(&sessions[0], &now).unwrap()
+    router.tree(&sessions[0], &now).unwrap()
 }
 
 fn compare(what: &str, tree: &Tree, truth: &Value, wrong: &mut Vec<String>) {
@@ -185,7 +186,7 @@ fn transcript_alone_tells_the_truth() {
     let mut wrong = Vec::new();
     for recording in recordings() {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
-        let tree = fold(&recording, &[Part::Transcript]);
+        let tree = read(&recording, &[Part::Transcript]);
         let name =
             recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
         compare(&name, &tree, &truth, &mut wrong);
@@ -209,10 +210,10 @@ fn all_sources_in_every_order_give_one_tree() {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
         let name =
             recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let first = fold(&recording, &orders[0]);
+        let first = read(&recording, &orders[0]);
         compare(&format!("merged {name}"), &first, &truth, &mut wrong);
         for order in &orders[1..] {
-            let tree = fold(&recording, order);
+            let tree = read(&recording, order);
             if tree != first {
                 let (one, other) = (
                     serde_json::to_string_pretty(&first).unwrap(),
@@ -343,7 +344,7 @@ fn check_part(part: Part) {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
         let name =
             recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let tree = fold(&recording, &[part]);
+        let tree = read(&recording, &[part]);
         compare_part(&name, &tree, &truth, part, &mut wrong);
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));

@@ -1,16 +1,16 @@
 //! Turns the bytes of sources into rows and events of sessions, through `decode` and `track`.
 //!
-//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a
-//! defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for
-//! rows, or [`Fold::update`] for rows and new events.
+//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`SessionRouter`]; a second way of computing a tree
+//! is a defect. Flow: [`SessionRouter::open`] a source, [`SessionRouter::push`] its bytes, [`SessionRouter::flush`] at its
+//! end; then [`SessionRouter::tree`] for rows, or [`SessionRouter::update`] for rows and new events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
 mod feed;
-mod fold;
 mod lifecycle;
 pub mod passages;
 mod pending_event;
+mod router;
 mod session;
 mod source;
 
@@ -19,7 +19,7 @@ mod source;
 pub const REVISION: u32 = 4;
 
 pub use feed::problem_event;
-pub use fold::{Fold, FoldOptions};
+pub use router::{RouterOptions, SessionRouter};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};

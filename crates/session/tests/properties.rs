@@ -1,16 +1,16 @@
-//! Properties of any input, however it is cut, ordered, repeated, distributed over folds or damaged.
+//! Properties of any input, however it is cut, ordered, repeated, distributed over routers or damaged.
 
 #![allow(clippy::unwrap_used)]
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use serde_json::Value;
-use subscope_fold::{Dialect, FactDetail, Fold, FoldOptions};
 use subscope_harness::dialects;
 use subscope_model::{Millis, Payload, Tree, Usage, parse_rfc3339};
+use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter};
 use subscope_testkit::{
     corpus::{self, Memory},
     fixtures::{Recording, recording, recordings},
-    folding::{self, LATER, Part, Telling, fold, options, parts_of, parts_of_memory, tree, tree_at},
+    sessions::{self, LATER, Part, Telling, options, parts_of, parts_of_memory, router, tree, tree_at},
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
 
@@ -75,16 +75,16 @@ fn difference(one: &Tree, other: &Tree) -> Option<(String, String)> {
 }
 
 /// Pushes pieces of sources in the given order.
-fn fold_pieces(parts: &[Part], pieces: &[(usize, Vec<u8>)]) -> Fold {
-    let mut fold = Fold::new(options(false));
-    let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
+fn fold_pieces(parts: &[Part], pieces: &[(usize, Vec<u8>)]) -> SessionRouter {
+    let mut router = SessionRouter::new(options(false));
+    let sources: Vec<_> = parts.iter().map(|part| router.open(part.spec.clone())).collect();
     for (part, bytes) in pieces {
-        fold.push(sources[*part], bytes);
+        router.push(sources[*part], bytes);
     }
     for source in sources {
-        fold.flush(source);
+        router.flush(source);
     }
-    fold
+    router
 }
 
 proptest! {
@@ -176,7 +176,7 @@ proptest! {
         for (part, hand) in parts.iter().zip(dealt) {
             hands[hand].push(part.clone());
         }
-        let mut joined = Fold::new(payload_options());
+        let mut joined = SessionRouter::new(payload_options());
         for hand in &hands {
             joined.join(with_payloads(hand));
         }
@@ -229,10 +229,10 @@ proptest! {
     #[test]
     fn transcript_at_a_time_is_the_file_cut_there((name, part, cut) in single_transcript(), place in any::<Index>()) {
         let (time, end) = cut[place.index(cut.len())];
-        let at_time = FoldOptions { cutoff: Some(time), ..options(false) };
+        let at_time = RouterOptions { cutoff: Some(time), ..options(false) };
         let cut = Part { bytes: part.bytes[..end].to_vec(), ..part.clone() };
-        let dropped = tree_at(&fold(std::slice::from_ref(&part), at_time), time);
-        let mut short = tree_at(&fold(&[cut], options(false)), time);
+        let dropped = tree_at(&read(std::slice::from_ref(&part), at_time), time);
+        let mut short = tree_at(&read(&[cut], options(false)), time);
         // A title is written when the session has ended and has no time of its own.
         short.session.title.clone_from(&dropped.session.title);
         prop_assert_eq!(difference(&dropped, &short), None, "{} at {}", name, time);
@@ -280,14 +280,14 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 fn survive(bytes: &[u8], dialect: Option<Dialect>) {
     let mut part = Part::new("damaged.jsonl", bytes);
     part.spec.dialect = dialect;
-    let mut fold = fold(&[part], options(true));
-    let sessions: Vec<_> = fold.sessions().cloned().collect();
+    let mut router = read(&[part], options(true));
+    let sessions: Vec<_> = router.sessions().cloned().collect();
     let prices = subscope_model::PriceTable::default();
     for session in sessions {
-        let now = folding::now(LATER, &prices);
-        let tree = fold.tree(&session, &now).unwrap();
+        let now = sessions::now(LATER, &prices);
+        let tree = router.tree(&session, &now).unwrap();
         assert_eq!(tree.agents.first().map(|row| row.depth), Some(0));
-        fold.whole_feed(&session, &now);
+        router.whole_feed(&session, &now);
     }
 }
 
@@ -378,12 +378,12 @@ fn is_result(line: &[u8]) -> bool {
     line.windows(15).any(|window| window == b"\"type\":\"result\"")
 }
 
-fn payload_options() -> FoldOptions {
-    FoldOptions { keep: FactDetail::Payloads, ..options(false) }
+fn payload_options() -> RouterOptions {
+    RouterOptions { keep: FactDetail::Payloads, ..options(false) }
 }
 
-fn with_payloads(parts: &[Part]) -> Fold {
-    fold(parts, payload_options())
+fn with_payloads(parts: &[Part]) -> SessionRouter {
+    read(parts, payload_options())
 }
 
 /// The tree with the payloads of another of the same calls, since positions name sources by their number.

@@ -8,7 +8,7 @@
 use subscope_model::{Basis, Tree};
 use subscope_testkit::{
     fixtures::{Recording, recordings},
-    folding::{Telling, parts_of, tree},
+    sessions::{Telling, parts_of, tree},
     truth::Truth,
 };
 

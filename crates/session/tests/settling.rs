@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use subscope_fold::{Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};
+use subscope_session::{Now, SessionRouter};
 use subscope_testkit::{
     fixtures::recording,
-    folding::{Part, Telling, now, only_session, options, parts_of, tree},
+    sessions::{Part, Telling, now, only_session, options, parts_of, tree},
 };
 
 /// A second after the last line.
@@ -20,31 +20,31 @@ fn halves() -> (Vec<Part>, Vec<Part>) {
 }
 
 /// Pushes parts and returns the new events at a time while the sources grow.
-fn advance(fold: &mut Fold, parts: &[Part], at: i64) -> Vec<Event> {
+fn advance(router: &mut SessionRouter, parts: &[Part], at: i64) -> Vec<Event> {
     for part in parts {
-        let source = fold.open(part.spec.clone());
-        fold.push(source, &part.bytes);
+        let source = router.open(part.spec.clone());
+        router.push(source, &part.bytes);
     }
     let prices = PriceTable::default();
-    let session = only_session(fold);
-    fold.update(&session, &Now { is_growing: true, ..now(at, &prices) }).unwrap().events
+    let session = only_session(router);
+    router.update(&session, &Now { is_growing: true, ..now(at, &prices) }).unwrap().events
 }
 
 #[test]
 fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
     let (early, late) = halves();
-    let mut fold = Fold::new(options(true));
-    let first = advance(&mut fold, &early, LATER);
+    let mut router = SessionRouter::new(options(true));
+    let first = advance(&mut router, &early, LATER);
     let ends = |events: &[Event]| {
         events.iter().filter(|event| event.kind == EventKind::SubagentStop).cloned().collect::<Vec<_>>()
     };
     assert!(ends(&first).is_empty(), "{:?}", ends(&first));
-    let session = only_session(&fold);
-    assert!(fold.next_event_at(&session).is_some_and(|due| due > LATER && due <= LATER + 1_000));
+    let session = only_session(&router);
+    assert!(router.next_event_at(&session).is_some_and(|due| due > LATER && due <= LATER + 1_000));
 
-    let second = advance(&mut fold, &late, LATER + 10);
-    let due = fold.next_event_at(&session).unwrap_or(LATER + 10);
-    let third = advance(&mut fold, &[], due);
+    let second = advance(&mut router, &late, LATER + 10);
+    let due = router.next_event_at(&session).unwrap_or(LATER + 10);
+    let third = advance(&mut router, &[], due);
     let all: Vec<Event> = first.into_iter().chain(second).chain(third).collect();
     let whole = tree(&[early, late].concat());
     let ends = ends(&all);
@@ -54,16 +54,16 @@ fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
         assert_eq!(end.data["total_tokens"], row.usage.unwrap().total_tokens, "{}", row.id);
         assert_eq!(end.data["tool_calls"], row.tool_calls, "{}", row.id);
     }
-    assert_eq!(fold.next_event_at(&session), None);
+    assert_eq!(router.next_event_at(&session), None);
 }
 
 #[test]
 fn an_end_whose_agent_writes_nothing_is_told_when_it_has_waited() {
     let (early, _) = halves();
-    let mut fold = Fold::new(options(true));
-    advance(&mut fold, &early, LATER);
-    let due = fold.next_event_at(&only_session(&fold)).unwrap();
-    let told = advance(&mut fold, &[], due);
+    let mut router = SessionRouter::new(options(true));
+    advance(&mut router, &early, LATER);
+    let due = router.next_event_at(&only_session(&router)).unwrap();
+    let told = advance(&mut router, &[], due);
     assert_eq!(told.iter().filter(|event| event.kind == EventKind::SubagentStop).count(), 3);
 }
 
@@ -72,14 +72,14 @@ fn a_start_has_the_time_of_the_agents_first_line() {
     let (early, late) = halves();
     let (metas, main): (Vec<Part>, Vec<Part>) =
         early.into_iter().partition(|part| part.spec.label.ends_with(".meta.json"));
-    let mut fold = Fold::new(options(true));
+    let mut router = SessionRouter::new(options(true));
     // The main transcript's first lines name the session; its calls are not yet written.
     let first_lines = |part: &Part| Part { bytes: part.lines()[..3].concat(), spec: part.spec.clone() };
     let begun: Vec<Part> = main.iter().map(first_lines).chain(metas).collect();
-    let mut all = advance(&mut fold, &begun, LATER);
+    let mut all = advance(&mut router, &begun, LATER);
     assert!(all.iter().all(|event| event.kind != EventKind::SubagentStart), "{all:?}");
-    all.extend(advance(&mut fold, &late, LATER));
-    all.extend(advance(&mut fold, &main, LATER));
+    all.extend(advance(&mut router, &late, LATER));
+    all.extend(advance(&mut router, &main, LATER));
     let starts: Vec<&Event> = all.iter().filter(|event| event.kind == EventKind::SubagentStart).collect();
     assert_eq!(starts.len(), 3);
     assert!(starts.iter().all(|event| event.at_ms.is_some()), "{starts:?}");

@@ -8,8 +8,8 @@ use subscope_track::{Now, Tracker, next_deadline};
 
 use crate::{
     feed::{SessionFeed, sort_by_time},
-    fold::{FoldOptions, add_problems},
     pending_event::{PendingEvent, to_pending_event},
+    router::{RouterOptions, add_problems},
 };
 
 /// One session.
@@ -33,7 +33,7 @@ pub struct SessionUpdate {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, harness: Option<&str>, options: &FoldOptions) -> Self {
+    pub(crate) fn new(id: SessionId, harness: Option<&str>, options: &RouterOptions) -> Self {
         Self {
             tracker: Tracker::new(id, harness, options.keep, options.cutoff),
             sources: BTreeSet::new(),
@@ -43,7 +43,7 @@ impl Session {
     }
 
     /// Forgets everything but what was published, so that the same input publishes nothing again.
-    pub(crate) fn reset(&mut self, options: &FoldOptions) {
+    pub(crate) fn reset(&mut self, options: &RouterOptions) {
         let feed = std::mem::take(&mut self.feed);
         *self = Self { feed, ..Self::new(self.tracker.session().clone(), None, options) };
     }
@@ -72,7 +72,7 @@ impl Session {
         is_taken
     }
 
-    /// Joins the same session of another fold. Adds `base` to its source numbers.
+    /// Joins the same session of another router. Adds `base` to its source numbers.
     pub(crate) fn join(&mut self, other: Self, base: u32) {
         self.tracker.join(other.tracker, base);
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));

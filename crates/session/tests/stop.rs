@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use subscope_fold::Fold;
 use subscope_model::{AgentId, EventKind, Flag, StopOrder, StopStep, ToolUseId, Tree};
+use subscope_session::SessionRouter;
 use subscope_testkit::{
     clock::START,
     fixtures::{Recording, bytes, stopped_recordings},
-    folding::{self, Part, Telling, events, fold, options, parts_of, sketch, tree, tree_at},
     lines::{Line, SESSION, hook, launch_result, spawn_input, task_notification, transcript},
+    sessions::{self, Part, Telling, events, options, parts_of, router, sketch, tree, tree_at},
 };
 
 /// A stop order, with its time after the start.
@@ -60,21 +60,21 @@ fn row(tree: &Tree) -> String {
     sketch(tree).lines().nth(1).unwrap().trim().to_owned()
 }
 
-/// The same from the sources in every order, repeated, and read by one fold each, while the agent may be at work.
+/// The same from the sources in every order, repeated, and read by one router each, while the agent may be at work.
 fn soon(parts: &[Part]) -> String {
-    let at = |fold: &Fold| row(&tree_at(fold, START + 5_000));
-    let expected = at(&fold(parts, options(false)));
+    let at = |router: &SessionRouter| row(&tree_at(router, START + 5_000));
+    let expected = at(&read(parts, options(false)));
     for turn in 0..parts.len() {
         let mut turned = parts.to_vec();
         turned.rotate_left(turn);
-        assert_eq!(at(&fold(&turned, options(false))), expected, "turned by {turn}");
-        let mut joined = fold(&[], options(false));
+        assert_eq!(at(&read(&turned, options(false))), expected, "turned by {turn}");
+        let mut joined = read(&[], options(false));
         for part in &turned {
-            joined.join(fold(std::slice::from_ref(part), options(false)));
+            joined.join(read(std::slice::from_ref(part), options(false)));
         }
         assert_eq!(at(&joined), expected, "joined, turned by {turn}");
         turned.extend(parts.iter().filter(|part| part.spec.label == "stop-orders.jsonl").cloned());
-        assert_eq!(at(&fold(&turned, options(false))), expected, "with orders repeated");
+        assert_eq!(at(&read(&turned, options(false))), expected, "with orders repeated");
     }
     expected
 }
@@ -172,8 +172,8 @@ fn moment_before_the_answer_knows_nothing_of_it() {
     let parts = [main([ended(530)]), agent([call]), told];
     let at = |after_ms: i64| {
         let cutoff = Some(START + after_ms);
-        let fold = fold(&parts, subscope_fold::FoldOptions { cutoff, ..options(false) });
-        row(&tree_at(&fold, START + after_ms))
+        let router = read(&parts, subscope_session::RouterOptions { cutoff, ..options(false) });
+        row(&tree_at(&router, START + after_ms))
     };
     assert_eq!(at(250), "a1 Explore running: Read ok");
     assert_eq!(at(505), "a1 Explore running [stopping]: Read ok, Bash open");
@@ -225,7 +225,7 @@ fn stopped_recordings_are_right_with_their_orders_and_say_what_the_harness_said_
         ] {
             let what = format!("{what} {tellings:?}");
             let (with, without) =
-                (with_orders(&recording, &tellings), folding::tree(&parts_of(&recording, &tellings)));
+                (with_orders(&recording, &tellings), sessions::tree(&parts_of(&recording, &tellings)));
             assert_eq!(with.agents.len(), truth.agents.len(), "{what}");
             for expected in &truth.agents {
                 let find =

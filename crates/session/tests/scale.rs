@@ -10,24 +10,24 @@ use subscope_model::{PriceTable, Tree};
 use subscope_render::{Detail, Style, TreeOptions, render_tree};
 use subscope_testkit::{
     corpus::{self, Made, Options},
-    folding::{LATER, Telling, fold, now, only_session, options, parts_of_memory, tree_at},
+    sessions::{LATER, Telling, now, only_session, options, parts_of_memory, router, tree_at},
 };
 
 /// Stack size at which recursion by agent or depth would overflow.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 
-/// Plays a session, folds it, draws it and exports it on a small stack; returns the generated session and the tree.
+/// Plays a session, reads it, draws it and exports it on a small stack; returns the generated session and the tree.
 fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
     let work = move || {
         let (made, memory) = corpus::in_memory(&session);
-        let mut fold = fold(&parts_of_memory(&memory, tellings), options(true));
-        let tree = tree_at(&fold, LATER);
+        let mut router = read(&parts_of_memory(&memory, tellings), options(true));
+        let tree = tree_at(&router, LATER);
         draw(&tree, made.agents.len());
-        let session = only_session(&fold);
+        let session = only_session(&router);
         let prices = PriceTable::default();
-        let events = fold.whole_feed(&session, &now(LATER, &prices));
+        let events = router.whole_feed(&session, &now(LATER, &prices));
         write_out(&tree, &events, &made);
-        drop(fold);
+        drop(router);
         (made, tree)
     };
     thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(work).unwrap().join().unwrap()

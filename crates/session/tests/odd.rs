@@ -7,16 +7,16 @@ use std::fmt::Write;
 use subscope_model::{PriceTable, SessionId};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recording},
-    folding::{LATER, Part, Telling, fold, now, options, parts_of, sketch, tree},
+    sessions::{LATER, Part, Telling, now, options, parts_of, router, sketch, tree},
 };
 
 /// Every session of the parts, as text.
 fn sketches(parts: &[Part]) -> String {
-    let fold = fold(parts, options(false));
+    let router = read(parts, options(false));
     let prices = PriceTable::default();
-    let mut sessions: Vec<&SessionId> = fold.sessions().collect();
+    let mut sessions: Vec<&SessionId> = router.sessions().collect();
     sessions.sort();
-    let trees = sessions.into_iter().filter_map(|session| fold.tree(session, &now(LATER, &prices)));
+    let trees = sessions.into_iter().filter_map(|session| router.tree(session, &now(LATER, &prices)));
     trees.map(|tree| format!("runs {}\n{}", tree.session.runs, sketch(&tree))).collect()
 }
 

@@ -19,9 +19,9 @@ use crate::{
     source::{HEAD_BYTES, OpenSource, SourceOrigin, SourceSpec, digest, needs_time, recognise_head},
 };
 
-/// Options of a [`Fold`].
+/// Options of a [`SessionRouter`].
 #[derive(Clone, Debug)]
-pub struct FoldOptions {
+pub struct RouterOptions {
     /// How much of call payloads is recorded.
     pub keep: FactDetail,
     /// Later observations are dropped.
@@ -31,8 +31,8 @@ pub struct FoldOptions {
 }
 
 /// Decodes sources into their sessions.
-pub struct Fold {
-    options: FoldOptions,
+pub struct SessionRouter {
+    options: RouterOptions,
     /// Open sources by their number, [`SourceId`].
     sources: Slab<OpenSource>,
     /// Session that the transcripts of each group named first.
@@ -49,25 +49,25 @@ pub struct Fold {
 struct SessionRoutes {
     all: Slab<Session>,
     by_id: HashMap<Text, usize>,
-    /// Numbers of sessions with new input since [`Fold::take_changed`].
+    /// Numbers of sessions with new input since [`SessionRouter::take_changed`].
     changed: BTreeSet<usize>,
     /// Problems of sources without a known session.
     unassigned_problems: Vec<Problem>,
-    /// First problems since [`Fold::take_problems`], and the number of all.
+    /// First problems since [`SessionRouter::take_problems`], and the number of all.
     new_problems: Vec<Problem>,
     new_problem_count: u64,
 }
 
-/// Most problems kept for [`Fold::take_problems`]; the sender of a damaged file gets the first ones and the number of
+/// Most problems kept for [`SessionRouter::take_problems`]; the sender of a damaged file gets the first ones and the number of
 /// all.
 const MAX_NEW_PROBLEMS: usize = 100;
 
 /// Session id of sources that name none.
 const UNNAMED: &str = "unnamed";
 
-impl Fold {
-    /// Creates a fold without sources.
-    pub fn new(options: FoldOptions) -> Self {
+impl SessionRouter {
+    /// Creates a router without sources.
+    pub fn new(options: RouterOptions) -> Self {
         Self {
             options,
             sources: Slab::new(),
@@ -306,7 +306,7 @@ impl Fold {
         Some(closed)
     }
 
-    /// Empties a session that is reloaded at once: closes its sources like [`Fold::evict`], but drops changes and events
+    /// Empties a session that is reloaded at once: closes its sources like [`SessionRouter::evict`], but drops changes and events
     /// that were not taken, as reloading brings them again, and remembers what was published. An unknown session has no
     /// sources.
     pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
@@ -348,7 +348,7 @@ impl Fold {
         Some(closed)
     }
 
-    /// Joins another fold that has read other sources. Adds the number of sources here to its source numbers. Neither
+    /// Joins another router that has read other sources. Adds the number of sources here to its source numbers. Neither
     /// may have evicted a session.
     pub fn join(&mut self, other: Self) {
         let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
@@ -378,7 +378,7 @@ impl Fold {
         }
     }
 
-    /// Returns the sessions with new input since the last call. Empty unless [`FoldOptions::events`].
+    /// Returns the sessions with new input since the last call. Empty unless [`RouterOptions::events`].
     pub fn take_changed(&mut self) -> Vec<SessionId> {
         let changed = std::mem::take(&mut self.sessions.changed);
         let sessions = changed.into_iter().filter_map(|number| self.sessions.all.get(number));
@@ -408,7 +408,7 @@ impl Fold {
     }
 
     /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor. Only for a
-    /// session without an [`Fold::update`] before.
+    /// session without an [`SessionRouter::update`] before.
     pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let number = self.index_of(session);
         let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
@@ -416,7 +416,7 @@ impl Fold {
         session.map(|session| session.whole_feed(now, unassigned_problems)).unwrap_or_default()
     }
 
-    /// Returns the time at which [`Fold::update`] has events of a session without new input.
+    /// Returns the time at which [`SessionRouter::update`] has events of a session without new input.
     pub fn next_event_at(&self, session: &SessionId) -> Option<Millis> {
         self.session(session)?.next_event_at()
     }
@@ -432,7 +432,7 @@ impl Fold {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Returns the first problems since the last call, and the number of all. Empty unless [`FoldOptions::events`].
+    /// Returns the first problems since the last call, and the number of all. Empty unless [`RouterOptions::events`].
     pub fn take_problems(&mut self) -> (Vec<Problem>, u64) {
         let count = std::mem::take(&mut self.sessions.new_problem_count);
         (std::mem::take(&mut self.sessions.new_problems), count)
@@ -464,7 +464,7 @@ impl SessionRoutes {
         &mut self,
         spec: &SourceSpec,
         session: Option<&Text>,
-        options: &FoldOptions,
+        options: &RouterOptions,
         place: SourcePosition,
         what: Cow<'_, str>,
     ) {
@@ -480,7 +480,7 @@ impl SessionRoutes {
         }
     }
 
-    /// Records a problem for [`Fold::take_problems`].
+    /// Records a problem for [`SessionRouter::take_problems`].
     fn record_new_problem(&mut self, problem: &Problem) {
         self.new_problem_count += 1;
         if self.new_problems.len() < MAX_NEW_PROBLEMS {
@@ -496,7 +496,7 @@ impl SessionRoutes {
         dialect: Dialect,
         groups: &mut HashMap<u32, Text>,
         session: &mut Option<Text>,
-        options: &FoldOptions,
+        options: &RouterOptions,
     ) -> usize {
         let is_file = seen.kind == SourceKind::Transcript;
         // A transcript belongs to its group's session, even if it has lines copied from another.

@@ -1,24 +1,24 @@
 //! The receive time counts only where no source has a time: a late or early receiver changes no time in the transcript.
 
-use subscope_fold::Fold;
 use subscope_model::{Millis, Tree};
+use subscope_session::SessionRouter;
 use subscope_testkit::{
     fixtures::recordings,
-    folding::{LATER, Part, Telling, options, parts_of, tree, tree_at},
+    sessions::{LATER, Part, Telling, options, parts_of, tree, tree_at},
 };
 
 const HOUR_MS: Millis = 3_600_000;
 
-/// Folds sources with their receive times.
-fn fold(parts: &[(Part, Option<Millis>)]) -> Tree {
-    let mut fold = Fold::new(options(false));
+/// Reads sources with their receive times.
+fn read(parts: &[(Part, Option<Millis>)]) -> Tree {
+    let mut router = SessionRouter::new(options(false));
     for (part, received) in parts {
-        let source = fold.open(part.spec.clone());
-        fold.receive_at(*received);
-        fold.push(source, &part.bytes);
-        fold.flush(source);
+        let source = router.open(part.spec.clone());
+        router.receive_at(*received);
+        router.push(source, &part.bytes);
+        router.flush(source);
     }
-    tree_at(&fold, LATER)
+    tree_at(&router, LATER)
 }
 
 /// Agents and calls with their times, by id.
@@ -52,7 +52,7 @@ fn receipt_moves_no_time_that_the_transcript_tells() {
             let files_first: Vec<_> = timed.clone().chain(others.clone()).collect();
             let files_last: Vec<_> = others.chain(timed).collect();
             for parts in [files_first, files_last] {
-                let found = times(&fold(&parts));
+                let found = times(&read(&parts));
                 for (id, start, end) in &known {
                     let (_, other_start, other_end) = found.iter().find(|(found, ..)| found == id).unwrap();
                     for (what, time, other) in [("begin", start, other_start), ("end", end, other_end)] {

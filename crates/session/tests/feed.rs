@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
+use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
-    folding::{LATER, Part, Telling, fold, now, options, parts_of},
+    sessions::{LATER, Part, Telling, now, options, parts_of, router},
 };
 
 /// Sources of more bytes are cut at fewer places.
@@ -67,13 +67,13 @@ fn choices(recording: &Recording) -> Vec<Vec<Part>> {
 
 /// The feed of sources that are read afterwards, with the tree at the same moment.
 fn check_whole(what: &str, parts: &[Part]) {
-    let mut fold = fold(parts, options(true));
+    let mut router = read(parts, options(true));
     let prices = PriceTable::default();
-    let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
+    let sessions: Vec<SessionId> = router.sessions().cloned().collect();
     for session in sessions {
         let now = now(LATER, &prices);
-        let tree = fold.tree(&session, &now).unwrap();
-        check(what, &tree, &fold.whole_feed(&session, &now));
+        let tree = router.tree(&session, &now).unwrap();
+        check(what, &tree, &router.whole_feed(&session, &now));
     }
 }
 
@@ -99,17 +99,17 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
     let prices = PriceTable::default();
     for recording in all_recordings() {
         for part in sources(&recording) {
-            let mut fold = Fold::new(options(true));
-            let source = fold.open(part.spec.clone());
+            let mut router = SessionRouter::new(options(true));
+            let source = router.open(part.spec.clone());
             let lines = part.lines();
             let step = if part.bytes.len() > BIG_BYTES { lines.len() / 8 } else { 1 };
             for (number, lines) in lines.chunks(step.max(1)).enumerate() {
-                fold.push(source, &lines.concat());
+                router.push(source, &lines.concat());
                 let what = format!("{}, {} in step {}", recording.name(), part.spec.label, number + 1);
                 // At the epoch nothing counts as silent.
                 let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
-                for session in fold.take_changed() {
-                    let update = fold.update(&session, &now).unwrap();
+                for session in router.take_changed() {
+                    let update = router.update(&session, &now).unwrap();
                     check(&what, &update.tree, &update.events);
                 }
             }
@@ -120,15 +120,15 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
 #[test]
 fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
     let prices = PriceTable::default();
-    let mut fold = Fold::new(options(true));
+    let mut router = SessionRouter::new(options(true));
     let line = r#"{"type":"user","sessionId":"s","uuid":"u","timestamp":"2026-01-01T00:00:00Z","message":{"role":"user","content":"go"}}"#;
     let mut published = Vec::new();
     for label in ["z.jsonl", "a.jsonl"] {
         let part = Part::new(label, format!("{line}\nnot json\n"));
-        let source = fold.open(part.spec.clone());
-        fold.push(source, &part.bytes);
+        let source = router.open(part.spec.clone());
+        router.push(source, &part.bytes);
         let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
-        let news = fold.update(&SessionId::from("s"), &now).unwrap().events;
+        let news = router.update(&SessionId::from("s"), &now).unwrap().events;
         let problems = news.iter().filter(|event| event.kind == EventKind::Problem);
         published.extend(problems.map(|event| event.data["at"].as_str().unwrap_or_default().to_owned()));
     }

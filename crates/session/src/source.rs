@@ -1,4 +1,4 @@
-//! Sources of a fold, and the recognition of their dialects.
+//! Sources of a router, and the recognition of their dialects.
 
 use std::{
     collections::HashSet,

@@ -1,24 +1,25 @@
 //! Changes by time alone: stalls, inferred permission questions, `lost`; and that deadlines predict them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
-use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec, next_deadline};
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline};
 use subscope_testkit::lines::{Line, jsonl, transcript};
 
-/// A fold of one session's lines.
-fn fold(lines: Vec<Line>) -> Fold {
-    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
-    let source = fold.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
-    fold.push(source, jsonl(lines).as_bytes());
-    fold.flush(source);
-    fold
+/// A router of one session's lines.
+fn read(lines: Vec<Line>) -> SessionRouter {
+    let mut router =
+        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+    let source = router.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
+    router.push(source, jsonl(lines).as_bytes());
+    router.flush(source);
+    router
 }
 
-fn at(fold: &Fold, at: Millis) -> (Tree, Option<Millis>) {
+fn at(router: &SessionRouter, at: Millis) -> (Tree, Option<Millis>) {
     let prices = PriceTable::default();
     let now = Now { at, has_ended: false, is_growing: false, prices: &prices, limits: Limits::default() };
-    let session = fold.sessions().next().unwrap().clone();
-    let tree = fold.tree(&session, &now).unwrap();
+    let session = router.sessions().next().unwrap().clone();
+    let tree = router.tree(&session, &now).unwrap();
     let deadline = next_deadline(&tree, &now);
     (tree, deadline)
 }
@@ -28,11 +29,11 @@ fn root(tree: &Tree) -> &Agent {
 }
 
 /// Walks from deadline to deadline and returns the root's state at each.
-fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind>, bool, bool)> {
+fn walk(router: &SessionRouter, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind>, bool, bool)> {
     let mut seen = Vec::new();
     let mut now = from;
     loop {
-        let (tree, deadline) = at(fold, now);
+        let (tree, deadline) = at(router, now);
         let row = root(&tree);
         let liveness = row.liveness.as_ref();
         let looks = (
@@ -50,7 +51,7 @@ fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind
         match deadline {
             Some(next) => {
                 // Nothing changes before the deadline.
-                let (before, _) = at(fold, next - 1);
+                let (before, _) = at(router, next - 1);
                 assert_eq!(
                     (root(&before).status, root(&before).flags.clone()),
                     (row.status, row.flags.clone())
@@ -64,10 +65,10 @@ fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind
 
 #[test]
 fn wait_for_the_model_stalls_and_is_lost_in_the_end() {
-    let fold = fold(vec![transcript::user("Do it.")]);
-    let start = at(&fold, 0).0.session.started_at_ms.unwrap();
+    let router = read(vec![transcript::user("Do it.")]);
+    let start = at(&router, 0).0.session.started_at_ms.unwrap();
     assert_eq!(
-        walk(&fold, start),
+        walk(&router, start),
         [
             (0, AgentStatus::Running, Some(LivenessKind::Model), false, false),
             (180, AgentStatus::Running, Some(LivenessKind::Model), false, true),
@@ -78,10 +79,10 @@ fn wait_for_the_model_stalls_and_is_lost_in_the_end() {
 
 #[test]
 fn open_instant_tool_is_an_inferred_question_and_gets_the_long_limits() {
-    let fold = fold(vec![transcript::user("Do it."), transcript::tool_use("Read", "toolu_1")]);
-    let start = at(&fold, 0).0.session.ended_at_ms.unwrap();
+    let router = read(vec![transcript::user("Do it."), transcript::tool_use("Read", "toolu_1")]);
+    let start = at(&router, 0).0.session.ended_at_ms.unwrap();
     assert_eq!(
-        walk(&fold, start),
+        walk(&router, start),
         [
             (0, AgentStatus::Running, Some(LivenessKind::Tool), false, false),
             (45, AgentStatus::Running, Some(LivenessKind::Permission), true, false),
@@ -92,8 +93,8 @@ fn open_instant_tool_is_an_inferred_question_and_gets_the_long_limits() {
 
 #[test]
 fn ended_session_has_no_deadline() {
-    let fold = fold(vec![transcript::user("Do it."), transcript::assistant("Done.").stop("end_turn")]);
-    let start = at(&fold, 0).0.session.started_at_ms.unwrap();
-    let (tree, deadline) = at(&fold, start + 1000);
+    let router = read(vec![transcript::user("Do it."), transcript::assistant("Done.").stop("end_turn")]);
+    let start = at(&router, 0).0.session.started_at_ms.unwrap();
+    let (tree, deadline) = at(&router, start + 1000);
     assert_eq!((root(&tree).status, deadline), (AgentStatus::Completed, None));
 }

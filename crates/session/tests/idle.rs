@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
 use serde_json::json;
-use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
+use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
     clock::START,
-    folding::{Part, only_session, options},
     lines::{self, Line, hook, transcript},
+    sessions::{Part, only_session, options},
 };
 
 const MINUTE: Millis = 60_000;
@@ -15,22 +15,22 @@ const HOUR: Millis = 60 * MINUTE;
 
 /// The tree at a time, from hooks received at the given times and a main transcript.
 fn tree(hooks: &[(Millis, Line)], main: &[Line], others: Vec<Part>, at: Millis) -> Tree {
-    let mut fold = Fold::new(options(false));
-    let log = fold.open(Part::new("hooks.jsonl", "").spec);
+    let mut router = SessionRouter::new(options(false));
+    let log = router.open(Part::new("hooks.jsonl", "").spec);
     for (came, line) in hooks {
-        fold.receive_at(Some(START + came));
-        fold.push(log, format!("{}\n", line.clone().line()).as_bytes());
+        router.receive_at(Some(START + came));
+        router.push(log, format!("{}\n", line.clone().line()).as_bytes());
     }
-    fold.receive_at(None);
+    router.receive_at(None);
     for part in std::iter::once(Part::of("main.jsonl", main.to_vec())).chain(others) {
-        let source = fold.open(part.spec.clone());
-        fold.push(source, &part.bytes);
-        fold.flush(source);
+        let source = router.open(part.spec.clone());
+        router.push(source, &part.bytes);
+        router.flush(source);
     }
     let prices = PriceTable::default();
     let limits = Limits::default();
     let now = Now { at: START + at, has_ended: false, is_growing: true, prices: &prices, limits };
-    fold.tree(&only_session(&fold), &now).unwrap()
+    router.tree(&only_session(&router), &now).unwrap()
 }
 
 fn kind(row: &Agent) -> Option<LivenessKind> {
