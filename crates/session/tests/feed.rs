@@ -9,7 +9,7 @@ use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
 use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
-    sessions::{LATER, Part, Telling, now, options, parts_of, router},
+    sessions::{LATER, Part, Telling, now, options, parts_of, read},
 };
 
 /// Sources of more bytes are cut at fewer places.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use subscope_model::{PriceTable, SessionId};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recording},
-    sessions::{LATER, Part, Telling, now, options, parts_of, router, sketch, tree},
+    sessions::{LATER, Part, Telling, now, options, parts_of, read, sketch, tree},
 };
 
 /// Every session of the parts, as text.

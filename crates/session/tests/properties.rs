@@ -10,7 +10,7 @@ use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter};
 use subscope_testkit::{
     corpus::{self, Memory},
     fixtures::{Recording, recording, recordings},
-    sessions::{self, LATER, Part, Telling, options, parts_of, parts_of_memory, router, tree, tree_at},
+    sessions::{self, LATER, Part, Telling, options, parts_of, parts_of_memory, read, tree, tree_at},
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
 

@@ -10,7 +10,7 @@ use subscope_model::{PriceTable, Tree};
 use subscope_render::{Detail, Style, TreeOptions, render_tree};
 use subscope_testkit::{
     corpus::{self, Made, Options},
-    sessions::{LATER, Telling, now, only_session, options, parts_of_memory, router, tree_at},
+    sessions::{LATER, Telling, now, only_session, options, parts_of_memory, read, tree_at},
 };
 
 /// Stack size at which recursion by agent or depth would overflow.

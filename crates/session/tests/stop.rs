@@ -9,7 +9,7 @@ use subscope_testkit::{
     clock::START,
     fixtures::{Recording, bytes, stopped_recordings},
     lines::{Line, SESSION, hook, launch_result, spawn_input, task_notification, transcript},
-    sessions::{self, Part, Telling, events, options, parts_of, router, sketch, tree, tree_at},
+    sessions::{self, Part, Telling, events, options, parts_of, read, sketch, tree, tree_at},
 };
 
 /// A stop order, with its time after the start.

@@ -6,7 +6,7 @@ use subscope_model::{Flag, Problem};
 use subscope_session::{SessionRouter, SourceSpec};
 use subscope_testkit::{
     lines::{events as posted, stream},
-    sessions::{LATER, Part, options, router, tree, tree_at},
+    sessions::{LATER, Part, options, read, tree, tree_at},
 };
 
 /// The problems of sources that name no session; there is to be no session.
