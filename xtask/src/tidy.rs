@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: checks rules of the repository that no other tool checks.
 //!
 //! Each Rust file begins with a module comment; no file is longer than the limit; nothing unfinished, ignored or
-//! private to one machine is committed; dependencies match the table and the picture; few type names are defined twice; the
-//! README quotes the figures of BENCHMARKS.md.
+//! private to one machine is committed; dependencies match the table and the picture; the shape of the product
+//! ([`house`]) is kept; the README quotes the figures of BENCHMARKS.md.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::edges;
-use crate::house;
+use crate::house::{self, Shape};
 use crate::quoted;
 use crate::step::{announce, root};
 
@@ -51,9 +51,9 @@ const MAY_NAME_VENDORS: [&str; 8] = [
 /// Prints what is amiss; an error if anything is.
 pub(crate) fn run() -> Result<()> {
     announce("tidy");
-    let (files, findings) = check(&root())?;
-    for finding in &findings {
-        println!("{finding}");
+    let (files, Shape { figures, findings }) = check(&root())?;
+    for line in figures.iter().chain(&findings) {
+        println!("{line}");
     }
     if !findings.is_empty() {
         bail!("tidy failed: {} findings", findings.len());
@@ -62,11 +62,12 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of checked files, and the findings as `file:line: what`.
-fn check(root: &Path) -> Result<(usize, Vec<String>)> {
-    let mut findings = edges::check()?;
+/// Returns the number of checked files, the figures, and the findings as `file:line: what`.
+fn check(root: &Path) -> Result<(usize, Shape)> {
+    let mut shape = house::check(root)?;
+    let findings = &mut shape.findings;
+    findings.extend(edges::check()?);
     findings.extend(quoted::check(root)?);
-    findings.extend(house::check(root)?);
     let mut files = 0;
     visit(root, &mut |path| {
         let Ok(text) = fs::read_to_string(path) else { return }; // no text: a picture or a recording
@@ -75,7 +76,7 @@ fn check(root: &Path) -> Result<(usize, Vec<String>)> {
         findings.extend(look_at(&name, &text));
     })?;
     findings.sort();
-    Ok((files, findings))
+    Ok((files, shape))
 }
 
 fn visit(folder: &Path, found: &mut dyn FnMut(&Path)) -> Result<()> {
@@ -161,9 +162,9 @@ mod tests {
 
     #[test]
     fn find_nothing_in_this_repository() {
-        let (files, findings) = check(&root()).unwrap();
+        let (files, shape) = check(&root()).unwrap();
         assert!(files > 10, "only {files} files were looked at");
-        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        assert!(shape.findings.is_empty(), "{}", shape.findings.join("\n"));
     }
 
     #[test]

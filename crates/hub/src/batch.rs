@@ -25,24 +25,14 @@ pub struct BatchRead {
 }
 
 /// A file to read, with its group number.
-struct FileJob {
-    group: u32,
-    found: Found,
-}
-
-/// Files read by one thread.
-struct PartialRead {
-    router: SessionRouter,
-    paths: Vec<PathBuf>,
-    problems: Vec<Problem>,
-}
+type FileJob = (u32, Found);
 
 /// Input per thread below which more threads do not pay: starting and joining one costs about as much as reading this.
 const MIN_THREAD_BYTES: u64 = 1 << 20;
 
 /// Distributes files over threads so that each gets about the same number of bytes.
 fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
-    let total: u64 = jobs.iter().map(|job| job.found.len).sum();
+    let total: u64 = jobs.iter().map(|(_, found)| found.len).sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let useful = usize::try_from(total / MIN_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
     let count = cores.min(useful);
@@ -50,7 +40,7 @@ fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
     // Greedy and in order: a share keeps the order of its files, and a file is never divided.
     for job in jobs {
         if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
-            *bytes += job.found.len;
+            *bytes += job.1.len;
             share.push(job);
         }
     }
@@ -62,66 +52,53 @@ fn read_parts(
     mut shares: Vec<Vec<FileJob>>,
     options: &RouterOptions,
     dialect: Option<Dialect>,
-) -> Vec<PartialRead> {
+) -> Vec<BatchRead> {
     let last = shares.pop().unwrap_or_default();
     std::thread::scope(|scope| {
         let others: Vec<_> =
             shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
         let own = read_part(last, options, dialect);
-        let mut parts: Vec<PartialRead> = Vec::new();
-        for other in others {
-            match other.join() {
-                Ok(part) => parts.push(part),
-                // A panic of a reader is a bug of ours: resume it here.
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        parts.push(own);
-        parts
+        // A panic of a reader is a bug of ours: resume it here.
+        let joined = others.into_iter().map(|it| it.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
+        joined.chain([own]).collect()
     })
 }
 
-fn read_part(share: Vec<FileJob>, options: &RouterOptions, dialect: Option<Dialect>) -> PartialRead {
-    let mut part =
-        PartialRead { router: SessionRouter::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+fn read_part(share: Vec<FileJob>, options: &RouterOptions, dialect: Option<Dialect>) -> BatchRead {
+    let mut part = BatchRead::new(options.clone());
     let mut loader = FileLoader::default();
-    for FileJob { group, found } in share {
+    for (group, found) in share {
         let spec = file_spec(&found, group, dialect);
         if let (_, Err(error)) = loader.load(found.place(), spec, &mut part.router) {
             part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
         }
+        part.files += 1;
         part.paths.push(found.kept_at.unwrap_or(found.path));
     }
     part
 }
 
 impl BatchRead {
+    fn new(options: RouterOptions) -> Self {
+        Self { router: SessionRouter::new(options), problems: Vec::new(), files: 0, paths: Vec::new() }
+    }
+
     /// Reads the files of several expanded TARGETs, each file once.
     pub fn read(expanded: Expanded, options: RouterOptions, dialect: Option<Dialect>) -> Self {
-        let skipped = expanded.skipped.into_iter();
-        let problems: Vec<Problem> =
-            skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect();
-        let mut jobs = Vec::new();
-        for (group, files) in expanded.groups.into_iter().enumerate() {
-            let group = u32::try_from(group).unwrap_or(u32::MAX);
-            jobs.extend(files.files.into_iter().map(|found| FileJob { group, found }));
-        }
-        let mut parts = read_parts(distribute(jobs), &options, dialect).into_iter();
+        let jobs = (0..).zip(expanded.groups);
+        let jobs = jobs.flat_map(|(group, files)| files.files.into_iter().map(move |found| (group, found)));
+        let mut parts = read_parts(distribute(jobs.collect()), &options, dialect).into_iter();
         // The first part is used as it is: nothing in it has to be renumbered.
-        let first = parts.next();
-        let first = first.unwrap_or_else(|| PartialRead {
-            router: SessionRouter::new(options),
-            paths: Vec::new(),
-            problems: Vec::new(),
-        });
-        let mut batch = Self { router: first.router, problems, files: first.paths.len(), paths: first.paths };
-        batch.problems.extend(first.problems);
+        let mut batch = parts.next().unwrap_or_else(|| Self::new(options));
         for part in parts {
             batch.router.join(part.router);
-            batch.files += part.paths.len();
+            batch.files += part.files;
             batch.paths.extend(part.paths);
             batch.problems.extend(part.problems);
         }
+        let skipped = expanded.skipped.into_iter();
+        let skipped = skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why });
+        batch.problems.splice(0..0, skipped);
         duplicates::mark_duplicates(&mut batch.router);
         batch
     }
@@ -131,15 +108,8 @@ impl BatchRead {
     /// # Errors
     /// If a TARGET cannot be expanded.
     pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
-        let mut all: Option<Expanded> = None;
-        for target in targets {
-            let one = expand(target)?;
-            all = Some(match all {
-                Some(known) => known.merge(one),
-                None => one,
-            });
-        }
-        Ok(all.unwrap_or(Expanded { groups: Vec::new(), skipped: Vec::new() }))
+        let none = Expanded { groups: Vec::new(), skipped: Vec::new() };
+        targets.iter().try_fold(none, |all, target| Ok(all.merge(expand(target)?)))
     }
 
     /// Reads standard input, or any other stream, as one more source.

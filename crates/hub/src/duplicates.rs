@@ -51,51 +51,34 @@ impl FirstKeyIndex {
 /// Owner of each key: of the sessions that contain it, the one that began first. The cost grows with the number of
 /// keys, not with the number of sessions per key.
 #[derive(Default)]
-pub(crate) struct Owners {
-    numbers: HashMap<SessionId, usize>,
-    sessions: Vec<(Millis, SessionId)>,
-    by_key: HashMap<u64, usize>,
-}
+pub(crate) struct Owners(HashMap<u64, Arc<KeyOwner>>);
+
+/// When a session began, and its id: the smaller one owns a key.
+type KeyOwner = (Millis, SessionId);
 
 impl Owners {
     /// Records keys of a session. Keys recorded before need not be repeated, unless the session now begins earlier.
     /// Returns the sessions that lost keys.
     pub(crate) fn insert(&mut self, keys: &SessionKeys) -> BTreeSet<SessionId> {
-        let Self { numbers, sessions, by_key } = self;
-        let precedence = keys.precedence();
-        let number = match numbers.get(&keys.session) {
-            Some(number) => *number,
-            None => {
-                numbers.insert(keys.session.clone(), sessions.len());
-                sessions.push((precedence.0, keys.session.clone()));
-                sessions.len() - 1
-            }
-        };
-        if let Some((began, _)) = sessions.get_mut(number) {
-            *began = precedence.0;
-        }
+        let (began, session) = keys.precedence();
+        let new = Arc::new((began, session.clone()));
         let mut lost = BTreeSet::new();
         for key in &keys.keys {
-            let owner = by_key.entry(*key).or_insert(number);
-            if *owner != number
-                && let Some((began, session)) = sessions.get(*owner)
-                && precedence < (*began, session)
-            {
-                lost.insert(session.clone());
-                *owner = number;
+            let owner = self.0.entry(*key).or_insert_with(|| Arc::clone(&new));
+            if new < *owner && owner.1 != new.1 {
+                lost.insert(owner.1.clone());
+            }
+            // Its own beginning may be known better now.
+            if new < *owner || owner.1 == new.1 {
+                *owner = Arc::clone(&new);
             }
         }
         lost
     }
 
-    /// Recorded start time of a session.
-    pub(crate) fn start_of(&self, session: &SessionId) -> Option<Millis> {
-        self.sessions.get(*self.numbers.get(session)?).map(|(began, _)| *began)
-    }
-
     /// Owner of a key.
     pub(crate) fn owner_of(&self, key: u64) -> Option<&SessionId> {
-        self.sessions.get(*self.by_key.get(&key)?).map(|(_, session)| session)
+        self.0.get(&key).map(|owner| &owner.1)
     }
 
     /// Keys of a session that another session owns.

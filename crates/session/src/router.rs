@@ -10,7 +10,7 @@ use slab::Slab;
 use subscope_decode::{Decoder, Dialect, Unrecognised, UnrecognisedLines};
 use subscope_model::{
     Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
-    SourcePosition, Text, Tree,
+    SourcePosition, Tree,
 };
 use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -36,7 +36,7 @@ pub struct SessionRouter {
     /// Open sources by their number, [`SourceId`].
     sources: Slab<OpenSource>,
     /// Session that the transcripts of each group named first.
-    groups: HashMap<u32, Text>,
+    groups: HashMap<u32, SessionId>,
     /// Number above those of all groups.
     next_group: u32,
     sessions: SessionRoutes,
@@ -48,7 +48,7 @@ pub struct SessionRouter {
 #[derive(Default)]
 struct SessionRoutes {
     all: Slab<Session>,
-    by_id: HashMap<Text, usize>,
+    by_id: HashMap<SessionId, usize>,
     /// Numbers of sessions with new input since [`SessionRouter::take_changed`].
     changed: BTreeSet<usize>,
     /// Problems of sources without a known session.
@@ -227,7 +227,7 @@ impl SessionRouter {
                 }
                 let is_same = seen.kind == SourceKind::Transcript
                     || seen.session.is_none()
-                    || session.as_deref() == seen.session;
+                    || session.as_ref().map(SessionId::as_str) == seen.session;
                 let number = match *last {
                     // All lines of a transcript belong to one session, whatever session they name.
                     Some(number) if is_same => number,
@@ -302,7 +302,7 @@ impl SessionRouter {
         }
         let closed = self.close_sources(number, tailed)?;
         self.sessions.all.try_remove(number);
-        self.sessions.by_id.remove(&session.0);
+        self.sessions.by_id.remove(session);
         Some(closed)
     }
 
@@ -354,11 +354,11 @@ impl SessionRouter {
         let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let mut numbers = Vec::new();
         for (_, session) in other.sessions.all {
-            let id = session.tracker.session().0.clone();
+            let id = session.tracker.session().clone();
             let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
             let number = *by_id
                 .entry(id.clone())
-                .or_insert_with(|| all.insert(Session::new(SessionId(id), None, options)));
+                .or_insert_with(|| all.insert(Session::new(id, None, options)));
             // Also an empty session: its sources are renumbered.
             if let Some(known) = all.get_mut(number) {
                 known.join(session, base);
@@ -447,7 +447,7 @@ impl SessionRouter {
     }
 
     fn index_of(&self, session: &SessionId) -> Option<usize> {
-        self.sessions.by_id.get(&session.0).copied()
+        self.sessions.by_id.get(session).copied()
     }
 }
 
@@ -463,7 +463,7 @@ impl SessionRoutes {
     fn report(
         &mut self,
         spec: &SourceSpec,
-        session: Option<&Text>,
+        session: Option<&SessionId>,
         options: &RouterOptions,
         place: SourcePosition,
         what: Cow<'_, str>,
@@ -494,8 +494,8 @@ impl SessionRoutes {
         seen: &Observation<'_>,
         spec: &SourceSpec,
         dialect: Dialect,
-        groups: &mut HashMap<u32, Text>,
-        session: &mut Option<Text>,
+        groups: &mut HashMap<u32, SessionId>,
+        session: &mut Option<SessionId>,
         options: &RouterOptions,
     ) -> usize {
         let is_file = seen.kind == SourceKind::Transcript;
@@ -504,7 +504,7 @@ impl SessionRoutes {
         let named = match (&fixed, seen.session) {
             (Some(fixed), _) => fixed.clone(),
             (None, Some(named)) => match session {
-                Some(known) if &**known == named => known.clone(),
+                Some(known) if known.as_str() == named => known.clone(),
                 _ => named.into(),
             },
             (None, None) => session.clone().unwrap_or_else(|| UNNAMED.into()),
@@ -521,7 +521,7 @@ impl SessionRoutes {
             }
             return *known;
         }
-        let number = self.all.insert(Session::new(SessionId(named.clone()), dialect.harness(), options));
+        let number = self.all.insert(Session::new(named.clone(), dialect.harness(), options));
         self.by_id.insert(named, number);
         number
     }

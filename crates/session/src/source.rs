@@ -7,7 +7,7 @@ use std::{
 
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
 use subscope_harness::{recognise, tool_class};
-use subscope_model::{Claim, Observation, SourceId, SourceKind, Text};
+use subscope_model::{Claim, Observation, SessionId, SourceId, SourceKind};
 
 /// Most bytes buffered until a source's dialect is recognised.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -57,7 +57,7 @@ pub(crate) struct OpenSource {
     /// Counts lines read before the dialect was recognised.
     pub(crate) unrecognised: Option<Unrecognised>,
     /// Session named by the latest line that names one.
-    pub(crate) session: Option<Text>,
+    pub(crate) session: Option<SessionId>,
     /// Number of the session of the latest line.
     pub(crate) number: Option<usize>,
     /// Whether lines of several sessions came from it.

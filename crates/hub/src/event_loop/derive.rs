@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Event, EventKind, Problem, SessionId, Update};
+use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_session::{Now, problem_event};
 use subscope_store::{Commit, StoreError};
 
@@ -167,7 +167,7 @@ impl EventLoop {
             if let Some(published) = live.published(session, &self.startup, &self.store) {
                 published.retain_new(&mut update.events, is_reread);
             }
-            live.set_stop_orders(&update.tree);
+            self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
             self.sessions.set_deadline(session, update.deadline);
             trees.push(update.tree);
             events.extend(update.events);
@@ -195,7 +195,8 @@ impl EventLoop {
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         for session in sessions {
             if let Some(update) = self.router.update(session, &now) {
-                self.sessions.load(session).set_stop_orders(&update.tree);
+                self.sessions.load(session);
+                self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
             }
         }
     }
@@ -311,4 +312,9 @@ pub(super) fn describe(error: &StoreError) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// Agents that a tree says are to stop.
+fn agents_to_stop(tree: &Tree) -> Vec<AgentId> {
+    tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone()).collect()
 }

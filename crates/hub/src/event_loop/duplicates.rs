@@ -24,10 +24,8 @@ pub(super) struct DuplicateIndex {
     owners: Owners,
     /// Keys that are not saved yet, in order.
     unsaved: Vec<StoredSessionKeys>,
-    /// Stored sessions whose keys are loaded into `owners`.
-    stored: HashSet<SessionId>,
-    /// Sessions that lost keys to a session that began earlier.
-    reassigned: BTreeSet<SessionId>,
+    /// Sessions that lost keys to a session that began earlier; possibly with repeats.
+    reassigned: Vec<SessionId>,
 }
 
 /// Keys of a session in memory.
@@ -50,29 +48,30 @@ impl DuplicateIndex {
     }
 
     /// Records keys that the background index committed.
-    pub(super) fn record_committed(&mut self, committed: &[StoredSessionKeys]) {
+    pub(super) fn record_committed(&mut self, committed: &[StoredSessionKeys], sessions: &mut SessionTable) {
         let Some(first_keys) = &mut self.first_keys else { return };
         for StoredSessionKeys { keys, .. } in committed {
             first_keys.add(&keys.session, &keys.first_keys);
             let is_shared = |key: &u64| self.owners.owner_of(*key).is_some();
-            if self.stored.contains(&keys.session) || keys.first_keys.iter().any(is_shared) {
-                self.stored.insert(keys.session.clone());
+            if sessions.stored_keys_since(&keys.session).is_some() || keys.first_keys.iter().any(is_shared) {
+                sessions.set_stored_keys(&keys.session, Some(keys.precedence().0));
                 self.reassigned.extend(self.owners.insert(keys));
             }
         }
     }
 
     /// Records that a session is evicted: its stored keys are used from now on.
-    pub(super) fn evict(&mut self, session: &SessionId, sessions: &SessionTable) {
-        if keys_of(sessions, session).is_some() {
-            self.stored.insert(session.clone());
+    pub(super) fn evict(session: &SessionId, sessions: &mut SessionTable) {
+        if let Some(live) = keys_of(sessions, session) {
+            let began = live.keys.precedence().0;
+            sessions.set_stored_keys(session, Some(began));
         }
     }
 
     /// Forgets the keys of all sessions in memory; they are compared again when they are derived.
     pub(super) fn reset(&mut self, sessions: &mut SessionTable) {
         sessions.all_mut().for_each(|(_, live)| live.keys = None);
-        self.stored.clear();
+        sessions.take_stored_keys();
         self.reassigned.clear();
         self.owners = Owners::default();
     }
@@ -106,6 +105,8 @@ impl DuplicateIndex {
         // A session that this hub sees for the first time may share its first keys with any stored session.
         let unresolved = if is_first { new_keys.first_keys.clone() } else { added };
         let unresolved = unresolved.into_iter().filter(is_unknown).collect();
+        let stored = sessions.stored_keys_since(session);
+        let before = known.map(|known| known.keys.precedence().0).or(stored);
         let live = sessions.load(session).keys.get_or_insert_with(|| LiveKeys {
             cursor: until,
             keys: SessionKeys { keys: Vec::new(), ..new_keys.clone() },
@@ -114,7 +115,6 @@ impl DuplicateIndex {
         live.cursor = until;
         live.keys.keys.extend(&new_keys.keys);
         (live.keys.began_ms, live.keys.first_keys) = (new_keys.began_ms, new_keys.first_keys.clone());
-        let before = self.owners.start_of(session);
         if before.is_some_and(|before| before < live.keys.precedence().0) {
             self.rebuild_owners(sessions, store);
         } else {
@@ -127,7 +127,7 @@ impl DuplicateIndex {
     }
 
     /// Rebuilds key ownership after a session's start time moved later.
-    fn rebuild_owners(&mut self, sessions: &SessionTable, store: &HubStore) {
+    fn rebuild_owners(&mut self, sessions: &mut SessionTable, store: &HubStore) {
         self.owners = Owners::default();
         for (session, live) in sessions.all() {
             let Some(live) = &live.keys else { continue };
@@ -135,7 +135,7 @@ impl DuplicateIndex {
             // Sessions that had duplicates may have none now.
             self.reassigned.extend(live.has_duplicates.then(|| session.clone()));
         }
-        let stored = std::mem::take(&mut self.stored);
+        let stored = sessions.take_stored_keys();
         self.load_keys(stored, sessions, store);
     }
 
@@ -143,25 +143,24 @@ impl DuplicateIndex {
     fn load_keys(
         &mut self,
         stored: impl IntoIterator<Item = SessionId>,
-        sessions: &SessionTable,
+        sessions: &mut SessionTable,
         store: &HubStore,
     ) {
         for session in stored {
-            if keys_of(sessions, &session).is_some() || !self.stored.insert(session.clone()) {
+            if keys_of(sessions, &session).is_some() || sessions.stored_keys_since(&session).is_some() {
                 continue;
             }
-            match store.read("the keys of a session", store.session_keys(&session)) {
-                Some(keys) => self.reassigned.extend(keys.iter().flat_map(|keys| self.owners.insert(keys))),
-                // It is read again when the session is next involved.
-                None => {
-                    self.stored.remove(&session);
-                }
+            // If the store cannot be read, they are read when the session is next involved.
+            let keys = store.read("the keys of a session", store.session_keys(&session)).flatten();
+            if let Some(keys) = keys {
+                sessions.set_stored_keys(&session, Some(keys.precedence().0));
+                self.reassigned.extend(self.owners.insert(&keys));
             }
         }
     }
 
     /// Loads the sessions that contain these first keys, and those that begin with them.
-    fn load_holders(&mut self, unresolved: &KeySet, sessions: &SessionTable, store: &HubStore) {
+    fn load_holders(&mut self, unresolved: &KeySet, sessions: &mut SessionTable, store: &HubStore) {
         let holders = store
             .read("the sessions that contain keys", store.sessions_with_keys(unresolved))
             .unwrap_or_default();
@@ -190,7 +189,7 @@ impl EventLoop {
         if !unresolved.is_empty() {
             index.load_holders(&unresolved, table, store);
         }
-        let reassigned = std::mem::take(&mut index.reassigned);
+        let reassigned: BTreeSet<SessionId> = std::mem::take(&mut index.reassigned).into_iter().collect();
         let is_live = |session: &SessionId| keys_of(table, session).is_some();
         // Evicted sessions have to be derived again from their files.
         let evicted = reassigned.iter().filter(|session| !is_live(session));
@@ -218,7 +217,7 @@ impl EventLoop {
     /// Forgets the keys of a session that is about to be reloaded, and rebuilds the owners without them.
     pub(super) fn forget_keys(&mut self, session: &SessionId) {
         if self.sessions.live_mut(session).and_then(|live| live.keys.take()).is_some() {
-            self.duplicates.rebuild_owners(&self.sessions, &self.store);
+            self.duplicates.rebuild_owners(&mut self.sessions, &self.store);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use subscope_model::SessionId;
 
-use super::{EventLoop, session_table::LiveSession};
+use super::{EventLoop, duplicates::DuplicateIndex, session_table::LiveSession};
 
 /// Interval between scans for idle sessions.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl EventLoop {
         let Some(closed) = self.driver.evict(session, &mut self.router) else { return false };
         tracing::debug!(%session, "evicted");
         self.partitions.remove(&closed);
-        self.duplicates.evict(session, &self.sessions);
+        DuplicateIndex::evict(session, &mut self.sessions);
         let derived_at = self.sessions.live(session).and_then(LiveSession::derived_at);
         let has_room = self.sessions.recent_count() < MAX_SNAPSHOT_SESSIONS;
         self.sessions.evict(session, derived_at.filter(|_| has_room));

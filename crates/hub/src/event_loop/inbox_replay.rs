@@ -107,7 +107,7 @@ impl EventLoop {
         if self.sessions.is_replayed(session) {
             return false;
         }
-        if self.sessions.unprocessed().contains(session) {
+        if self.sessions.is_unprocessed(session) {
             return !self.replay_inbox(session).is_empty();
         }
         match self.has_stored_rows(session) {

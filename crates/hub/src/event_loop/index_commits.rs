@@ -48,7 +48,7 @@ impl EventLoop {
         }
         self.figures.commits += 1;
         tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");
-        self.duplicates.record_committed(&commit.session_keys);
+        self.duplicates.record_committed(&commit.session_keys, &mut self.sessions);
         for (session, files) in &files_by_session {
             self.backfill_files(session, files);
         }

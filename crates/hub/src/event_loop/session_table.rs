@@ -27,27 +27,32 @@ pub(super) enum Task {
 /// All sessions of which the hub knows more than the store.
 #[derive(Default)]
 pub(super) struct SessionTable {
-    /// Sessions in memory. The others are evicted: they are served from the store.
-    live: BTreeMap<SessionId, LiveSession>,
-    /// What outlasts eviction.
-    marks: BTreeMap<SessionId, SessionMark>,
-    /// Sessions of which the inbox has acknowledged input that no rows contain.
-    unprocessed: BTreeSet<SessionId>,
+    slots: BTreeMap<SessionId, SessionSlot>,
     /// Sessions with each [`Task`], by time.
     tasks: [BTreeSet<(Instant, SessionId)>; 3],
     /// Deadlines by time.
     deadlines: BTreeSet<(Millis, SessionId)>,
     /// Number of recently evicted sessions.
     recent: usize,
+    /// Number of sessions with unprocessed input.
+    unprocessed: usize,
+    /// Number of sessions with agents that are to stop.
+    stopping: usize,
 }
 
-/// What is known of a session even while it is evicted.
+/// A session in memory, and what outlasts its eviction.
 #[derive(Default)]
-struct SessionMark {
+struct SessionSlot {
+    /// `None` while it is evicted: then it is served from the store.
+    live: Option<Box<LiveSession>>,
     /// Sequence number of the change log before the commit that last changed its rows.
     rows_changed_at: Option<u64>,
     /// Time of the last derivation before it was evicted, if that is not long ago.
     recent_since: Option<Instant>,
+    /// Whether the inbox has acknowledged input of it that no rows contain.
+    is_unprocessed: bool,
+    /// Time at which it began, if its stored keys are among those that are compared for duplicates.
+    stored_keys_since: Option<Millis>,
 }
 
 /// A session in memory.
@@ -63,7 +68,7 @@ pub(super) struct LiveSession {
     pub(super) rows: Option<(Tree, Instant)>,
     pub(super) broadcast: Option<BroadcastState>,
     /// Agents with a pending order to stop.
-    pub(super) stop_orders: Vec<AgentId>,
+    stop_orders: Vec<AgentId>,
     /// Whether its files are being read for the first time; until then its stored rows are served.
     pub(super) is_loading: bool,
     /// Whether its input was read again since the last derivation.
@@ -118,12 +123,6 @@ impl LiveSession {
         self.rows.as_ref().map(|(_, derived_at)| *derived_at)
     }
 
-    /// Takes the agents that a tree says are to be stopped.
-    pub(super) fn set_stop_orders(&mut self, tree: &Tree) {
-        self.stop_orders =
-            tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone()).collect();
-    }
-
     /// Whether work on it is pending, so that it cannot be evicted.
     pub(super) fn is_busy(&self) -> bool {
         self.has(Task::Derive)
@@ -138,27 +137,31 @@ impl LiveSession {
 impl SessionTable {
     /// A session in memory.
     pub(super) fn live(&self, session: &SessionId) -> Option<&LiveSession> {
-        self.live.get(session)
+        self.slots.get(session)?.live.as_deref()
     }
 
     /// A session in memory, for changes.
     pub(super) fn live_mut(&mut self, session: &SessionId) -> Option<&mut LiveSession> {
-        self.live.get_mut(session)
+        self.slots.get_mut(session)?.live.as_deref_mut()
     }
 
     /// A session in memory; added if it is not there.
     pub(super) fn load(&mut self, session: &SessionId) -> &mut LiveSession {
-        self.live.entry(session.clone()).or_default()
+        self.slot(session).live.get_or_insert_default()
+    }
+
+    fn slot(&mut self, session: &SessionId) -> &mut SessionSlot {
+        self.slots.entry(session.clone()).or_default()
     }
 
     /// All sessions in memory, in order of their ids.
     pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &LiveSession)> {
-        self.live.iter()
+        self.slots.iter().filter_map(|(id, slot)| Some((id, slot.live.as_deref()?)))
     }
 
     /// The same, for changes.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LiveSession)> {
-        self.live.iter_mut()
+        self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.live.as_deref_mut()?)))
     }
 
     /// Sessions with rows in memory.
@@ -177,7 +180,7 @@ impl SessionTable {
 
     /// Sets the time at which a task of a session in memory is due; `None` if there is nothing to do.
     pub(super) fn schedule(&mut self, session: &SessionId, task: Task, at: Option<Instant>) {
-        let Some(live) = self.live.get_mut(session) else { return };
+        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_mut()) else { return };
         let before = std::mem::replace(&mut live.due[task as usize], at);
         let tasks = &mut self.tasks[task as usize];
         if let Some(before) = before.filter(|_| before != at) {
@@ -198,7 +201,7 @@ impl SessionTable {
 
     /// Sets the time at which a session's rows may change without new input.
     pub(super) fn set_deadline(&mut self, session: &SessionId, deadline: Option<Millis>) {
-        let Some(live) = self.live.get_mut(session) else { return };
+        let Some(live) = self.live_mut(session) else { return };
         if let Some(before) = std::mem::replace(&mut live.deadline, deadline) {
             self.deadlines.remove(&(before, session.clone()));
         }
@@ -216,13 +219,12 @@ impl SessionTable {
 
     /// Records the sequence number of the change log before a change of a session's rows.
     pub(super) fn record_change(&mut self, session: &SessionId, seq: u64) {
-        self.marks.entry(session.clone()).or_default().rows_changed_at = Some(seq);
+        self.slot(session).rows_changed_at = Some(seq);
     }
 
     /// Sessions whose rows changed since a sequence number.
     pub(super) fn changed_since(&self, seq: u64) -> impl Iterator<Item = &SessionId> {
-        let is_changed = move |mark: &SessionMark| mark.rows_changed_at.is_some_and(|changed| changed >= seq);
-        self.marks.iter().filter(move |(_, mark)| is_changed(mark)).map(|(id, _)| id)
+        self.sessions(move |slot| slot.rows_changed_at.is_some_and(|changed| changed >= seq))
     }
 
     /// Drops a session from memory. `derived_at` is set if new subscribers still get it in their snapshots.
@@ -231,17 +233,16 @@ impl SessionTable {
             self.schedule(session, task, None);
         }
         self.set_deadline(session, None);
-        self.live.remove(session);
+        self.set_stop_orders(session, Vec::new());
         self.end_eviction(session);
-        if derived_at.is_some() {
-            self.marks.entry(session.clone()).or_default().recent_since = derived_at;
-            self.recent += 1;
-        }
+        self.recent += usize::from(derived_at.is_some());
+        let slot = self.slot(session);
+        (slot.live, slot.recent_since) = (None, derived_at);
     }
 
     /// Records that an evicted session has rows in memory again.
     pub(super) fn end_eviction(&mut self, session: &SessionId) {
-        let since = self.marks.get_mut(session).and_then(|mark| mark.recent_since.take());
+        let since = self.slots.get_mut(session).and_then(|slot| slot.recent_since.take());
         self.recent -= usize::from(since.is_some());
     }
 
@@ -252,11 +253,11 @@ impl SessionTable {
 
     /// Recently evicted sessions.
     pub(super) fn recently_evicted(&self) -> impl Iterator<Item = &SessionId> {
-        self.marks.iter().filter(|(_, mark)| mark.recent_since.is_some()).map(|(id, _)| id)
+        self.sessions(|slot| slot.recent_since.is_some())
     }
 
     pub(super) fn is_recently_evicted(&self, session: &SessionId) -> bool {
-        self.marks.get(session).is_some_and(|mark| mark.recent_since.is_some())
+        self.slots.get(session).is_some_and(|slot| slot.recent_since.is_some())
     }
 
     /// Forgets evictions that `is_recent` denies.
@@ -264,26 +265,91 @@ impl SessionTable {
         if self.recent == 0 {
             return;
         }
-        for mark in self.marks.values_mut() {
-            mark.recent_since = mark.recent_since.filter(|since| is_recent(*since));
+        for slot in self.slots.values_mut() {
+            slot.recent_since = slot.recent_since.filter(|since| is_recent(*since));
         }
-        self.marks.retain(|_, mark| mark.recent_since.is_some() || mark.rows_changed_at.is_some());
+        self.slots.retain(|_, slot| !slot.is_empty());
         self.recent = self.recently_evicted().count();
     }
 
     /// Records that the inbox has acknowledged input of these sessions that no rows contain.
     pub(super) fn add_unprocessed(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
-        self.unprocessed.extend(sessions);
+        for session in sessions {
+            let before = std::mem::replace(&mut self.slot(&session).is_unprocessed, true);
+            self.unprocessed += usize::from(!before);
+        }
     }
 
     /// Records that a session's input from the inbox is replayed.
     pub(super) fn end_unprocessed(&mut self, session: &SessionId) {
-        self.unprocessed.remove(session);
+        let slot = self.slots.get_mut(session);
+        let before = slot.is_some_and(|slot| std::mem::take(&mut slot.is_unprocessed));
+        self.unprocessed -= usize::from(before);
+    }
+
+    /// Whether the inbox has acknowledged input of a session that no rows contain.
+    pub(super) fn is_unprocessed(&self, session: &SessionId) -> bool {
+        self.slots.get(session).is_some_and(|slot| slot.is_unprocessed)
     }
 
     /// Sessions of which the inbox has acknowledged input that no rows contain.
-    pub(super) fn unprocessed(&self) -> &BTreeSet<SessionId> {
-        &self.unprocessed
+    pub(super) fn unprocessed(&self) -> impl Iterator<Item = &SessionId> {
+        self.sessions(|slot| slot.is_unprocessed)
+    }
+
+    /// Number of [`SessionTable::unprocessed`].
+    pub(super) fn unprocessed_count(&self) -> usize {
+        self.unprocessed
+    }
+
+    /// Sets the agents of a session in memory that are to stop.
+    pub(super) fn set_stop_orders(&mut self, session: &SessionId, agents: Vec<AgentId>) {
+        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_mut()) else { return };
+        self.stopping += usize::from(!agents.is_empty());
+        let before = std::mem::replace(&mut live.stop_orders, agents);
+        self.stopping -= usize::from(!before.is_empty());
+    }
+
+    /// Agents of a session in memory that are to stop.
+    pub(super) fn stop_orders(&self, session: &SessionId) -> &[AgentId] {
+        self.live(session).map_or(&[], |live| live.stop_orders.as_slice())
+    }
+
+    /// Whether some agent is to stop.
+    pub(super) fn has_stop_orders(&self) -> bool {
+        self.stopping > 0
+    }
+
+    /// Sets the time at which a session began whose stored keys are compared for duplicates; `None` if they are not.
+    pub(super) fn set_stored_keys(&mut self, session: &SessionId, began_ms: Option<Millis>) {
+        self.slot(session).stored_keys_since = began_ms;
+    }
+
+    /// Time at which a session began whose stored keys are compared for duplicates.
+    pub(super) fn stored_keys_since(&self, session: &SessionId) -> Option<Millis> {
+        self.slots.get(session)?.stored_keys_since
+    }
+
+    /// Forgets which sessions' stored keys are compared for duplicates. Returns them.
+    pub(super) fn take_stored_keys(&mut self) -> Vec<SessionId> {
+        let slots = self.slots.iter_mut();
+        slots.filter_map(|(id, slot)| slot.stored_keys_since.take().map(|_| id.clone())).collect()
+    }
+
+    /// Sessions by what is known of them.
+    fn sessions(&self, is_wanted: impl Fn(&SessionSlot) -> bool) -> impl Iterator<Item = &SessionId> {
+        self.slots.iter().filter(move |(_, slot)| is_wanted(slot)).map(|(id, _)| id)
+    }
+}
+
+impl SessionSlot {
+    fn is_empty(&self) -> bool {
+        let Self { live, rows_changed_at, recent_since, is_unprocessed, stored_keys_since } = self;
+        live.is_none()
+            && rows_changed_at.is_none()
+            && recent_since.is_none()
+            && !is_unprocessed
+            && stored_keys_since.is_none()
     }
 }
 
@@ -332,6 +398,6 @@ mod tests {
         table.expire_evictions(|_| false);
         assert_eq!((table.recent_count(), table.recently_evicted().count()), (0, 0));
         assert_eq!(table.changed_since(40).count(), 1);
-        assert_eq!((table.live.len(), table.marks.len()), (1, 1));
+        assert_eq!((table.all().count(), table.slots.len()), (1, 2));
     }
 }

@@ -23,7 +23,7 @@ const PORTION_BYTES: u64 = 4 << 20;
 impl EventLoop {
     /// Starts the replay. A small inbox is replayed at once.
     pub(super) fn start_replay(&mut self) {
-        if self.list_unprocessed() && self.sessions.unprocessed().len() <= PORTION_SESSIONS {
+        if self.list_unprocessed() && self.sessions.unprocessed_count() <= PORTION_SESSIONS {
             self.replay_portion();
         }
     }
@@ -62,11 +62,11 @@ impl EventLoop {
             return;
         }
         let portion = self.next_portion();
-        let is_last = self.sessions.unprocessed().len() <= portion.len();
+        let is_last = self.sessions.unprocessed_count() <= portion.len();
         let mut replayed: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
         for session in portion {
             // Input of another session may have replayed it.
-            if self.sessions.unprocessed().contains(&session) {
+            if self.sessions.is_unprocessed(&session) {
                 let dialects = self.replay_inbox(&session);
                 replayed.insert(session, dialects);
             }
@@ -99,7 +99,6 @@ impl EventLoop {
         };
         self.sessions
             .unprocessed()
-            .iter()
             .take(PORTION_SESSIONS)
             .take_while(|session| fits(session))
             .cloned()

@@ -108,18 +108,18 @@ impl EventLoop {
         request: &HookRequest<'_>,
         batch: &mut IngestBatch,
     ) -> Option<String> {
-        if asks == Asks::Nothing || self.sessions.all().all(|(_, live)| live.stop_orders.is_empty()) {
+        if asks == Asks::Nothing || !self.sessions.has_stop_orders() {
             return None;
         }
         let dialect = request.dialect?;
         let asker = dialect.asker(request.body)?;
-        if !self.sessions.live(&asker.session)?.stop_orders.contains(&asker.agent) {
-            return None;
-        }
+        let mut orders = self.sessions.stop_orders(&asker.session).to_vec();
+        let place = orders.iter().position(|agent| *agent == asker.agent)?;
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
         // Its next hook may arrive before this is derived.
-        self.sessions.load(&asker.session).stop_orders.retain(|agent| *agent != asker.agent);
+        orders.remove(place);
+        self.sessions.set_stop_orders(&asker.session, orders);
         let order = StopOrder {
             schema: StopOrder::SCHEMA.into(),
             step: StopStep::Given,
