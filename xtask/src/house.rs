@@ -112,12 +112,13 @@ fn count_fields(sources: &[Source], shape: &mut Shape) {
 /// Counts the fields of long-lived state that are keyed by session id.
 fn count_keyed_collections(sources: &[Source], shape: &mut Shape) {
     let is_keyed = |line: &&str| {
-        let is_map = ["Map<SessionId,", "Set<SessionId>"];
+        let field = line.split_once(") ").filter(|(front, _)| front.trim_start().starts_with("pub("));
+        let field = field.map_or(*line, |(_, field)| field);
         line.starts_with("    ")
-            && line.ends_with(',')
-            && line.contains(": ")
-            && !line.contains(['(', ')', '&', '='])
-            && is_map.iter().any(|map| line.contains(map))
+            && field.ends_with(',')
+            && field.contains(": ")
+            && !field.contains(['(', ')', '&', '='])
+            && ["Map<SessionId,", "Set<SessionId>"].iter().any(|map| field.contains(map))
     };
     let is_state = |source: &&Source| {
         LONG_LIVED.iter().any(|folder| source.name.starts_with(folder))
