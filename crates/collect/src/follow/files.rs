@@ -1,7 +1,7 @@
 //! All followed files, by name and by path.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -20,6 +20,8 @@ pub(super) struct Files {
     ids: HashMap<PathBuf, FileId>,
     /// Files that were removed: one that comes back goes on under its name.
     gone: HashMap<PathBuf, (FileId, Tail)>,
+    /// Files that are shorter than what was read of them.
+    short: BTreeSet<FileId>,
     next: u32,
     chunk: Vec<u8>,
     now_ms: Millis,
@@ -73,19 +75,15 @@ impl Files {
 
     /// Whether some file is shorter than what was read of it: such files are to be looked at again soon.
     pub(super) fn has_short(&self) -> bool {
-        self.tails.values().any(Tail::is_short)
+        !self.short.is_empty()
     }
 
     /// Looks again at files that became shorter, after this much was spent waiting while nothing happened.
     pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut EventSink<'_>) {
-        let short = self.tails.iter_mut().filter(|(_, tail)| tail.is_short());
-        let short: Vec<FileId> = short
-            .map(|(file, tail)| {
+        for file in self.short.clone() {
+            if let Some(tail) = self.tails.get_mut(&file) {
                 tail.wait(waited);
-                *file
-            })
-            .collect();
-        for file in short {
+            }
             self.advance(file, out);
         }
     }
@@ -108,6 +106,11 @@ impl Files {
                 }
                 tail.has_failed = true;
             }
+        }
+        if self.tails.get(&file).is_some_and(Tail::is_short) {
+            self.short.insert(file);
+        } else {
+            self.short.remove(&file);
         }
     }
 }

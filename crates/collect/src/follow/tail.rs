@@ -43,7 +43,7 @@ pub(super) struct Tail {
     digest: XxHash64,
     look: Option<Look>,
     /// What the file was when it was last found shorter than `offset`, and since when.
-    short: Option<(Look, Pace)>,
+    short: Option<Box<(Look, Pace)>>,
     /// Whether it was removed since the last look.
     was_gone: bool,
 }
@@ -101,8 +101,8 @@ impl Tail {
 
     /// Notes that this much was spent waiting while nothing happened.
     pub(super) fn wait(&mut self, span: Duration) {
-        if let Some((_, since)) = &mut self.short {
-            since.wait(span);
+        if let Some(short) = &mut self.short {
+            short.1.wait(span);
         }
     }
 
@@ -164,12 +164,12 @@ impl Tail {
 
     /// Whether a file that became shorter has been as it is for [`SETTLES_AFTER`].
     fn has_settled(&mut self, look: &Look, now_ms: Millis) -> bool {
-        match &self.short {
+        match self.short.as_deref() {
             Some((last, since)) if last == look => since.is_over(now_ms, SETTLES_AFTER),
             _ => {
                 let mut since = Pace::default();
                 since.restart(now_ms);
-                self.short = Some((look.clone(), since));
+                self.short = Some(Box::new((look.clone(), since)));
                 false
             }
         }
