@@ -42,7 +42,7 @@ use std::{env, fmt, io, sync::Arc};
 
 pub use address::AddressError;
 pub use compact::compact;
-pub use error::{Cause, EventName, PublishError};
+pub use error::{Cause, PublishError};
 pub use event::{EVENT_BYTES, Event, EventKind, TokenUsage};
 
 use address::ListenerAddress;
@@ -128,7 +128,7 @@ impl Publisher {
         match env::var(ADDRESS_VARIABLE) {
             Ok(address) if !address.is_empty() => Self::to(&address),
             Ok(_) | Err(env::VarError::NotPresent) => Ok(Self::off()),
-            Err(error) => Err(error.into()),
+            Err(env::VarError::NotUnicode(_)) => Err(PublishError::Variable(ADDRESS_VARIABLE)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Publisher {
         let Some(active) = &self.active else { return Ok(Published::Off) };
         let is_last = event.kind == EventKind::SubagentEnd;
         let error = |cause| PublishError::Undelivered {
-            event: Box::new(EventName::of(event)),
+            event: Box::new(Event { payload: None, ..event.clone() }),
             address: active.poster.address().to_string(),
             cause,
         };
@@ -188,23 +188,18 @@ impl Publisher {
                     Err(cause) => Some(cause),
                 },
             };
-            let cause = match (&self.on_failure, cause) {
-                (OnFailure::Spool(keep), cause) => match keep(&body) {
-                    Ok(()) => {
+            let spooled_before = || "an event before it was spooled".to_owned();
+            let cause = match &self.on_failure {
+                OnFailure::Spool(keep) => {
+                    let Err(spool) = keep(&body) else {
                         *delivery = RunDelivery::Spooled;
                         return Ok(Published::Spooled(cause.map(error)));
-                    }
-                    Err(spool) => {
-                        let undelivered = cause.map_or_else(
-                            || "an event before it was spooled".to_owned(),
-                            |cause| cause.to_string(),
-                        );
-                        Cause::NotSpooled { undelivered, spool }
-                    }
-                },
-                (OnFailure::Abort, Some(cause)) => cause,
-                // A clone with `OnFailure::Spool` has spooled an event of this run.
-                (OnFailure::Abort, None) => Cause::Aborted("an event before it was spooled".to_owned()),
+                    };
+                    let undelivered = cause.map_or_else(spooled_before, |cause| cause.to_string());
+                    Cause::NotSpooled { undelivered, spool }
+                }
+                // Without a cause, a clone with `OnFailure::Spool` has spooled an event of this run.
+                OnFailure::Abort => cause.unwrap_or_else(|| Cause::Aborted(spooled_before())),
             };
             let error = error(cause);
             if is_last {

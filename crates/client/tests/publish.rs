@@ -233,7 +233,7 @@ fn dead_address_aborts_the_run_and_only_warns_at_its_end() {
     let error = publisher.publish(&call("r", "t")).unwrap_err();
     let name = error.event().unwrap();
     assert_eq!(
-        (name.kind, name.run_id.as_str(), name.tool_name.as_deref()),
+        (name.kind, name.subagent_run_id.as_str(), name.tool_name.as_deref()),
         (EventKind::ToolCall, "r", Some("Read"))
     );
     let first = error.to_string();

@@ -11,5 +11,5 @@ mod query;
 mod stdio;
 
 pub use agent::{AgentServer, AgentSpec, FinalAnswer, Origin};
-pub use query::{Answer, QueryError, QueryServer, Question, QuestionSender, Scope};
+pub use query::{QueryError, QueryHost, QueryServer, Question, QuestionSender, Scope};
 pub use stdio::{ClientGone, ServeError, Shutdown, serve};

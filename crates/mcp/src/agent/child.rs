@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use subscope_guard::Guard;
 
-use super::{command::CommandLine, process_group, tail::TextTail};
+use super::{command::CommandLine, output_reader::RunIdentity, process_group, tail::TextTail};
 
 /// Read buffer: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -30,12 +30,6 @@ const POLL: Duration = Duration::from_millis(100);
 const MAX_LATE_BYTES: usize = 2 << 20;
 /// Bytes of the child's stderr to keep, from its end.
 const STDERR_BYTES: usize = 16 << 10;
-
-/// Run id and depth, passed to the child as environment variables.
-pub(super) struct ChildContext<'a> {
-    pub(super) run_id: &'a str,
-    pub(super) depth: u32,
-}
 
 /// A running child process, leader of its own process group.
 pub(super) struct ChildProcess {
@@ -53,12 +47,12 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts the child, and threads that write its stdin, read its stderr and wait for its exit.
-    pub(super) fn start(line: CommandLine, context: &ChildContext<'_>) -> io::Result<Self> {
+    pub(super) fn start(line: CommandLine, run: &RunIdentity) -> io::Result<Self> {
         let mut command = Command::new(&line.program);
         command
             .args(&line.arguments)
-            .env("SUBSCOPE_PARENT_RUN_ID", context.run_id)
-            .env("SUBSCOPE_DEPTH", context.depth.to_string())
+            .env("SUBSCOPE_PARENT_RUN_ID", &run.id)
+            .env("SUBSCOPE_DEPTH", run.depth.to_string())
             .stdin(if line.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -96,9 +90,7 @@ impl ChildProcess {
             let mut tail = TextTail::new(STDERR_BYTES);
             if let Some(mut pipe) = stderr {
                 let _ = pipe.read_all(&mut |read| {
-                    if let PipeRead::Bytes(bytes) = read {
-                        tail.push(bytes);
-                    }
+                    tail.push(read.unwrap_or_default());
                     true
                 });
             }
@@ -130,14 +122,6 @@ impl ChildProcess {
     }
 }
 
-/// Result of one read.
-pub(super) enum PipeRead<'a> {
-    /// The bytes read.
-    Bytes(&'a [u8]),
-    /// No data within [`POLL`].
-    Timeout,
-}
-
 /// The reading side of a child's pipe.
 pub(super) struct Pipe<P> {
     pipe: P,
@@ -145,8 +129,9 @@ pub(super) struct Pipe<P> {
 }
 
 impl<P: Read + AsFd> Pipe<P> {
-    /// Reads until end of file, until the run is over and the pipe is empty, or until `take` returns `false`.
-    pub(super) fn read_all(&mut self, take: &mut dyn FnMut(PipeRead<'_>) -> bool) -> io::Result<()> {
+    /// Reads until end of file, until the run is over and the pipe is empty, or until `take` returns `false`. It gets `None` where
+    /// nothing comes within [`POLL`].
+    pub(super) fn read_all(&mut self, take: &mut dyn FnMut(Option<&[u8]>) -> bool) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK_BYTES];
         let wait = Timespec::try_from(POLL).ok();
         let mut late = 0;
@@ -162,7 +147,7 @@ impl<P: Read + AsFd> Pipe<P> {
                 Err(error) => return Err(error.into()),
             };
             if !ready {
-                if is_over || !take(PipeRead::Timeout) {
+                if is_over || !take(None) {
                     return Ok(());
                 }
                 continue;
@@ -171,7 +156,7 @@ impl<P: Read + AsFd> Pipe<P> {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
                     late += if is_over { count } else { 0 };
-                    if !take(PipeRead::Bytes(buffer.get(..count).unwrap_or_default())) {
+                    if !take(buffer.get(..count)) {
                         return Ok(());
                     }
                 }

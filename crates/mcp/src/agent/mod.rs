@@ -14,12 +14,7 @@ mod progress;
 mod run;
 mod tail;
 
-use std::{
-    collections::HashSet,
-    ffi::OsString,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -88,14 +83,14 @@ pub struct AgentSpec {
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     spec: Arc<AgentSpec>,
-    runs: Arc<ActiveRuns>,
+    runs: ActiveRuns,
     gone: ClientGone,
 }
 
 impl AgentServer {
     /// Creates a server for one agent.
     pub fn new(spec: AgentSpec, gone: ClientGone) -> Self {
-        Self { spec: Arc::new(spec), runs: Arc::new(ActiveRuns::default()), gone }
+        Self { spec: Arc::new(spec), runs: Arc::default(), gone }
     }
 
     fn tool(&self) -> Tool {
@@ -110,7 +105,7 @@ impl AgentServer {
     }
 
     async fn run(&self, call: AgentCall, context: RequestContext<RoleServer>) -> CallToolResult {
-        let Some(_guard) = self.runs.enter(&call.run_id) else {
+        let Some(_guard) = RunGuard::enter(&self.runs, &call.run_id) else {
             return tool_error(&format!(
                 "runId {:?} belongs to a call that is still running: give each call a runId of its own",
                 call.run_id
@@ -174,49 +169,29 @@ impl ServerHandler for AgentServer {
 
 impl Shutdown for AgentServer {
     async fn ended(&self) {
-        self.runs.ended().await;
+        let _ = self.runs.subscribe().wait_for(HashSet::is_empty).await;
     }
 }
 
-/// The running calls.
-#[derive(Debug)]
-struct ActiveRuns {
-    ids: Mutex<HashSet<String>>,
-    count: watch::Sender<usize>,
-}
-
-impl Default for ActiveRuns {
-    fn default() -> Self {
-        Self { ids: Mutex::default(), count: watch::channel(0).0 }
-    }
-}
-
-impl ActiveRuns {
-    /// Registers a run; `None` if one with this id is running.
-    fn enter(self: &Arc<Self>, run_id: &str) -> Option<RunGuard> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if !ids.insert(run_id.to_owned()) {
-            return None;
-        }
-        self.count.send_replace(ids.len());
-        Some(RunGuard { runs: Arc::clone(self), run_id: run_id.to_owned() })
-    }
-
-    async fn ended(&self) {
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
-    }
-}
+/// Ids of the running calls.
+type ActiveRuns = Arc<watch::Sender<HashSet<String>>>;
 
 /// Registration of a running call, removed on drop.
 struct RunGuard {
-    runs: Arc<ActiveRuns>,
+    runs: ActiveRuns,
     run_id: String,
+}
+
+impl RunGuard {
+    /// Registers a run; `None` if one with this id is running.
+    fn enter(runs: &ActiveRuns, run_id: &str) -> Option<Self> {
+        let is_new = runs.send_if_modified(|ids| ids.insert(run_id.to_owned()));
+        is_new.then(|| Self { runs: Arc::clone(runs), run_id: run_id.to_owned() })
+    }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        let mut ids = self.runs.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.remove(&self.run_id);
-        self.runs.count.send_replace(ids.len());
+        self.runs.send_if_modified(|ids| ids.remove(&self.run_id));
     }
 }

@@ -10,14 +10,14 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_client::publish::{EventKind as PublishKind, PublishError, Published, Publisher};
+use subscope_client::publish::{EventKind as PublishKind, PublishError, Published};
 use subscope_render::{Charset, safe};
 use tokio::{task::JoinError, time};
 
 use super::{
     AgentSpec, FinalAnswer,
     call::AgentCall,
-    child::{ChildContext, ChildProcess, Pipe, PipeRead},
+    child::{ChildProcess, Pipe},
     command::command_line,
     output_reader::{OutputEvent, OutputReader, OutputResult, RunIdentity, truncate_payload},
     progress::ProgressSender,
@@ -132,9 +132,8 @@ fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<
     let missing = || RunFailure::NotStarted("there is no command".to_owned());
     let line = command_line(&spec.command, call).ok_or_else(missing)?;
     let program = line.program.to_string_lossy().into_owned();
-    let context = ChildContext { run_id: &run.id, depth: run.depth };
     let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitise(&program)));
-    ChildProcess::start(line, &context).map_err(refused)
+    ChildProcess::start(line, run).map_err(refused)
 }
 
 /// Waits for the end of a run; returns its outcome and the result of its output.
@@ -147,8 +146,7 @@ async fn watch(
     client: &mut ClientGone,
 ) -> (Result<RunAnswer, RunFailure>, OutputResult) {
     let output = OutputReader::new(run.clone(), spec.dialect, spec.now_ms);
-    let reader =
-        OutputPublisher { output, publisher: spec.publisher.clone(), spec: Arc::clone(spec), progress };
+    let reader = OutputPublisher { output, spec: Arc::clone(spec), progress };
     let stdout = child.stdout.take();
     let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout));
     let mut read = None;
@@ -270,7 +268,6 @@ fn warn(spec: &AgentSpec, published: &Published) {
 /// Reads the child's stdout and publishes its events.
 struct OutputPublisher {
     output: OutputReader,
-    publisher: Publisher,
     spec: Arc<AgentSpec>,
     progress: ProgressSender,
 }
@@ -282,16 +279,16 @@ impl OutputPublisher {
             // A read error counts as end of file.
             let _ = stdout.read_all(&mut |read| {
                 let events = match read {
-                    PipeRead::Bytes(bytes) => self.output.push(bytes),
-                    PipeRead::Timeout => self.output.idle(),
+                    Some(bytes) => self.output.push(bytes),
+                    None => self.output.idle(),
                 };
-                failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
+                failed = publish(&self.spec, &self.progress, events).err();
                 failed.is_none()
             });
         }
         let (events, result) = self.output.end();
         if failed.is_none() {
-            failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
+            failed = publish(&self.spec, &self.progress, events).err();
         }
         (failed, result)
     }
@@ -303,13 +300,12 @@ fn has_failed(read: &Result<ReadResult, JoinError>) -> bool {
 }
 
 fn publish(
-    publisher: &Publisher,
     spec: &AgentSpec,
     progress: &ProgressSender,
     events: Vec<OutputEvent>,
 ) -> Result<(), PublishError> {
     for event in events {
-        warn(spec, &publisher.publish(&event.event)?);
+        warn(spec, &spec.publisher.publish(&event.event)?);
         if let Some(message) = event.progress {
             progress.send_replace(message);
         }

@@ -12,15 +12,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// Whether this system reports the user of a TCP peer. If not, TCP clients need a token.
 pub const IDENTIFIES_TCP_PEERS: bool = cfg!(target_os = "linux");
 
-/// User of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// This user.
-    SameUser,
-    /// Another user, or unknown.
-    OtherUser,
-}
-
 /// Listener that a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -35,9 +26,9 @@ pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Compares the peer's user id with ours.
-pub(crate) fn of_uid(uid: Option<u32>) -> Peer {
-    if uid == Some(own_uid()) { Peer::SameUser } else { Peer::OtherUser }
+/// Whether a peer's user is ours; an unknown one is not.
+pub(crate) fn is_same_user(uid: Option<u32>) -> bool {
+    uid == Some(own_uid())
 }
 
 /// Returns the user id of a local TCP peer. Blocking: may read the kernel's tables.
