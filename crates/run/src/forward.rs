@@ -75,12 +75,6 @@ pub struct Forwarder {
     pub spooler: Arc<Spooler>,
 }
 
-impl std::fmt::Debug for Forwarder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Forwarder").field("spooler", &self.spooler).finish_non_exhaustive()
-    }
-}
-
 /// Lines that were not delivered to the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undelivered {

@@ -27,7 +27,7 @@ use tokio_io_timeout::TimeoutWriter;
 use tower_service::Service;
 
 use crate::{
-    connection_limiter::OpenRequests,
+    connection_limiter::RequestInProgress,
     counters::ConnectionCount,
     peer::{self, Transport},
     routes,
@@ -252,7 +252,7 @@ impl Acceptor {
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Some(slot) = self.app.limiter.acquire().await else { return };
+            let slot = self.app.limiter.acquire().await;
             drop(tokio::spawn(self.clone().handle_tcp(stream, from, slot)));
         }
     }
@@ -263,7 +263,7 @@ impl Acceptor {
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Some(slot) = self.app.limiter.acquire().await else { return };
+            let slot = self.app.limiter.acquire().await;
             drop(tokio::spawn(self.clone().handle_socket(stream, slot)));
         }
     }
@@ -320,11 +320,10 @@ impl Acceptor {
         let Self { app, router } = self;
         let _counted = app.connections.connected();
         let mut is_ending = app.ending.clone();
-        let open = OpenRequests::default();
-        let counted = open.clone();
+        let (count, mut open) = watch::channel(0);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
-            let in_progress = counted.add();
+            let in_progress = RequestInProgress::new(&count);
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(transport);
             async move {
@@ -357,8 +356,8 @@ impl Acceptor {
                     let _ = timeout(DRAIN_TIMEOUT, connection.as_mut()).await;
                     break;
                 }
-                () = open.changed() => {}
-                () = app.limiter.wait_for_eviction(), if open.is_idle() => break,
+                _ = open.changed() => {}
+                () = app.limiter.wait_for_eviction(), if *open.borrow() == 0 => break,
             }
         }
         drop(slot);

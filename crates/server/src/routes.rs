@@ -12,19 +12,13 @@ mod session_history;
 mod status;
 mod stop;
 
-use std::sync::Arc;
-
-use axum::{Extension, Router, http::StatusCode, middleware};
+use axum::{Router, http::StatusCode, middleware};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{api_error::ApiError, request_guard, state::App};
 
 pub(crate) use self::{codes::SIGN_IN, page::is_page_path};
-
-/// OpenAPI document as JSON.
-#[derive(Clone)]
-pub(crate) struct OpenApiText(Arc<str>);
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -68,10 +62,7 @@ pub(crate) fn router(app: App) -> Router {
     let router = if app.event_sink.is_some() {
         OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0
     } else {
-        let (router, document) = api_routes();
-        // It consists of constants: serialising cannot fail.
-        let text = OpenApiText(document.to_pretty_json().unwrap_or_default().into());
-        router.layer(Extension(text)).merge(page::routes())
+        api_routes().0.merge(page::routes())
     };
     router
         .fallback(async || ApiError::not_found("route"))

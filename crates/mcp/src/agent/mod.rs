@@ -41,15 +41,6 @@ pub enum FinalAnswer {
     Optional,
 }
 
-/// Parent run of this process, as passed by the process that started it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// Id of the parent run.
-    pub parent_run_id: Option<String>,
-    /// Depth of the parent run; 0 without one.
-    pub depth: u32,
-}
-
 /// Configuration of an agent tool.
 #[derive(Debug)]
 pub struct AgentSpec {
@@ -65,8 +56,10 @@ pub struct AgentSpec {
     pub final_answer: FinalAnswer,
     /// Command template: program and arguments. Not empty.
     pub command: Vec<OsString>,
-    /// Parent run of this process.
-    pub origin: Origin,
+    /// Id of the parent run of this process, as passed by the process that started it.
+    pub parent_run_id: Option<String>,
+    /// Depth of the parent run; 0 without one.
+    pub parent_depth: u32,
     /// Working directory of this process and of the command.
     pub cwd: Option<String>,
     /// Publisher of the run's events.
@@ -111,10 +104,10 @@ impl AgentServer {
                 call.run_id
             ));
         };
-        let (progress, notifications) = progress::start(&context);
+        let (progress, mut notifications) = progress::start(&context);
         let cancelled = context.ct.clone().cancelled_owned();
         let outcome = run::run(&self.spec, &call, progress, cancelled, self.gone.clone()).await;
-        notifications.end().await;
+        notifications.shutdown().await;
         match outcome {
             Ok(RunAnswer::Structured(answer)) => CallToolResult::structured(answer),
             Ok(RunAnswer::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),

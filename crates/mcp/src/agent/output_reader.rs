@@ -148,17 +148,14 @@ impl OutputReader {
     /// Returns events caused by pending input or by time alone, unless throttled.
     pub(super) fn idle(&mut self) -> Vec<OutputEvent> {
         let now = (self.now_ms)();
-        match &self.format {
-            OutputFormat::Stream(stream)
-                if now >= self.throttled_until && (stream.has_input || stream.is_due(now)) =>
-            {
-                let events = self.advance(now, false);
-                let done = (self.now_ms)();
-                self.throttled_until = done + PAUSE_FACTOR * (done - now).max(0);
-                events
-            }
-            OutputFormat::Stream(_) | OutputFormat::Text(_) | OutputFormat::Head { .. } => Vec::new(),
+        let OutputFormat::Stream(stream) = &self.format else { return Vec::new() };
+        if now < self.throttled_until || !(stream.has_input || stream.is_due(now)) {
+            return Vec::new();
         }
+        let events = self.advance(now, false);
+        let done = (self.now_ms)();
+        self.throttled_until = done + PAUSE_FACTOR * (done - now).max(0);
+        events
     }
 
     /// Ends the output; returns the remaining events and the result.

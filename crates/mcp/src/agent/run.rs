@@ -86,8 +86,8 @@ pub(super) async fn run(
     let run = RunIdentity {
         name: spec.name.clone(),
         id: call.run_id.clone(),
-        parent: spec.origin.parent_run_id.clone(),
-        depth: spec.origin.depth.saturating_add(1),
+        parent: spec.parent_run_id.clone(),
+        depth: spec.parent_depth.saturating_add(1),
     };
     let began_ms = (spec.now_ms)();
     let mut start =

@@ -67,7 +67,7 @@ impl FeedConnection {
         let (sender, updates) = mpsc::channel(QUEUE_UPDATES);
         let joined = ask(|reply| app.hub.subscribe(Box::new(FeedQueue(sender)), after, reply)).await?;
         let mut active = ActiveAgents::default();
-        joined.snapshots.iter().for_each(|tree| active.insert(&tree.session, &tree.agents));
+        joined.snapshots.iter().for_each(|tree| active.replace(&tree.session.id, &tree.agents));
         let mut heartbeat = interval(app.heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let feed = Self {

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use axum::{Extension, Json, extract::State, http::header, response::IntoResponse};
+use axum::{Json, extract::State, http::header, response::IntoResponse};
 use serde_json::{Value, json};
 use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
-use super::OpenApiText;
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
 /// Reports that the hub is up, with its version, mode and URL.
@@ -98,6 +97,8 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     get, path = "/openapi.json",
     responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
 )]
-pub(super) async fn description(Extension(text): Extension<OpenApiText>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], text.0.to_string())
+pub(super) async fn description() -> impl IntoResponse {
+    // It consists of constants: serialising cannot fail.
+    let document = super::api_routes().1.to_pretty_json().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], document)
 }
