@@ -54,15 +54,6 @@ const KILL_DELAY: Duration = Duration::from_secs(10);
 /// Poll interval during that time.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Which of its output streams are piped; the others are inherited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipedStreams {
-    /// Standard output.
-    pub pipes_stdout: bool,
-    /// Standard error.
-    pub pipes_stderr: bool,
-}
-
 /// First argument of the helper mode.
 pub const IN_FOREGROUND: &str = "__in-foreground";
 /// Polls and poll interval of a helper that waits for the terminal.
@@ -215,7 +206,7 @@ impl ChildJob {
     /// The command cannot be started.
     pub fn start(
         mut command: Command,
-        streams: PipedStreams,
+        (stdout, stderr): (Stdio, Stdio),
         helper: Option<&Path>,
         signals: &Signals,
     ) -> Result<(Self, Child, Guard), CommandRunError> {
@@ -223,13 +214,7 @@ impl ChildJob {
         if let Some(helper) = helper {
             command = wrap_in_helper(&command, helper);
         }
-        command.process_group(0);
-        if streams.pipes_stdout {
-            command.stdout(Stdio::piped());
-        }
-        if streams.pipes_stderr {
-            command.stderr(Stdio::piped());
-        }
+        command.process_group(0).stdout(stdout).stderr(stderr);
         let mut guard = Guard::start();
         // A child inherits the signal mask of the spawning thread.
         signals.before.thread_set_mask().map_err(system_error)?;

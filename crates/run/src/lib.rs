@@ -25,7 +25,7 @@ mod session_finder;
 
 pub use error::CommandRunError;
 pub use event_relay::{EventRoute, Upstream, relay_events};
-pub use job::{ChildExit, ChildJob, IN_FOREGROUND, PipedStreams, Signals, in_foreground};
+pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
 pub use queue::{LineQueue, SkippedLines};

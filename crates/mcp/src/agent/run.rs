@@ -5,7 +5,12 @@
 //! publish. In every case all processes have ended before the end event is published.
 
 use std::{
-    fmt::Write as _, future, io, os::unix::process::ExitStatusExt, pin::Pin, process::ExitStatus, sync::Arc,
+    fmt::Write as _,
+    future, io,
+    os::unix::process::ExitStatusExt,
+    pin::Pin,
+    process::{ChildStdout, ExitStatus},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -17,7 +22,7 @@ use tokio::{task::JoinError, time};
 use super::{
     AgentSpec, FinalAnswer,
     call::AgentCall,
-    child::{ChildProcess, Pipe},
+    child::{ChildProcess, read_output},
     command::command_line,
     output_reader::{OutputEvent, OutputReader, OutputResult, RunIdentity, truncate_payload},
     progress::ProgressSender,
@@ -147,8 +152,8 @@ async fn watch(
 ) -> (Result<RunAnswer, RunFailure>, OutputResult) {
     let output = OutputReader::new(run.clone(), spec.dialect, spec.now_ms);
     let reader = OutputPublisher { output, spec: Arc::clone(spec), progress };
-    let stdout = child.stdout.take();
-    let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout));
+    let (stdout, is_over) = (child.stdout.take(), Arc::clone(&child.is_over));
+    let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout, &is_over));
     let mut read = None;
     let limit = time::sleep(spec.timeout);
     tokio::pin!(limit);
@@ -273,12 +278,11 @@ struct OutputPublisher {
 }
 
 impl OutputPublisher {
-    fn read(mut self, stdout: Option<Pipe<std::process::ChildStdout>>) -> ReadResult {
+    fn read(mut self, stdout: Option<ChildStdout>, is_over: &AtomicBool) -> ReadResult {
         let mut failed = None;
-        if let Some(mut stdout) = stdout {
-            // A read error counts as end of file.
-            let _ = stdout.read_all(&mut |read| {
-                let events = match read {
+        if let Some(stdout) = stdout {
+            read_output(stdout, is_over, |bytes| {
+                let events = match bytes {
                     Some(bytes) => self.output.push(bytes),
                     None => self.output.idle(),
                 };

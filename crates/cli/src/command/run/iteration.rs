@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +21,7 @@ use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
     ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRoute, FollowedSessions, HarnessHome,
-    LineQueue, LineTap, Listener, PipedStreams, RunDriver, RunHandle, SessionFinder, SessionName,
+    LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
@@ -156,7 +156,8 @@ fn start(
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
     let logs_errors = record.is_some() && run.plan.mode != ObserveMode::Interactive;
-    let streams = PipedStreams { pipes_stdout: is_read, pipes_stderr: logs_errors };
+    let piped = |is_piped| if is_piped { Stdio::piped() } else { Stdio::inherit() };
+    let streams = (piped(is_read), piped(logs_errors));
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
     let files = match record {
