@@ -10,7 +10,7 @@ use subscope_model::{
 use crate::{
     connection::{Address, Connection, RESPONSE_TIMEOUT},
     error::ClientError,
-    http::{BodyFraming, ResponseHead, escape},
+    http::{BodyFraming, ResponseHead, error_field, escape},
 };
 
 /// Health route.
@@ -257,12 +257,7 @@ fn none_if_missing<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Clien
 }
 
 fn refused_error(status: u16, answer: &[u8]) -> ClientError {
-    #[derive(serde::Deserialize)]
-    struct ErrorBody {
-        error: String,
-    }
-    let body = serde_json::from_slice::<ErrorBody>(answer).map(|body| body.error);
-    ClientError::Refused { status, message: body.unwrap_or_default() }
+    ClientError::Refused { status, message: error_field(answer).unwrap_or_default() }
 }
 
 fn with_query(path: &str, parts: &[(&str, Option<&str>)]) -> String {

@@ -276,6 +276,15 @@ fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
+/// Returns the message of an error response: its field `error`.
+pub(crate) fn error_field(body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct ErrorBody {
+        error: String,
+    }
+    serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error)
+}
+
 /// Percent-encodes a text for a path segment or query value.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();

@@ -10,7 +10,7 @@ use std::{
 use super::{Cause, address::ListenerAddress};
 use crate::{
     clock::Deadline,
-    http::{self, ResponseReader, is_timeout},
+    http::{self, ResponseReader, error_field, is_timeout},
 };
 
 /// Time limit of connecting, sending and the response together (requirement 4.3).
@@ -179,12 +179,7 @@ impl Write for DeadlineStream {
 
 /// Returns the message of an error response on one line: the `error` field of JSON, else the beginning of the body.
 fn error_message(body: &[u8]) -> String {
-    let json = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let error = json.as_ref().and_then(|json| json.get("error")?.as_str());
-    let text = match error {
-        Some(error) => error.to_owned(),
-        None => String::from_utf8_lossy(body).into_owned(),
-    };
+    let text = error_field(body).unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MESSAGE_CHARS).collect()
 }

@@ -46,32 +46,26 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     served.map_err(|_| CliError::new(ErrorKind::Failed, "the server broke"))?.map_err(failed)
 }
 
-fn ask<T>(
-    context: &Context,
-    needs: Needs,
-    query: impl FnOnce(&mut Backend) -> Result<T, CliError>,
-) -> Result<T, QueryError> {
-    Backend::open(needs, context).and_then(|mut backend| query(&mut backend)).map_err(host_error)
-}
-
 impl QueryHost for Context {
     fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
-        ask(self, Needs::Rows, |backend| backend.sessions(limit, only_live))
+        Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live)?)
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
-        ask(self, Needs::Rows, |backend| backend.tree(session))
+        Ok(Backend::open(Needs::Rows, self)?.tree(session)?)
     }
 
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError> {
-        ask(self, Needs::Texts, |backend| backend.search(terms, session, limit))
+        Ok(Backend::open(Needs::Texts, self)?.search(terms, session, limit)?)
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {
-        session_reader::read_events(session, self).map_err(host_error)
+        Ok(session_reader::read_events(session, self)?)
     }
 }
 
-fn host_error(error: CliError) -> QueryError {
-    QueryError::Host(error.to_string())
+impl From<CliError> for QueryError {
+    fn from(error: CliError) -> Self {
+        Self::Host(error.to_string())
+    }
 }
