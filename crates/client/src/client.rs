@@ -10,7 +10,7 @@ use subscope_model::{
 use crate::{
     connection::{Address, Connection, RESPONSE_TIMEOUT},
     error::ClientError,
-    http::{BodyFraming, ResponseHead, escape},
+    http::{BodyFraming, ResponseHead, error_field, escape},
 };
 
 /// Health route.
@@ -28,17 +28,15 @@ pub struct SessionQuery {
 }
 
 /// A client of the hub's HTTP API.
+#[derive(Debug)]
 pub struct Client {
-    pub(crate) address: Address,
+    address: Address,
     /// Keep-alive connection for the next request.
-    pub(crate) connection: Option<Connection>,
+    connection: Option<Connection>,
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("address", &self.address).finish_non_exhaustive()
-    }
-}
+/// Headers of a request with a JSON body.
+const JSON_HEADERS: [(&str, &str); 2] = [("content-type", "application/json"), ("x-subscope", "1")];
 
 impl Client {
     /// Connects to a hub.
@@ -59,9 +57,9 @@ impl Client {
     /// not answer within `limit`.
     pub fn greet(address: Address, limit: Duration) -> Result<(Self, Health), ClientError> {
         let connection = Connection::open(&address, limit)?;
-        let pid = connection.peer_pid();
+        let pid = connection.peer_pid;
         let mut client = Self { address, connection: None };
-        let answer = client.exchange(connection, "GET", HEALTH, None).map_err(|error| match error {
+        let answer = client.exchange(connection, "GET", HEALTH, &[], None).map_err(|error| match error {
             error if error.is_timeout() => ClientError::Unresponsive { address: client.address.clone(), pid },
             error => error,
         })?;
@@ -167,14 +165,27 @@ impl Client {
         serde_json::from_slice::<Page>(&answer).map(|page| page.url).map_err(ClientError::Garbled)
     }
 
+    /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored. `delivery` is
+    /// an idempotency key: a batch posted again under the same key is stored once, so a caller without a response can retry.
+    ///
+    /// # Errors
+    ///
+    /// The hub cannot be reached or has not stored the lines.
+    pub fn hand_over(
+        &mut self,
+        dialect: &str,
+        source: &str,
+        delivery: &str,
+        lines: &[u8],
+    ) -> Result<(), ClientError> {
+        let path = format!("/api/v1/ingest/{}?source={}", escape(dialect), escape(source));
+        let headers = [("content-type", "application/x-ndjson"), ("x-subscope-delivery", delivery)];
+        self.request_repeatable("POST", &path, &headers, Some(lines)).map(drop)
+    }
+
     /// Sends a GET request and parses the JSON response.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
-        let reused = self.connection.take().map(|connection| self.exchange(connection, "GET", path, None));
-        // The hub may have closed the idle connection, which shows only now. Repeating a GET is harmless.
-        let body = match reused.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
-            None => self.exchange(Connection::open(&self.address, RESPONSE_TIMEOUT)?, "GET", path, None)?,
-            Some(answer) => answer?,
-        };
+        let body = self.request_repeatable("GET", path, &[], None)?;
         serde_json::from_slice(&body).map_err(ClientError::Garbled)
     }
 
@@ -182,22 +193,30 @@ impl Client {
     /// whether the hub has processed it.
     pub fn post(&mut self, path: &str, json: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.connection = None;
-        self.exchange(Connection::open(&self.address, RESPONSE_TIMEOUT)?, "POST", path, Some(json))
+        let connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;
+        self.exchange(connection, "POST", path, &JSON_HEADERS, Some(json))
+    }
+
+    /// Sends a request that may be repeated, over the kept connection if the hub has not closed it meanwhile.
+    fn request_repeatable(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<Vec<u8>, ClientError> {
+        if let Some(connection) = self.connection.take() {
+            let answer = self.exchange(connection, method, path, headers, body);
+            // That the idle connection was closed shows only now.
+            if !answer.as_ref().is_err_and(ClientError::is_closed) {
+                return answer;
+            }
+        }
+        let connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;
+        self.exchange(connection, method, path, headers, body)
     }
 
     fn exchange(
-        &mut self,
-        connection: Connection,
-        method: &str,
-        path: &str,
-        body: Option<&[u8]>,
-    ) -> Result<Vec<u8>, ClientError> {
-        let kind = [("content-type", "application/json"), ("x-subscope", "1")];
-        let headers = if body.is_some() { kind.as_slice() } else { &[] };
-        self.exchange_with(connection, method, path, headers, body)
-    }
-
-    pub(crate) fn exchange_with(
         &mut self,
         mut connection: Connection,
         method: &str,
@@ -238,12 +257,7 @@ fn none_if_missing<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Clien
 }
 
 fn refused_error(status: u16, answer: &[u8]) -> ClientError {
-    #[derive(serde::Deserialize)]
-    struct ErrorBody {
-        error: String,
-    }
-    let body = serde_json::from_slice::<ErrorBody>(answer).map(|body| body.error);
-    ClientError::Refused { status, message: body.unwrap_or_default() }
+    ClientError::Refused { status, message: error_field(answer).unwrap_or_default() }
 }
 
 fn with_query(path: &str, parts: &[(&str, Option<&str>)]) -> String {

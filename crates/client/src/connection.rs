@@ -2,9 +2,12 @@
 
 use std::{
     fmt, fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     net::{SocketAddr, TcpStream},
-    os::unix::{fs::PermissionsExt, net::UnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use crate::{
     clock::Deadline,
     error::ClientError,
-    http::{self, BodyFraming, ResponseHead},
+    http::{self, BodyFraming, ResponseHead, ResponseReader},
 };
 
 /// TCP connect timeout: the hub is on this machine.
@@ -23,8 +26,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Timeout of each write and of each read of a response: far more than a hub needs unless it hangs.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Read buffer.
-const CHUNK_BYTES: usize = 64 << 10;
 /// Longest response: many times the tree of the largest real session.
 const MAX_RESPONSE_BYTES: usize = 512 << 20;
 
@@ -46,114 +47,51 @@ impl fmt::Display for Address {
     }
 }
 
-enum HubStream {
-    Socket(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl HubStream {
-    fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
-        // A timeout of zero is an error.
-        let limit = Some(limit.max(Duration::from_millis(1)));
-        match self {
-            Self::Socket(stream) => stream.set_read_timeout(limit),
-            Self::Tcp(stream) => stream.set_read_timeout(limit),
-        }
-    }
-
-    fn set_write_timeout(&self, limit: Duration) -> io::Result<()> {
-        match self {
-            Self::Socket(stream) => stream.set_write_timeout(Some(limit)),
-            Self::Tcp(stream) => stream.set_write_timeout(Some(limit)),
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Socket(stream) => stream.write_all(bytes),
-            Self::Tcp(stream) => stream.write_all(bytes),
-        }
-    }
-
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Socket(stream) => stream.read(bytes),
-            Self::Tcp(stream) => stream.read(bytes),
-        }
-    }
-}
-
-/// Outcome of a read with timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadOutcome {
-    /// Bytes were read.
-    Bytes,
-    /// Timed out.
-    Timeout,
-    /// End of the body or connection.
-    End,
-}
-
 /// An open connection.
+#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: HubStream,
+    /// The socket may be of TCP: what is used of this type works on every stream socket.
+    reader: ResponseReader<UnixStream>,
     host: String,
-    /// Bytes read but not consumed.
-    bytes: Vec<u8>,
+    /// Process id of the hub; `None` over TCP or if the system does not report it.
+    pub(crate) peer_pid: Option<u32>,
 }
 
 impl Connection {
     /// Connects. `timeout` limits the wait for the accept queue, each write and each read.
     pub(crate) fn open(address: &Address, timeout: Duration) -> Result<Self, ClientError> {
         let unreachable = |source| ClientError::Unreachable { address: address.clone(), source };
-        let stream = match address {
+        let (stream, host, peer_pid) = match address {
             Address::Socket(path) => {
                 if !is_directory_private(path).map_err(unreachable)? {
                     return Err(ClientError::Untrusted(path.clone()));
                 }
-                let connected = connect_socket(path, timeout);
-                HubStream::Socket(connected.map_err(|source| {
+                let stream = connect_socket(path, timeout).map_err(|source| {
                     if source.kind() == io::ErrorKind::TimedOut {
                         ClientError::Unresponsive { address: address.clone(), pid: None }
                     } else {
                         unreachable(source)
                     }
-                })?)
+                })?;
+                let peer_pid = peer_pid(&stream);
+                (stream, "localhost".to_owned(), peer_pid)
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT).map_err(unreachable)?;
                 // Requests are small and not pipelined: Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                HubStream::Tcp(stream)
+                (UnixStream::from(OwnedFd::from(stream)), address.to_string(), None)
             }
         };
-        let host = match address {
-            Address::Socket(_) => "localhost".to_owned(),
-            Address::Tcp(address) => address.to_string(),
-        };
-        let connection = Self { stream, host, bytes: Vec::new() };
+        let connection = Self { reader: ResponseReader::new(stream), host, peer_pid };
         connection.set_timeout(timeout)?;
         Ok(connection)
     }
 
     /// Sets the timeout of each write and read.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(timeout)?;
-        self.stream.set_read_timeout(timeout)
-    }
-
-    /// Process id of the hub; `None` over TCP or if the system does not report it.
-    pub(crate) fn peer_pid(&self) -> Option<u32> {
-        match &self.stream {
-            #[cfg(target_os = "linux")]
-            HubStream::Socket(stream) => {
-                let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
-                u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
-            }
-            #[cfg(not(target_os = "linux"))]
-            HubStream::Socket(_) => None,
-            HubStream::Tcp(_) => None,
-        }
+        self.reader.stream.set_write_timeout(Some(timeout))?;
+        self.reader.stream.set_read_timeout(Some(timeout))
     }
 
     /// Sends a request and returns the response head.
@@ -166,81 +104,39 @@ impl Connection {
     ) -> io::Result<ResponseHead> {
         let mut all = vec![("host", self.host.as_str())];
         all.extend_from_slice(headers);
-        let request = http::request(method, path, &all, body);
-        self.stream.write_all(&request)?;
-        loop {
-            if let Some(head) = http::take_head(&mut self.bytes)? {
-                return Ok(head);
-            }
-            self.read_more()?;
-        }
+        self.reader.stream.write_all(&http::request(method, path, &all, body))?;
+        self.reader.head()
     }
 
     /// Reads a body to its end.
-    pub(crate) fn read_body(&mut self, mut body: BodyFraming) -> io::Result<Vec<u8>> {
+    pub(crate) fn read_body(&mut self, body: BodyFraming) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
-        while !body.take(&mut self.bytes, &mut all)? {
-            if all.len() > MAX_RESPONSE_BYTES {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without an end"));
-            }
-            match self.read_some()? {
-                ReadOutcome::Bytes => {}
-                ReadOutcome::End if body == BodyFraming::UntilClose => break,
-                ReadOutcome::End => return Err(io::ErrorKind::UnexpectedEof.into()),
-                ReadOutcome::Timeout => return Err(io::ErrorKind::TimedOut.into()),
-            }
-        }
+        self.reader.body(body, MAX_RESPONSE_BYTES, &mut all)?;
         Ok(all)
     }
 
-    /// Appends the next available part of a body to `out`, waiting at most `wait`.
+    /// Appends the next available part of a body to `out`, waiting at most `wait`. Returns whether the body is complete.
     pub(crate) fn read_body_part(
         &mut self,
         body: &mut BodyFraming,
         out: &mut Vec<u8>,
         wait: Duration,
-    ) -> io::Result<ReadOutcome> {
-        let had = out.len();
-        if body.take(&mut self.bytes, out)? {
-            return Ok(ReadOutcome::End);
-        }
-        if out.len() > had {
-            return Ok(ReadOutcome::Bytes);
-        }
-        // Buffered bytes are an incomplete chunk header: read more.
-        self.stream.set_read_timeout(wait)?;
-        match self.read_some()? {
-            ReadOutcome::Bytes => {}
-            outcome @ (ReadOutcome::Timeout | ReadOutcome::End) => return Ok(outcome),
-        }
-        Ok(if body.take(&mut self.bytes, out)? { ReadOutcome::End } else { ReadOutcome::Bytes })
+    ) -> io::Result<bool> {
+        // A timeout of zero is an error.
+        self.reader.stream.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
+        self.reader.body_part(body, out)
     }
+}
 
-    fn read_more(&mut self) -> io::Result<()> {
-        match self.read_some()? {
-            ReadOutcome::Bytes => Ok(()),
-            ReadOutcome::Timeout => Err(io::ErrorKind::TimedOut.into()),
-            ReadOutcome::End => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    }
+#[cfg(target_os = "linux")]
+fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
 
-    fn read_some(&mut self) -> io::Result<ReadOutcome> {
-        let mut chunk = [0; CHUNK_BYTES];
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(ReadOutcome::End),
-                Ok(count) => {
-                    self.bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                    return Ok(ReadOutcome::Bytes);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    return Ok(ReadOutcome::Timeout);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
+#[cfg(not(target_os = "linux"))]
+fn peer_pid(_: &UnixStream) -> Option<u32> {
+    None
 }
 
 /// Connects to a Unix socket. Waits at most `limit` for room in its accept queue, which fills up while the listening process is

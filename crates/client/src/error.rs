@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::connection::Address;
+use crate::{connection::Address, http::is_timeout};
 
 /// Error of a request to a hub.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +54,7 @@ impl ClientError {
 
     /// Whether a read or write timed out.
     pub(crate) fn is_timeout(&self) -> bool {
-        let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
-        matches!(self, Self::Broken(error) if is_late(error.kind()))
+        matches!(self, Self::Broken(error) if is_timeout(error))
     }
 
     /// Whether the connection broke other than by a timeout.

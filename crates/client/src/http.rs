@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 
 /// Longest response head, and longest chunk header line.
-pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Size of a read.
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,48 +73,91 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<
 /// If the connection fails, or the response is invalid, incomplete or too long.
 pub fn exchange(mut stream: impl Read + Write, request: &[u8], max_bytes: u64) -> io::Result<HttpResponse> {
     stream.write_all(request)?;
-    let (mut stream, mut bytes) = (stream.take(max_bytes), Vec::new());
-    let mut head = loop {
-        match take_head(&mut bytes)? {
-            // Informational; the final response follows.
-            Some(ResponseHead { status: 100..=199, .. }) => {}
-            Some(head) => break head,
-            None if read_some(&mut stream, &mut bytes)? == 0 => {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            None => {}
-        }
-    };
+    let mut reader = ResponseReader::new(stream.take(max_bytes));
+    let head = reader.head()?;
     let mut body = Vec::new();
-    while !head.body.take(&mut bytes, &mut body)? {
-        if read_some(&mut stream, &mut bytes)? == 0 {
-            match head.body {
-                BodyFraming::UntilClose => break,
-                BodyFraming::Length(_) | BodyFraming::Chunked(_) => {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-        }
-    }
+    reader.body(head.body, usize::MAX, &mut body)?;
     Ok(HttpResponse { status: head.status, body })
 }
 
-fn read_some(stream: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
-    let mut chunk = [0; 4 << 10];
-    loop {
-        match stream.read(&mut chunk) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => {
-                let count = read?;
-                bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                return Ok(count);
+/// Reads responses from a stream, and buffers bytes behind them.
+#[derive(Debug)]
+pub(crate) struct ResponseReader<S> {
+    pub(crate) stream: S,
+    buffer: Vec<u8>,
+}
+
+impl<S: Read> ResponseReader<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// Whether all bytes read so far are consumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Reads the head of a response.
+    pub(crate) fn head(&mut self) -> io::Result<ResponseHead> {
+        loop {
+            match take_head(&mut self.buffer)? {
+                // Informational; the final response follows.
+                Some(ResponseHead { status: 100..=199, .. }) => {}
+                Some(head) => return Ok(head),
+                None if self.fill()? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                None => {}
+            }
+        }
+    }
+
+    /// Appends a body to `out`. Fails if it is longer than about `max_bytes`.
+    pub(crate) fn body(
+        &mut self,
+        mut framing: BodyFraming,
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        while !self.body_part(&mut framing, out)? {
+            if out.len() > max_bytes {
+                return Err(invalid("an answer without an end"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the next part of a body to `out`: what is buffered, else the result of one read. Returns whether the body is complete.
+    pub(crate) fn body_part(&mut self, framing: &mut BodyFraming, out: &mut Vec<u8>) -> io::Result<bool> {
+        let had = out.len();
+        let is_complete = framing.take(&mut self.buffer, out)?;
+        if is_complete || out.len() > had {
+            return Ok(is_complete);
+        }
+        // Buffered bytes are an incomplete chunk header.
+        match self.fill()? {
+            0 if *framing == BodyFraming::UntilClose => Ok(true),
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => framing.take(&mut self.buffer, out),
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut chunk = [0; CHUNK_BYTES];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(io::ErrorKind::TimedOut.into()),
+                read => {
+                    let count = read?;
+                    self.buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                    return Ok(count);
+                }
             }
         }
     }
 }
 
 /// Removes a response head from the front of `bytes`; `None` if it is incomplete.
-pub(crate) fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<ResponseHead>> {
+fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<ResponseHead>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         if bytes.len() > MAX_HEAD_BYTES {
             return Err(invalid("a head without an end"));
@@ -158,7 +203,7 @@ fn parse(head: &str) -> io::Result<ResponseHead> {
 
 impl BodyFraming {
     /// Moves body bytes from `bytes` to `out`. Returns whether the body is complete.
-    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
+    fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
         match self {
             Self::UntilClose => {
                 out.append(bytes);
@@ -222,8 +267,22 @@ fn take_line(bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
     line.map(Some).map_err(|_| invalid("a line that is no text"))
 }
 
+/// Whether a read or write timed out.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Returns the message of an error response: its field `error`.
+pub(crate) fn error_field(body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct ErrorBody {
+        error: String,
+    }
+    serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error)
 }
 
 /// Percent-encodes a text for a path segment or query value.

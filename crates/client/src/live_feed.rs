@@ -10,9 +10,9 @@ use subscope_model::{EventKind, Feed, FeedItem, SessionId, Tree, Update};
 
 use crate::{
     client::Client,
-    connection::{Connection, ReadOutcome},
+    connection::Connection,
     error::ClientError,
-    http::BodyFraming,
+    http::{BodyFraming, is_timeout},
     sse::{SseMessage, SseParser},
 };
 
@@ -40,15 +40,6 @@ struct OpenFeed {
     messages: SseParser,
 }
 
-impl std::fmt::Debug for LiveFeed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live")
-            .field("client", &self.client)
-            .field("place", &self.position)
-            .finish_non_exhaustive()
-    }
-}
-
 impl LiveFeed {
     /// Opens the feed. It begins with snapshots of the current sessions.
     ///
@@ -73,7 +64,8 @@ impl LiveFeed {
         let (mut bytes, mut messages) = (Vec::new(), Vec::new());
         let outcome = open.connection.read_body_part(&mut open.body, &mut bytes, wait);
         let is_cut = open.messages.push(&bytes, &mut |message| messages.push(message)).is_err();
-        let is_over = is_cut || !matches!(outcome, Ok(ReadOutcome::Bytes | ReadOutcome::Timeout));
+        let is_waiting = outcome.as_ref().is_err_and(is_timeout);
+        let is_over = is_cut || !(is_waiting || matches!(outcome, Ok(false)));
         for message in messages {
             // Unknown or unreadable messages are skipped, for compatibility with newer hubs.
             let Some(update) = self.update(message) else { continue };
@@ -82,7 +74,7 @@ impl LiveFeed {
         if is_over {
             self.open = None;
         }
-        is_over || matches!(outcome, Ok(ReadOutcome::Bytes))
+        is_over || !is_waiting
     }
 
     fn update(&mut self, message: SseMessage) -> Option<Update> {

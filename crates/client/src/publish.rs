@@ -25,7 +25,7 @@
 //!
 //! **Fail fast.** Observers rely on complete runs. An event that cannot be delivered within 5 s is therefore an error that must
 //! abort the subagent's run: propagate it with `?`. Later events of that run fail at once; other runs of the same publisher
-//! continue. An undeliverable end event is no error: see [`Published::warning`]. [`OnFailure::Spool`] stores events for later
+//! continue. An undeliverable end event is no error: see [`Published::warning`]. [`Publisher::with_spool`] stores events for later
 //! delivery instead.
 //!
 //! Each event is one POST, without batching. Events of a run are delivered one after the other in the order of the calls of
@@ -42,7 +42,7 @@ use std::{env, fmt, io, sync::Arc};
 
 pub use address::AddressError;
 pub use compact::compact;
-pub use error::{Cause, EventName, PublishError};
+pub use error::{Cause, PublishError};
 pub use event::{EVENT_BYTES, Event, EventKind, TokenUsage};
 
 use address::ListenerAddress;
@@ -53,33 +53,7 @@ use run_sequencer::{RunDelivery, RunSequencer};
 pub const ADDRESS_VARIABLE: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";
 
 /// Stores one event, a line of JSON, for later delivery.
-pub type Keep = dyn Fn(&[u8]) -> io::Result<()> + Send + Sync;
-
-/// Handling of events that cannot be delivered.
-#[derive(Clone, Default)]
-pub enum OnFailure {
-    /// Publishing fails, and the caller is to abort the run.
-    #[default]
-    Abort,
-    /// The run continues: this and all its later events are spooled with the function. If that fails, the run is aborted.
-    Spool(Arc<Keep>),
-}
-
-impl OnFailure {
-    /// Creates [`OnFailure::Spool`] from a function.
-    pub fn spool(keep: impl Fn(&[u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Self::Spool(Arc::new(keep))
-    }
-}
-
-impl fmt::Debug for OnFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Abort => "Abort",
-            Self::Spool(_) => "Spool",
-        })
-    }
-}
+type SpoolFn = dyn Fn(&[u8]) -> io::Result<()> + Send + Sync;
 
 /// Outcome of a published event.
 #[derive(Debug)]
@@ -106,10 +80,16 @@ impl Published {
 }
 
 /// Posts events of subagents. Cheap to clone; clones share connections and event order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Publisher {
     active: Option<Arc<ActivePublisher>>,
-    on_failure: OnFailure,
+    spool: Option<Arc<SpoolFn>>,
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").field("active", &self.active).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -128,7 +108,7 @@ impl Publisher {
         match env::var(ADDRESS_VARIABLE) {
             Ok(address) if !address.is_empty() => Self::to(&address),
             Ok(_) | Err(env::VarError::NotPresent) => Ok(Self::off()),
-            Err(error) => Err(error.into()),
+            Err(env::VarError::NotUnicode(_)) => Err(PublishError::Variable(ADDRESS_VARIABLE)),
         }
     }
 
@@ -141,7 +121,7 @@ impl Publisher {
         let target = ListenerAddress::parse(address)
             .map_err(|cause| PublishError::Address { address: address.to_owned(), cause })?;
         let active = ActivePublisher { poster: Poster::new(target), run_sequencer: RunSequencer::default() };
-        Ok(Self { active: Some(Arc::new(active)), on_failure: OnFailure::Abort })
+        Ok(Self { active: Some(Arc::new(active)), spool: None })
     }
 
     /// Creates a publisher that does nothing.
@@ -149,10 +129,11 @@ impl Publisher {
         Self::default()
     }
 
-    /// Sets the handling of events that cannot be delivered.
+    /// Lets a run continue if an event cannot be delivered: this and all its later events are stored with the function, each a line of
+    /// JSON. If that fails, the run is aborted.
     #[must_use]
-    pub fn with_on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.on_failure = on_failure;
+    pub fn with_spool(mut self, spool: impl Fn(&[u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.spool = Some(Arc::new(spool));
         self
     }
 
@@ -174,7 +155,7 @@ impl Publisher {
         let Some(active) = &self.active else { return Ok(Published::Off) };
         let is_last = event.kind == EventKind::SubagentEnd;
         let error = |cause| PublishError::Undelivered {
-            event: Box::new(EventName::of(event)),
+            event: Box::new(Event { payload: None, ..event.clone() }),
             address: active.poster.address().to_string(),
             cause,
         };
@@ -188,23 +169,18 @@ impl Publisher {
                     Err(cause) => Some(cause),
                 },
             };
-            let cause = match (&self.on_failure, cause) {
-                (OnFailure::Spool(keep), cause) => match keep(&body) {
-                    Ok(()) => {
+            let spooled_before = || "an event before it was spooled".to_owned();
+            let cause = match &self.spool {
+                Some(spool) => {
+                    let Err(spool) = spool(&body) else {
                         *delivery = RunDelivery::Spooled;
                         return Ok(Published::Spooled(cause.map(error)));
-                    }
-                    Err(spool) => {
-                        let undelivered = cause.map_or_else(
-                            || "an event before it was spooled".to_owned(),
-                            |cause| cause.to_string(),
-                        );
-                        Cause::NotSpooled { undelivered, spool }
-                    }
-                },
-                (OnFailure::Abort, Some(cause)) => cause,
-                // A clone with `OnFailure::Spool` has spooled an event of this run.
-                (OnFailure::Abort, None) => Cause::Aborted("an event before it was spooled".to_owned()),
+                    };
+                    let undelivered = cause.map_or_else(spooled_before, |cause| cause.to_string());
+                    Cause::NotSpooled { undelivered, spool }
+                }
+                // Without a cause, a clone with a spool has spooled an event of this run.
+                None => cause.unwrap_or_else(|| Cause::Aborted(spooled_before())),
             };
             let error = error(cause);
             if is_last {

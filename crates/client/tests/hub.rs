@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{LIMIT, Running, VERSION, folder};
-use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, Own, SessionQuery};
+use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, SessionQuery};
 use subscope_hub::clock;
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, HubMode, LiveView, SessionId, Text, Update};
 use subscope_server::Timeouts;
@@ -43,7 +43,7 @@ fn questions_are_answered_over_both_doors() {
         let health = client.health().unwrap();
         assert_eq!((&*health.version, health.mode), (VERSION, HubMode::Background));
         assert_eq!((health.pid, &*health.url), (std::process::id(), &*format!("http://{}", running.tcp)));
-        assert_eq!(Fit::of(Own::of(VERSION), &health), Fit { is_older: false, can_talk: true });
+        assert_eq!(Fit::of(VERSION, &health), Fit { is_older: false, can_talk: true });
         call(&mut client, "a-1", "t1");
         call(&mut client, "a-2", "t1");
         // Ids may contain characters that are special in a path.
@@ -272,7 +272,7 @@ fn nobody_somebody_else_and_nonsense_are_told_apart() {
     }
     // A hub without version and protocol counts as older than any, with no common protocol.
     let health = connect().unwrap().health().unwrap();
-    assert_eq!(Fit::of(Own::of("0.0.1"), &health), Fit { is_older: true, can_talk: false });
+    assert_eq!(Fit::of("0.0.1", &health), Fit { is_older: true, can_talk: false });
     answering.join().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(connect(), Err(ClientError::Untrusted(_))));

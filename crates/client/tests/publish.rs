@@ -24,7 +24,7 @@ use std::{
 
 use common::{Running, folder};
 use subscope_client::publish::{
-    ADDRESS_VARIABLE, Cause, Event, EventKind, OnFailure, PublishError, Published, Publisher,
+    ADDRESS_VARIABLE, Cause, Event, EventKind, PublishError, Published, Publisher,
 };
 use subscope_model::AgentId;
 use subscope_server::Timeouts;
@@ -233,7 +233,7 @@ fn dead_address_aborts_the_run_and_only_warns_at_its_end() {
     let error = publisher.publish(&call("r", "t")).unwrap_err();
     let name = error.event().unwrap();
     assert_eq!(
-        (name.kind, name.run_id.as_str(), name.tool_name.as_deref()),
+        (name.kind, name.subagent_run_id.as_str(), name.tool_name.as_deref()),
         (EventKind::ToolCall, "r", Some("Read"))
     );
     let first = error.to_string();
@@ -322,10 +322,10 @@ fn spooled_run_stays_spooled_in_order_and_what_cannot_be_spooled_aborts() {
     });
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&kept);
-    let publisher = to(server.address).with_on_failure(OnFailure::spool(move |event| {
+    let publisher = to(server.address).with_spool(move |event| {
         keep.lock().unwrap().push(event.to_vec());
         Ok(())
-    }));
+    });
     publisher.publish(&call("r", "good")).unwrap();
     let first = publisher.publish(&call("r", "bad")).unwrap();
     assert!(first.warning().unwrap().to_string().contains("503"), "{first:?}");
@@ -339,8 +339,7 @@ fn spooled_run_stays_spooled_in_order_and_what_cannot_be_spooled_aborts() {
     let calls: Vec<_> = kept.iter().map(|event| event.tool_call_id.as_deref()).collect();
     assert_eq!(calls, [Some("bad"), Some("later"), Some("last"), None]);
 
-    let full =
-        to(nobody()).with_on_failure(OnFailure::spool(|_| Err(std::io::Error::other("the disk is full"))));
+    let full = to(nobody()).with_spool(|_| Err(std::io::Error::other("the disk is full")));
     let error = full.publish(&call("r", "t")).unwrap_err().to_string();
     assert!(
         error.contains("cannot connect") && error.ends_with("it cannot be spooled: the disk is full"),

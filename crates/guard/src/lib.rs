@@ -1,14 +1,18 @@
-//! Kills a process group if the process that started it is killed and cannot do so itself.
+//! Kills a process group if the process that started it is killed and cannot do so itself, and reads the pipes of a child.
 //!
 //! A separate process group would survive its killed parent. A watchdog shell reads from a pipe whose other end is held
 //! by this process: when the kernel closes the pipe, the shell kills the group. Works on every POSIX system; a
 //! parent-death signal (Linux) would reach only the first process of the group, and needs code between fork and exec.
+
+mod pipe;
 
 use std::{
     io::Write,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
 };
+
+pub use pipe::read_pipe;
 
 /// Reads a process group id, waits for the end of stdin, sends TERM to the group, and KILL a second later, which leaves
 /// a nested server time to end its own group.

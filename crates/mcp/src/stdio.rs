@@ -67,37 +67,22 @@ pub async fn serve<H: ServerHandler + Clone + Shutdown>(
         }
     });
     let [interrupt, terminate, hangup] = signals.as_mut_slice() else { return Ok(()) };
-    let end = tokio::select! {
-        served = &mut served => ServeEnd::Served(served),
-        () = client_gone(&mut ended) => ServeEnd::Gone,
-        _ = interrupt.recv() => ServeEnd::Signal,
-        _ = terminate.recv() => ServeEnd::Signal,
-        _ = hangup.recv() => ServeEnd::Signal,
-    };
+    let (mut outcome, mut is_gone) = (None, false);
+    tokio::select! {
+        done = &mut served => outcome = Some(done),
+        () = client_gone(&mut ended) => is_gone = true,
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
     set_gone.send_replace(true);
     last.ended().await;
-    match end {
-        ServeEnd::Served(served) => served.map_err(ServeError::Broken)?,
+    if is_gone {
         // Requests made before end of input are answered: the client may have closed only its sending side.
-        ServeEnd::Gone => match tokio::time::timeout(DRAIN_LIMIT, &mut served).await {
-            Ok(served) => served.map_err(ServeError::Broken)?,
-            Err(_) => {
-                served.abort();
-                Ok(())
-            }
-        },
-        ServeEnd::Signal => {
-            served.abort();
-            Ok(())
-        }
+        outcome = tokio::time::timeout(DRAIN_LIMIT, &mut served).await.ok();
     }
-}
-
-/// The reason that a server ended.
-enum ServeEnd {
-    Served(Result<Result<(), ServeError>, tokio::task::JoinError>),
-    Gone,
-    Signal,
+    served.abort();
+    outcome.map_or(Ok(()), |done| done.map_err(ServeError::Broken)?)
 }
 
 /// A server with background work that must end before the process does.

@@ -4,7 +4,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     sync::{
         Arc,
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, TrySendError, sync_channel},
     },
     time::Duration,
 };
@@ -52,12 +52,6 @@ impl Upstream {
 /// A posted event with the callback for its response.
 type PostedItem = (Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>);
 
-/// Relays events in order, on a thread of its own.
-#[derive(Debug)]
-pub struct EventRelay {
-    items: SyncSender<PostedItem>,
-}
-
 struct RelayWorker {
     hub: HubHandle,
     session: Arc<SessionName>,
@@ -71,34 +65,28 @@ struct RelayWorker {
     log: Option<EventsLog>,
 }
 
-impl EventRelay {
-    /// Starts the relay. The first events wait for the session to be detected, at most `session_timeout`.
-    ///
-    /// # Errors
-    /// No thread is available.
-    pub fn start(
-        hub: HubHandle,
-        (session, cwd): (Arc<SessionName>, String),
-        route: EventRoute,
-        session_timeout: Duration,
-        log: Option<EventsLog>,
-    ) -> Result<Self, CommandRunError> {
-        let (items, inbox) = sync_channel(QUEUE_EVENTS);
-        let worker = RelayWorker { hub, session, session_id: None, route, cwd, session_timeout, log };
-        let build = std::thread::Builder::new().name("posted".to_owned());
-        build.spawn(move || worker.run(&inbox)).map_err(CommandRunError::System)?;
-        Ok(Self { items })
-    }
-
-    /// Returns the callback for the listener.
-    pub fn event_sink(self) -> EventSink {
-        Arc::new(move |ingest, reply| {
-            self.items.try_send((ingest, reply)).map_err(|error| match error {
-                TrySendError::Full(_) => AskError::Busy,
-                TrySendError::Disconnected(_) => AskError::Ended,
-            })
+/// Starts a thread that relays events in order; returns the callback for the listener. The first events wait for the session to be
+/// detected, at most `session_timeout`.
+///
+/// # Errors
+/// No thread is available.
+pub fn relay_events(
+    hub: HubHandle,
+    (session, cwd): (Arc<SessionName>, String),
+    route: EventRoute,
+    session_timeout: Duration,
+    log: Option<EventsLog>,
+) -> Result<EventSink, CommandRunError> {
+    let (items, inbox) = sync_channel(QUEUE_EVENTS);
+    let worker = RelayWorker { hub, session, session_id: None, route, cwd, session_timeout, log };
+    let build = std::thread::Builder::new().name("posted".to_owned());
+    build.spawn(move || worker.run(&inbox)).map_err(CommandRunError::System)?;
+    Ok(Arc::new(move |ingest, reply| {
+        items.try_send((ingest, reply)).map_err(|error| match error {
+            TrySendError::Full(_) => AskError::Busy,
+            TrySendError::Disconnected(_) => AskError::Ended,
         })
-    }
+    }))
 }
 
 impl RelayWorker {

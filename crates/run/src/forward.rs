@@ -8,7 +8,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::sync_channel,
     },
@@ -22,7 +22,7 @@ use subscope_hub::{Spooler, clock};
 
 use crate::{
     CommandRunError,
-    line_tap::{DetectedDialect, LineTap},
+    line_tap::LineTap,
     queue::{LineQueue, Popped, PostedBatch, SkippedLines},
 };
 
@@ -75,12 +75,6 @@ pub struct Forwarder {
     pub spooler: Arc<Spooler>,
 }
 
-impl std::fmt::Debug for Forwarder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Forwarder").field("spooler", &self.spooler).finish_non_exhaustive()
-    }
-}
-
 /// Lines that were not delivered to the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undelivered {
@@ -93,23 +87,23 @@ pub struct Undelivered {
 }
 
 /// Error of a delivery.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliveryError {
     /// Permanent: the hub rejects it.
+    #[error("{0}")]
     Refused(String),
     /// Temporary: may succeed later.
+    #[error("{0}")]
     Temporary(String),
 }
 
-/// Posted events that are neither stored nor spooled.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ForwardError {
-    /// The hub rejects them.
-    #[error("{0}")]
-    Refused(String),
-    /// They cannot be delivered now, nor spooled.
-    #[error("{why}, and it cannot be spooled: {error}")]
-    NotSpooled { why: String, error: io::Error },
+/// Lines of one delivery.
+#[derive(Debug)]
+pub(crate) struct DeliveryBatch {
+    dialect: Dialect,
+    /// Delivery key.
+    key: String,
+    lines: Vec<u8>,
 }
 
 /// Writer of one source's spool files.
@@ -131,9 +125,9 @@ impl SpoolWriter {
         self.last.is_some()
     }
 
-    fn write(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> io::Result<()> {
-        self.last = Some(self.spooler.lines(dialect, &self.source, delivery, lines)?);
-        self.spooled.fetch_add(count_lines(lines), Ordering::Relaxed);
+    fn write(&mut self, batch: &DeliveryBatch) -> io::Result<()> {
+        self.last = Some(self.spooler.lines(batch.dialect, &self.source, &batch.key, &batch.lines)?);
+        self.spooled.fetch_add(count_lines(&batch.lines), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -155,37 +149,28 @@ impl PostForwarder {
     ///
     /// # Errors
     /// If they are neither.
-    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), ForwardError> {
+    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), DeliveryError> {
         self.number += 1;
-        let delivery = format!("{}/posted/{}", self.spool.source, self.number);
+        let key = format!("{}/posted/{}", self.spool.source, self.number);
+        let batch = Arc::new(DeliveryBatch { dialect: SUBAGENT_EVENTS, key, lines });
         let mut late = None;
         if !self.spool.is_pending() {
             let (result, received) = sync_channel(1);
-            self.queue.post(PostedBatch { delivery: delivery.clone(), lines: lines.clone(), result });
+            self.queue.post(PostedBatch { batch: Arc::clone(&batch), result });
             match received.recv_timeout(POST_TIMEOUT) {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(DeliveryError::Refused(why))) => return Err(ForwardError::Refused(why)),
                 Ok(Err(DeliveryError::Temporary(_))) => {}
+                Ok(done) => return done,
                 Err(_) => late = Some(received),
             }
         }
-        let Err(error) = self.spool.write(SUBAGENT_EVENTS, &delivery, &lines) else { return Ok(()) };
+        let Err(error) = self.spool.write(&batch) else { return Ok(()) };
         let why = match late.map(|received| received.recv_timeout(LAST_POST_TIMEOUT)) {
-            Some(Ok(Ok(()))) => return Ok(()),
-            Some(Ok(Err(DeliveryError::Refused(why)))) => return Err(ForwardError::Refused(why)),
             Some(Ok(Err(DeliveryError::Temporary(why)))) => why,
+            Some(Ok(done)) => return done,
             Some(Err(_)) | None => "the hub does not keep it in time".to_owned(),
         };
-        Err(ForwardError::NotSpooled { why, error })
+        Err(DeliveryError::Temporary(format!("{why}, and it cannot be spooled: {error}")))
     }
-}
-
-/// Lines of one delivery.
-#[derive(Debug)]
-struct DeliveryBatch {
-    dialect: Dialect,
-    delivery: String,
-    lines: Vec<u8>,
 }
 
 /// State shared by the forwarding thread and the thread that waits for its end.
@@ -212,7 +197,7 @@ fn lock(shared: &Mutex<ForwardState>) -> MutexGuard<'_, ForwardState> {
 #[derive(Debug)]
 pub struct ForwardThread {
     queue: Arc<LineQueue>,
-    dialect: Arc<DetectedDialect>,
+    dialect: Arc<OnceLock<Dialect>>,
     spool: SpoolWriter,
     shared: Arc<Mutex<ForwardState>>,
     thread: JoinHandle<()>,
@@ -220,7 +205,7 @@ pub struct ForwardThread {
 
 struct ForwardWorker {
     queue: Arc<LineQueue>,
-    dialect: Arc<DetectedDialect>,
+    dialect: Arc<OnceLock<Dialect>>,
     connect: Connect,
     client: Option<Client>,
     spool: SpoolWriter,
@@ -252,7 +237,7 @@ impl ForwardThread {
         let shared = Arc::new(Mutex::new(ForwardState::default()));
         let mut worker = ForwardWorker {
             queue: Arc::clone(queue),
-            dialect: tap.detected_dialect(),
+            dialect: tap.dialect(),
             connect: Arc::clone(&forwarder.connect),
             client: None,
             spool: spool_writer(),
@@ -265,7 +250,7 @@ impl ForwardThread {
         let thread = build.spawn(move || worker.run()).map_err(CommandRunError::System)?;
         let posts = PostForwarder { queue: Arc::clone(queue), spool: spool_writer(), number: 0 };
         let queue = Arc::clone(queue);
-        Ok((Self { queue, dialect: tap.detected_dialect(), spool: spool_writer(), shared, thread }, posts))
+        Ok((Self { queue, dialect: tap.dialect(), spool: spool_writer(), shared, thread }, posts))
     }
 
     /// Waits until everything is delivered, at most `limit`, and spools the rest. Returns what was not delivered.
@@ -299,19 +284,19 @@ impl ForwardThread {
             std::thread::sleep(POLL_INTERVAL);
         };
         if let Some(batch) = sent {
-            self.spool(batch.dialect, &batch.delivery, &batch.lines);
+            self.spool(&batch);
         }
-        let Some(dialect) = self.dialect.get() else { return };
-        for (number, lines) in rest.iter().enumerate() {
-            let delivery = format!("{}/rest/{number}", self.spool.source);
-            self.spool(dialect, &delivery, lines);
+        let Some(dialect) = self.dialect.get().copied() else { return };
+        for (number, lines) in rest.into_iter().enumerate() {
+            let key = format!("{}/rest/{number}", self.spool.source);
+            self.spool(&DeliveryBatch { dialect, key, lines });
         }
     }
 
-    fn spool(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) {
-        if let Err(error) = self.spool.write(dialect, delivery, lines) {
+    fn spool(&mut self, batch: &DeliveryBatch) {
+        if let Err(error) = self.spool.write(batch) {
             let why = format!("the hub does not keep them in time, and they cannot be spooled: {error}");
-            lock(&self.shared).add_lost(lines, why);
+            lock(&self.shared).add_lost(&batch.lines, why);
         }
     }
 }
@@ -338,7 +323,7 @@ impl ForwardWorker {
                         self.deliver_post(batch);
                     }
                     if let Some(dialect) = self.dialect.get() {
-                        self.deliver_or_spool(dialect, lines);
+                        self.deliver_or_spool(*dialect, lines);
                     }
                 }
                 Popped::Posted(batch) => self.deliver_post(batch),
@@ -349,43 +334,42 @@ impl ForwardWorker {
     }
 
     /// Delivers posted events and sends the result.
-    fn deliver_post(&mut self, batch: PostedBatch) {
-        let PostedBatch { delivery, lines, result } = batch;
+    fn deliver_post(&mut self, PostedBatch { batch, result }: PostedBatch) {
         // After its timeout the receiver is gone and has spooled them.
-        let _ = result.try_send(self.deliver(SUBAGENT_EVENTS, &delivery, &lines));
+        let _ = result.try_send(self.deliver(&batch));
     }
 
     /// Delivers lines of the child, or spools them.
     fn deliver_or_spool(&mut self, dialect: Dialect, lines: Vec<u8>) {
         self.number += 1;
-        let delivery = format!("{}/{}", self.spool.source, self.number);
+        let key = format!("{}/{}", self.spool.source, self.number);
+        let batch = Arc::new(DeliveryBatch { dialect, key, lines });
         let why = if self.spool.is_pending() {
             "the hub did not keep them".to_owned()
         } else {
-            let batch = Arc::new(DeliveryBatch { dialect, delivery: delivery.clone(), lines: lines.clone() });
-            lock(&self.shared).in_flight = Some(batch);
-            let delivered = self.deliver(dialect, &delivery, &lines);
+            lock(&self.shared).in_flight = Some(Arc::clone(&batch));
+            let delivered = self.deliver(&batch);
             let mut shared = lock(&self.shared);
             shared.in_flight = None;
             match delivered {
                 Ok(()) => return,
-                Err(DeliveryError::Refused(why)) => return shared.add_lost(&lines, why),
+                Err(DeliveryError::Refused(why)) => return shared.add_lost(&batch.lines, why),
                 Err(DeliveryError::Temporary(why)) => why,
             }
         };
-        let spooled = if self.spooled_bytes + lines.len() > MAX_SPOOLED_BYTES {
+        let spooled = if self.spooled_bytes + batch.lines.len() > MAX_SPOOLED_BYTES {
             Err(format!("{why}, and more than {} MiB of them would be spooled", MAX_SPOOLED_BYTES >> 20))
         } else {
-            let written = self.spool.write(dialect, &delivery, &lines);
+            let written = self.spool.write(&batch);
             written.map_err(|error| format!("{why}, and they cannot be spooled: {error}"))
         };
         match spooled {
-            Ok(()) => self.spooled_bytes += lines.len(),
-            Err(why) => lock(&self.shared).add_lost(&lines, why),
+            Ok(()) => self.spooled_bytes += batch.lines.len(),
+            Err(why) => lock(&self.shared).add_lost(&batch.lines, why),
         }
     }
 
-    fn deliver(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> Result<(), DeliveryError> {
+    fn deliver(&mut self, batch: &DeliveryBatch) -> Result<(), DeliveryError> {
         let mut why = String::new();
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
@@ -395,7 +379,7 @@ impl ForwardWorker {
                 Some(client) => client,
                 None => self.connect().map_err(|error| DeliveryError::Temporary(error.to_string()))?,
             };
-            match client.hand_over(dialect.as_str(), &self.spool.source, delivery, lines) {
+            match client.hand_over(batch.dialect.as_str(), &self.spool.source, &batch.key, &batch.lines) {
                 Ok(()) => {
                     self.client = Some(client);
                     return Ok(());

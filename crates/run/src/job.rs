@@ -12,7 +12,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -53,28 +53,6 @@ const SIGNALS: [Signal; 9] = [
 const KILL_DELAY: Duration = Duration::from_secs(10);
 /// Poll interval during that time.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// When the child becomes the foreground group of the terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TerminalHandover {
-    /// Before it starts, for interactive commands. Without the helper it could access the terminal too early and be stopped, or be
-    /// refused it for good.
-    AtOnce {
-        /// Program that calls [`in_foreground`] with its other arguments if the first is [`IN_FOREGROUND`].
-        helper: PathBuf,
-    },
-    /// When it first accesses it; until then others (a pager after us) may need it.
-    WhenAsked,
-}
-
-/// Which of its output streams are piped; the others are inherited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipedStreams {
-    /// Standard output.
-    pub pipes_stdout: bool,
-    /// Standard error.
-    pub pipes_stderr: bool,
-}
 
 /// First argument of the helper mode.
 pub const IN_FOREGROUND: &str = "__in-foreground";
@@ -219,25 +197,24 @@ pub struct ChildJob {
 impl ChildJob {
     /// Starts a command. The guard ends its process group if this process is killed; drop it once the child has ended.
     ///
+    /// With `helper`, a program that calls [`in_foreground`] with its other arguments if the first is [`IN_FOREGROUND`], the child
+    /// becomes the foreground group of the terminal before it starts, as interactive commands must: otherwise it could access the
+    /// terminal too early and be stopped, or be refused it for good. Without `helper` it does when it first accesses the terminal;
+    /// until then others (a pager after us) may need it.
+    ///
     /// # Errors
     /// The command cannot be started.
     pub fn start(
         mut command: Command,
-        streams: PipedStreams,
-        handover: TerminalHandover,
+        (stdout, stderr): (Stdio, Stdio),
+        helper: Option<&Path>,
         signals: &Signals,
     ) -> Result<(Self, Child, Guard), CommandRunError> {
         let program = command.get_program().to_owned();
-        if let TerminalHandover::AtOnce { helper } = &handover {
+        if let Some(helper) = helper {
             command = wrap_in_helper(&command, helper);
         }
-        command.process_group(0);
-        if streams.pipes_stdout {
-            command.stdout(Stdio::piped());
-        }
-        if streams.pipes_stderr {
-            command.stderr(Stdio::piped());
-        }
+        command.process_group(0).stdout(stdout).stderr(stderr);
         let mut guard = Guard::start();
         // A child inherits the signal mask of the spawning thread.
         signals.before.thread_set_mask().map_err(system_error)?;
@@ -254,7 +231,7 @@ impl ChildJob {
             has_ended: Arc::default(),
         };
         *signals.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
-        if handover != TerminalHandover::WhenAsked {
+        if helper.is_some() {
             job.hand_over_terminal();
         }
         Ok((job, child, guard))

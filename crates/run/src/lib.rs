@@ -24,13 +24,12 @@ mod run_driver;
 mod session_finder;
 
 pub use error::CommandRunError;
-pub use event_relay::{EventRelay, EventRoute, Upstream};
-pub use job::{ChildExit, ChildJob, IN_FOREGROUND, PipedStreams, Signals, TerminalHandover, in_foreground};
+pub use event_relay::{EventRoute, Upstream, relay_events};
+pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
 pub use queue::{LineQueue, SkippedLines};
-pub use run_driver::{FollowRequests, RunDriver, RunEnd};
+pub use run_driver::{RunDriver, RunHandle};
 pub use session_finder::{FollowedSessions, HarnessHome, SessionFinder};
 
-/// Environment variable with the URL to which programs post events about their subagents (requirement 4.2).
-pub const ADDRESS_VARIABLE: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";
+pub use subscope_client::publish::ADDRESS_VARIABLE;

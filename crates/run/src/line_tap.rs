@@ -55,34 +55,18 @@ impl SessionName {
     }
 }
 
-/// Detected dialect of the output, for the queue readers.
-#[derive(Debug, Default)]
-pub(crate) struct DetectedDialect(OnceLock<Dialect>);
-
-impl DetectedDialect {
-    fn set(&self, dialect: Dialect) {
-        // It is detected once.
-        let _ = self.0.set(dialect);
-    }
-
-    /// Returns the dialect; it is set before the first line is enqueued.
-    pub(crate) fn get(&self) -> Option<Dialect> {
-        self.0.get().copied()
-    }
-}
-
 /// Observer of the child's output bytes.
 #[derive(Debug)]
 pub struct LineTap {
     partial: Vec<u8>,
     /// Whether the current line exceeds the limit.
     is_overlong: bool,
-    dialect: Option<Dialect>,
+    /// Detected dialect; set before the first line is enqueued.
+    dialect: Arc<OnceLock<Dialect>>,
     tries: usize,
     filter: LifecycleFilter,
     session: Arc<SessionName>,
     queues: Vec<Arc<LineQueue>>,
-    detected: Arc<DetectedDialect>,
 }
 
 impl LineTap {
@@ -91,38 +75,36 @@ impl LineTap {
         Self {
             partial: Vec::new(),
             is_overlong: false,
-            dialect: None,
+            dialect: Arc::default(),
             tries: 0,
             filter: LifecycleFilter::default(),
             session,
             queues,
-            detected: Arc::default(),
         }
     }
 
-    pub(crate) fn detected_dialect(&self) -> Arc<DetectedDialect> {
-        Arc::clone(&self.detected)
+    pub(crate) fn dialect(&self) -> Arc<OnceLock<Dialect>> {
+        Arc::clone(&self.dialect)
     }
 
     /// Processes the next bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.queues.is_empty() || (self.dialect.is_none() && self.tries >= MAX_TRIES) {
+        if self.queues.is_empty() || (self.dialect.get().is_none() && self.tries >= MAX_TRIES) {
             return;
         }
         let Some(end) = memchr::memrchr(b'\n', bytes) else { return self.buffer_partial(bytes) };
-        let (whole, rest) = bytes.split_at(end + 1);
+        let (mut whole, rest) = bytes.split_at(end + 1);
         if self.is_overlong || !self.partial.is_empty() {
             let first = memchr::memchr(b'\n', whole).map_or(whole.len(), |at| at + 1);
-            let (first, whole) = whole.split_at(first);
+            let (first, others) = whole.split_at(first);
+            whole = others;
             self.buffer_partial(first);
             let line = std::mem::take(&mut self.partial);
             if !std::mem::take(&mut self.is_overlong) {
                 self.enqueue(&line);
             }
-            self.enqueue(whole);
-        } else {
-            self.enqueue(whole);
         }
+        self.enqueue(whole);
         self.buffer_partial(rest);
     }
 
@@ -146,7 +128,7 @@ impl LineTap {
     }
 
     fn enqueue(&mut self, mut lines: &[u8]) {
-        if self.dialect.is_none() {
+        if self.dialect.get().is_none() {
             lines = self.detect_dialect(lines);
         }
         if lines.is_empty() {
@@ -168,21 +150,16 @@ impl LineTap {
             if line.trim_ascii_start().starts_with(b"{") {
                 self.tries += 1;
                 if let Some(dialect) = recognise(line) {
-                    self.dialect = Some(dialect);
                     self.filter = LifecycleFilter::new(dialect);
-                    self.detected.set(dialect);
-                    self.set_session_from(line);
+                    self.dialect.get_or_init(|| dialect);
+                    if let Some(session) = session_of(line) {
+                        self.session.set(session);
+                    }
                     return rest;
                 }
             }
             rest = after;
         }
         rest
-    }
-
-    fn set_session_from(&self, line: &[u8]) {
-        if let Some(session) = session_of(line) {
-            self.session.set(session);
-        }
     }
 }

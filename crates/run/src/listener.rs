@@ -3,7 +3,7 @@
 use std::{thread::JoinHandle, time::Duration};
 
 use subscope_hub::HubHandle;
-use subscope_server::{EventListener, EventSink, Timeouts};
+use subscope_server::{EventSink, Server};
 use tokio::sync::oneshot;
 
 use crate::CommandRunError;
@@ -27,13 +27,12 @@ impl Listener {
     pub fn start(hub: HubHandle, sink: EventSink) -> Result<Self, CommandRunError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CommandRunError::System)?;
-        let listener = runtime.block_on(EventListener::bind(Timeouts::default(), hub, sink));
-        let listener = listener.map_err(CommandRunError::Listen)?;
+        let server = runtime.block_on(Server::bind_events(hub, sink)).map_err(CommandRunError::Listen)?;
         let (end, ended) = oneshot::channel::<()>();
-        let url = listener.url();
+        let url = server.url();
         let build = std::thread::Builder::new().name("listen".to_owned());
         let serve = move || {
-            runtime.block_on(listener.run(async {
+            runtime.block_on(server.run(async {
                 let _ = ended.await;
             }));
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);

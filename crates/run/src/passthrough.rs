@@ -3,21 +3,20 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::fd::{AsFd, BorrowedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    os::fd::AsFd,
+    sync::atomic::AtomicBool,
+    time::Duration,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
+use subscope_guard::read_pipe;
 use subscope_harness::PlainOutput;
 
 /// Read size; the pipe is enlarged to the same.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How long a silent pipe is still read after the child ended, for the last output of its own children. A background child that holds
 /// the pipe open does not delay us further.
-const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+const LINGER: Duration = Duration::from_millis(300);
 
 /// Destination of the output.
 #[derive(Debug)]
@@ -54,22 +53,17 @@ pub fn widen(pipe: &impl AsFd) {
 /// Copies until the pipe ends, or `has_ended` is set and the pipe is silent, or our output cannot be written: then the pipe is closed,
 /// so that the child gets SIGPIPE.
 pub fn copy_output(
-    mut input: impl Read + AsFd,
+    input: impl Read + AsFd,
     mut outlet: Outlet,
     mut log: Option<File>,
-    has_ended: &Arc<AtomicBool>,
+    has_ended: &AtomicBool,
     mut tap: impl FnMut(&[u8]),
 ) -> PassthroughResult {
     let mut result = PassthroughResult::default();
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut text = Vec::new();
-    while wait_readable(input.as_fd(), has_ended) {
-        let bytes = match input.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => buffer.get(..count).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
+    let (mut text, mut is_closed) = (Vec::new(), false);
+    // A read error counts as end of file.
+    let _ = read_pipe(input, BUFFER_BYTES, LINGER, has_ended, |bytes| {
+        let Some(bytes) = bytes else { return true };
         result.bytes += bytes.len() as u64;
         let written = match &mut outlet {
             Outlet::Bytes(out) | Outlet::Messages(out) => write_all(out, bytes),
@@ -87,35 +81,22 @@ pub fn copy_output(
             result.is_unlogged = true;
         }
         tap(bytes);
-        if let Err(error) = written {
-            let has_reader = error.kind() != io::ErrorKind::BrokenPipe;
-            result.failure.get_or_insert(error);
-            if has_reader && matches!(outlet, Outlet::Messages(_)) {
-                outlet = Outlet::Nowhere;
-                continue;
-            }
-            return result;
+        let Err(error) = written else { return true };
+        is_closed = error.kind() == io::ErrorKind::BrokenPipe || !matches!(outlet, Outlet::Messages(_));
+        result.failure.get_or_insert(error);
+        if !is_closed {
+            outlet = Outlet::Nowhere;
         }
-    }
-    if let Outlet::Plain(out, plain) = &mut outlet {
+        !is_closed
+    });
+    if let Outlet::Plain(out, plain) = &mut outlet
+        && !is_closed
+    {
         text.clear();
         plain.finish(&mut text);
         result.failure = write_all(out, &text).err();
     }
     result
-}
-
-/// Waits for input; returns `false` if the child ended and the pipe stayed silent.
-fn wait_readable(input: BorrowedFd<'_>, has_ended: &AtomicBool) -> bool {
-    loop {
-        let was_over = has_ended.load(Ordering::Acquire);
-        let mut fds = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
-        match poll(&mut fds, Some(&LINGER)) {
-            Ok(0) if was_over => return false,
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => return true,
-        }
-    }
 }
 
 /// Writes all bytes, also to a file that another process made non-blocking.

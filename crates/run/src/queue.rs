@@ -2,14 +2,14 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc::SyncSender},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc::SyncSender},
     time::{Duration, Instant},
 };
 
 use subscope_decode::LifecycleFilter;
 use subscope_hub::{Waker, clock};
 
-use crate::forward::DeliveryError;
+use crate::forward::{DeliveryBatch, DeliveryError};
 
 /// Bytes queued without restriction, enough for any burst of real agents. Beyond that only lifecycle lines are accepted.
 const MAX_BYTES: usize = 4 << 20;
@@ -47,10 +47,8 @@ pub(crate) enum Popped {
 /// Posted events and the channel for their result.
 #[derive(Debug)]
 pub(crate) struct PostedBatch {
-    /// Delivery key.
-    pub(crate) delivery: String,
     /// Events, one per line.
-    pub(crate) lines: Vec<u8>,
+    pub(crate) batch: Arc<DeliveryBatch>,
     /// Receives the result.
     pub(crate) result: SyncSender<Result<(), DeliveryError>>,
 }

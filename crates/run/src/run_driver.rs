@@ -4,18 +4,19 @@ use std::{
     collections::BTreeSet,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use subscope_decode::Dialect;
 use subscope_hub::{Driver, FileTailDriver, PollResult, Waker, clock};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_session::{SessionRouter, SourceSpec};
 
 use crate::{
-    line_tap::{DetectedDialect, LineTap},
+    line_tap::LineTap,
     queue::{LineQueue, Popped},
 };
 
@@ -24,40 +25,30 @@ const POLL_ITEMS: usize = 4;
 
 /// Feeds a hub from a queue until the run is over.
 pub struct RunDriver {
-    queue: Arc<LineQueue>,
-    dialect: Arc<DetectedDialect>,
+    run: RunHandle,
+    dialect: Arc<OnceLock<Dialect>>,
     source: Option<SourceId>,
     has_flushed: bool,
-    is_over: Arc<AtomicBool>,
     waker: Option<Waker>,
-    /// Transcripts to start following.
-    requested: Arc<Mutex<Vec<PathBuf>>>,
     transcripts: Vec<FileTailDriver>,
 }
 
-/// Handle that ends a run's hub. The child's output ends earlier, but other processes may still post events.
+/// Handle of a run's hub, which ends with [`RunHandle::end`]: the child's output ends earlier, but other processes may still post events.
 #[derive(Clone, Debug)]
-pub struct RunEnd {
+pub struct RunHandle {
     queue: Arc<LineQueue>,
     is_over: Arc<AtomicBool>,
+    /// Transcripts to start following.
+    requested: Arc<Mutex<Vec<PathBuf>>>,
 }
 
-impl RunEnd {
+impl RunHandle {
     /// Ends all input.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.queue.end();
     }
-}
 
-/// Handle that adds transcripts to follow.
-#[derive(Clone, Debug)]
-pub struct FollowRequests {
-    queue: Arc<LineQueue>,
-    requested: Arc<Mutex<Vec<PathBuf>>>,
-}
-
-impl FollowRequests {
     /// Follows a session's transcript and those of its subagents until the run is over and they are read completely.
     pub(crate) fn follow(&self, transcript: PathBuf) {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);
@@ -66,27 +57,20 @@ impl FollowRequests {
 }
 
 impl RunDriver {
-    /// Creates a driver for the lines that `tap` enqueues in `queue`, with its two handles.
-    pub fn new(queue: Arc<LineQueue>, tap: &LineTap) -> (Self, RunEnd, FollowRequests) {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let end = RunEnd { queue: Arc::clone(&queue), is_over: Arc::clone(&is_over) };
-        let requested = Arc::new(Mutex::new(Vec::new()));
-        let following = FollowRequests { queue: Arc::clone(&queue), requested: Arc::clone(&requested) };
-        let driver = Self {
-            queue,
-            dialect: tap.detected_dialect(),
-            source: None,
-            has_flushed: false,
-            is_over,
-            waker: None,
-            requested,
-            transcripts: Vec::new(),
-        };
-        (driver, end, following)
+    /// Creates a driver for the lines that `tap` enqueues in `queue`.
+    pub fn new(queue: Arc<LineQueue>, tap: &LineTap) -> Self {
+        let run = RunHandle { queue, is_over: Arc::default(), requested: Arc::default() };
+        let dialect = tap.dialect();
+        Self { run, dialect, source: None, has_flushed: false, waker: None, transcripts: Vec::new() }
+    }
+
+    /// Returns the handle of the run.
+    pub fn handle(&self) -> RunHandle {
+        self.run.clone()
     }
 
     fn push(&mut self, lines: &[u8], router: &mut SessionRouter) {
-        let dialect = self.dialect.get();
+        let dialect = self.dialect.get().copied();
         let source = *self.source.get_or_insert_with(|| {
             router.open(SourceSpec { label: "stdout".to_owned(), dialect, ..SourceSpec::default() })
         });
@@ -94,7 +78,7 @@ impl RunDriver {
     }
 
     fn report_skipped(&self, polled: &mut PollResult) {
-        let skipped = self.queue.skipped();
+        let skipped = self.run.queue.skipped();
         if skipped.lines > 0 {
             let what = format!(
                 "{} lines ({} MB) came faster than anybody could follow: figures and texts are incomplete, agents and their endings are not",
@@ -109,7 +93,7 @@ impl RunDriver {
     fn poll_lines(&mut self, mut wait: Duration, router: &mut SessionRouter) -> PollResult {
         let mut polled = PollResult { is_caught_up: true, ..PollResult::default() };
         for _ in 0..POLL_ITEMS {
-            let popped = self.queue.pop(std::mem::take(&mut wait));
+            let popped = self.run.queue.pop(std::mem::take(&mut wait));
             router.receive_at(Some(clock::now_ms()));
             match popped {
                 Popped::Lines(lines) => {
@@ -125,13 +109,13 @@ impl RunDriver {
                         router.flush(source);
                         polled.has_pushed = true;
                     }
-                    polled.has_ended = self.is_over.load(Ordering::Acquire);
+                    polled.has_ended = self.run.is_over.load(Ordering::Acquire);
                     return polled;
                 }
             }
         }
         if let Some(waker) = &self.waker
-            && self.queue.has_more()
+            && self.run.queue.has_more()
         {
             waker.wake();
         }
@@ -139,10 +123,11 @@ impl RunDriver {
     }
 
     fn open_requested(&mut self, polled: &mut PollResult) {
-        let requested = std::mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
+        let requested =
+            std::mem::take(&mut *self.run.requested.lock().unwrap_or_else(PoisonError::into_inner));
         for transcript in requested {
             let at = transcript.display().to_string();
-            match FileTailDriver::session(transcript, Arc::clone(&self.is_over)) {
+            match FileTailDriver::session(transcript, Arc::clone(&self.run.is_over)) {
                 Ok(mut live) => {
                     if let Some(waker) = &self.waker {
                         live.wake_with(waker.clone());
@@ -196,7 +181,7 @@ impl Driver for RunDriver {
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
-        self.queue.set_waker(waker.clone());
+        self.run.queue.set_waker(waker.clone());
         for live in &mut self.transcripts {
             live.wake_with(waker.clone());
         }

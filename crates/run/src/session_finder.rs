@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     fs,
+    iter::successors,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -21,7 +22,7 @@ use subscope_harness::{Harness, ProcessNote, RunPlan};
 use subscope_hub::clock;
 use subscope_model::Millis;
 
-use crate::{CommandRunError, line_tap::SessionName, run_driver::FollowRequests};
+use crate::{CommandRunError, line_tap::SessionName, run_driver::RunHandle};
 
 /// Scan interval of process files. A file exists as long as its process, at least half a second.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
@@ -77,7 +78,7 @@ struct FinderWorker {
     child: Pid,
     since: Millis,
     session: Arc<SessionName>,
-    following: FollowRequests,
+    following: RunHandle,
     followed: FollowedSessions,
     /// Modification times of the process files that were read.
     read: HashMap<i32, SystemTime>,
@@ -101,7 +102,7 @@ impl SessionFinder {
         child: u32,
         since: Millis,
         session: Arc<SessionName>,
-        following: FollowRequests,
+        following: RunHandle,
     ) -> Result<Self, CommandRunError> {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
         let mut worker = FinderWorker {
@@ -204,32 +205,21 @@ impl FinderWorker {
     }
 
     fn descends(&self, process: Pid) -> bool {
-        let mut at = Some(process);
-        for _ in 0..MAX_ANCESTORS {
-            match at {
-                Some(one) if one == self.child => return true,
-                Some(one) => at = parent(one),
-                None => return false,
-            }
-        }
-        false
+        let mut ancestors = successors(Some(process), |one| parent(*one)).take(MAX_ANCESTORS);
+        ancestors.any(|one| one == self.child)
     }
 }
 
 /// Follows a session's transcripts; returns `false` if there are none yet.
-fn follow(homes: &[HarnessHome], session: &str, following: &FollowRequests) -> bool {
+fn follow(homes: &[HarnessHome], session: &str, following: &RunHandle) -> bool {
     // An id from outside becomes part of a path: accept plain names only.
     let is_name = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_name || session.is_empty() {
         return true;
     }
-    let transcripts = |home: &HarnessHome| {
-        home.roots.iter().flat_map(|root| home.harness.transcripts_of(root, session)).collect()
-    };
-    let found: Vec<PathBuf> = homes.iter().flat_map::<Vec<PathBuf>, _>(transcripts).collect();
-    let exists = !found.is_empty();
-    found.into_iter().for_each(|path| following.follow(path));
-    exists
+    let roots = homes.iter().flat_map(|home| home.roots.iter().map(|root| (home.harness, root)));
+    let found = roots.flat_map(|(harness, root)| harness.transcripts_of(root, session));
+    found.map(|path| following.follow(path)).count() > 0
 }
 
 /// Returns the content of a process file; `None` if it is too long to be one.

@@ -1,12 +1,14 @@
 //! Running subagents known to a live feed, for its heartbeats.
 
+use std::collections::BTreeMap;
+
 use subscope_hub::{clock, heartbeat};
-use subscope_model::{Agent, Change, Event, LiveView, Session, Summary, TREE_SCHEMA, Tree, Update};
+use subscope_model::{Agent, AgentId, Event, SessionId, Update};
 
 /// Rows of running subagents; sessions without one are not stored.
 #[derive(Default)]
 pub(crate) struct ActiveAgents {
-    view: LiveView,
+    sessions: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
     /// Heartbeats so far.
     beats: u64,
 }
@@ -14,43 +16,30 @@ pub(crate) struct ActiveAgents {
 impl ActiveAgents {
     pub(crate) fn apply(&mut self, update: &Update) {
         match update {
-            Update::Snapshot(tree) => self.insert(&tree.session, &tree.agents),
-            Update::Change(change) if self.view.get(&change.session().id).is_none() => {
-                self.insert(change.session(), &change.agents);
-            }
-            Update::Change(change) => {
-                let session = change.session();
-                let ended = change.agents.iter().filter(|row| !is_active(row)).map(|row| row.id.clone());
-                self.view.apply(Update::change(Change {
-                    schema: change.schema.clone(),
-                    seq: change.seq,
-                    sessions: [session.clone()],
-                    agents: heartbeat_rows(&change.agents),
-                    removed: change.removed.iter().cloned().chain(ended).collect(),
-                    places: Vec::new(),
-                    summary: None,
-                }));
-                if self.view.get(&session.id).is_some_and(|tree| tree.agents.is_empty()) {
-                    self.view.remove(&session.id);
-                }
-            }
+            Update::Snapshot(tree) => self.replace(&tree.session.id, &tree.agents),
+            Update::Change(change) => self.update(&change.session().id, &change.agents, &change.removed),
             Update::Event(_) | Update::Missed(_) | Update::Reset | Update::CaughtUp => {}
         }
     }
 
     /// Replaces a session's rows.
-    pub(crate) fn insert(&mut self, session: &Session, agents: &[Agent]) {
-        let agents = heartbeat_rows(agents);
-        if agents.is_empty() {
-            self.view.remove(&session.id);
-        } else {
-            self.view.apply(Update::snapshot(Tree {
-                schema: TREE_SCHEMA.into(),
-                session: session.clone(),
-                agents,
-                summary: Summary::default(),
-                problems: Vec::new(),
-            }));
+    pub(crate) fn replace(&mut self, session: &SessionId, rows: &[Agent]) {
+        self.sessions.remove(session);
+        self.update(session, rows, &[]);
+    }
+
+    fn update(&mut self, session: &SessionId, rows: &[Agent], removed: &[AgentId]) {
+        let active = self.sessions.entry(session.clone()).or_default();
+        for row in rows {
+            if !row.id.is_root() && row.status.is_live() {
+                active.insert(row.id.clone(), heartbeat_row(row));
+            } else {
+                active.remove(&row.id);
+            }
+        }
+        removed.iter().for_each(|id| drop(active.remove(id)));
+        if active.is_empty() {
+            self.sessions.remove(session);
         }
     }
 
@@ -58,22 +47,16 @@ impl ActiveAgents {
     pub(crate) fn heartbeats(&mut self) -> Vec<Event> {
         let now = clock::now_ms();
         self.beats += 1;
-        let beat = |tree: &Tree| {
-            let mut rows: Vec<&Agent> = tree.agents.iter().collect();
-            rows.sort_unstable_by_key(|row| &row.id);
-            heartbeat(&tree.session.id, &rows, now, self.beats)
+        let beat = |(session, rows): (&SessionId, &BTreeMap<AgentId, Agent>)| {
+            heartbeat(session, &rows.values().collect::<Vec<_>>(), now, self.beats)
         };
-        self.view.trees().map(beat).collect()
+        self.sessions.iter().map(beat).collect()
     }
 }
 
-fn is_active(row: &Agent) -> bool {
-    !row.id.is_root() && row.status.is_live()
-}
-
-/// Returns the active rows with only the fields of a heartbeat, to save memory.
-fn heartbeat_rows(rows: &[Agent]) -> Vec<Agent> {
-    let heartbeat_row = |row: &Agent| Agent {
+/// Returns a row with only the fields of a heartbeat, to save memory.
+fn heartbeat_row(row: &Agent) -> Agent {
+    Agent {
         agent_type: row.agent_type.clone(),
         description: row.description.clone(),
         liveness: row.liveness.clone(),
@@ -82,6 +65,5 @@ fn heartbeat_rows(rows: &[Agent]) -> Vec<Agent> {
         last_event_at_ms: row.last_event_at_ms,
         rev: row.rev,
         ..Agent::unknown(row.id.clone(), row.depth, row.status)
-    };
-    rows.iter().filter(|row| is_active(row)).map(heartbeat_row).collect()
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
+    extract::{FromRequest, Request},
     http::{HeaderMap, StatusCode, header},
 };
 use futures_util::StreamExt;
@@ -14,6 +15,7 @@ use tokio::{
 
 use crate::{
     api_error::ApiError,
+    request_guard::require_csrf_header,
     state::{App, BUDGET_UNIT},
 };
 
@@ -33,22 +35,32 @@ pub(crate) enum BodyType {
     Lines,
 }
 
-/// A body with its part of the memory budget, which is released on drop.
-pub(crate) struct RequestBody {
-    pub(crate) bytes: Vec<u8>,
-    share: BudgetShare,
-}
+/// A body, and its part of the memory budget, which must live as long.
+pub(crate) type RequestBody = (Vec<u8>, Option<OwnedSemaphorePermit>);
 
-impl RequestBody {
-    /// Splits the bytes from their budget share, which must live as long as they do.
-    pub(crate) fn split(self) -> (Vec<u8>, BudgetShare) {
-        (self.bytes, self.share)
+/// Extractor of a JSON body of at most so many bytes.
+pub(crate) struct JsonBody<const MAX_BYTES: usize>(pub(crate) RequestBody);
+
+impl<const MAX_BYTES: usize> FromRequest<App> for JsonBody<MAX_BYTES> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let (head, body) = request.into_parts();
+        read(app, &head.headers, body, BodyType::Json, MAX_BYTES).await.map(Self)
     }
 }
 
-/// Part of the memory budget of all bodies.
-pub(crate) struct BudgetShare {
-    _permit: Option<OwnedSemaphorePermit>,
+/// Extractor of a small JSON body behind the header that protects requests that change something.
+pub(crate) struct ProtectedBody(pub(crate) RequestBody);
+
+impl FromRequest<App> for ProtectedBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        require_csrf_header(request.headers())?;
+        let JsonBody(body) = JsonBody::<EVENT_BYTES>::from_request(request, app).await?;
+        Ok(Self(body))
+    }
 }
 
 /// Reads a complete body.
@@ -95,7 +107,7 @@ pub(crate) async fn read(
             }
             bytes.extend_from_slice(&frame);
         }
-        Ok(RequestBody { bytes, share: BudgetShare { _permit: permit } })
+        Ok((bytes, permit))
     };
     timeout(app.timeouts.body, reading).await.map_err(|_| too_slow())?
 }

@@ -6,10 +6,7 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -19,7 +16,7 @@ use axum::{
     response::Response,
 };
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch},
     time::timeout,
 };
 
@@ -64,17 +61,15 @@ impl ConnectionLimiter {
     }
 
     /// Waits for a slot; evicts idle connections while there is none.
-    pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn acquire(&self) -> OwnedSemaphorePermit {
         loop {
-            match Arc::clone(&self.slots).try_acquire_owned() {
-                Ok(slot) => return Some(slot),
-                Err(TryAcquireError::Closed) => return None,
-                Err(TryAcquireError::NoPermits) => {}
+            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+                return slot;
             }
             self.evict_one();
             // The evicted connection releases its slot at once; a closed one has released it.
-            if let Ok(slot) = timeout(RETRY_INTERVAL, Arc::clone(&self.slots).acquire_owned()).await {
-                return slot.ok();
+            if let Ok(Ok(slot)) = timeout(RETRY_INTERVAL, Arc::clone(&self.slots).acquire_owned()).await {
+                return slot;
             }
         }
     }
@@ -94,33 +89,15 @@ impl ConnectionLimiter {
     }
 }
 
-/// Number of requests in progress on one connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpenRequests(Arc<(AtomicUsize, Notify)>);
-
-impl OpenRequests {
-    /// Counts a request until the returned value is dropped.
-    pub(crate) fn add(&self) -> RequestInProgress {
-        self.0.0.fetch_add(1, Ordering::AcqRel);
-        self.0.1.notify_one();
-        RequestInProgress(self.clone())
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.0.0.load(Ordering::Acquire) == 0
-    }
-
-    /// Waits until the number changes.
-    pub(crate) async fn changed(&self) {
-        self.0.1.notified().await;
-    }
-}
-
-/// A request in progress, until the last byte of its response is sent.
-#[derive(Debug)]
-pub(crate) struct RequestInProgress(OpenRequests);
+/// Counts a request in progress on its connection, until the last byte of its response is sent.
+pub(crate) struct RequestInProgress(watch::Sender<usize>);
 
 impl RequestInProgress {
+    pub(crate) fn new(open: &watch::Sender<usize>) -> Self {
+        open.send_modify(|count| *count += 1);
+        Self(open.clone())
+    }
+
     /// Attaches it to the response body.
     pub(crate) fn until_sent(self, response: Response) -> Response {
         response.map(|body| Body::new(TrackedBody { body, _request: self }))
@@ -129,8 +106,7 @@ impl RequestInProgress {
 
 impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.0.0.0.fetch_sub(1, Ordering::AcqRel);
-        self.0.0.1.notify_one();
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    error::Error,
     fs, io,
     net::SocketAddr,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
@@ -18,31 +19,28 @@ use subscope_model::HubMode;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_io_timeout::TimeoutWriter;
 use tower_service::Service;
 
 use crate::{
-    connection_count::ConnectionCount,
-    connection_limiter::OpenRequests,
-    peer::{self, Peer, Transport},
+    connection_limiter::RequestInProgress,
+    counters::ConnectionCount,
+    peer::{self, Transport},
     routes,
     session_reader::SessionReader,
-    state::{App, MAX_LIVE_FEEDS, wait_for_shutdown},
+    state::{App, AppState, EventSink, MAX_LIVE_FEEDS, wait_for_shutdown},
     token::Token,
-    write_timeout::WriteTimeout,
 };
-
-/// Refusals (403) that are sent concurrently; further unauthorised connections are closed without one.
-pub(crate) const MAX_REFUSALS: usize = 32;
 
 /// Maximum size of a request head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Timeout of open requests after shutdown began.
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout of sending a refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -81,7 +79,7 @@ pub struct HubIdentity {
 }
 
 /// Options of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerOptions {
     /// TCP address; port 0 means any free port. An address outside the loopback requires a token.
     pub listen: SocketAddr,
@@ -114,50 +112,32 @@ pub enum ListenError {
         #[source]
         source: io::Error,
     },
-    /// The socket's folder cannot be created or belongs to another user.
-    #[error("cannot use the folder {path}", path = path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// Binding the socket failed.
-    #[error("cannot listen on {path}", path = path.display())]
+    /// The socket cannot be bound, or its folder cannot be created or belongs to another user.
+    #[error("cannot {action} {path}", path = path.display())]
     Socket {
-        /// The socket.
+        /// What failed.
+        action: &'static str,
+        /// The socket or folder.
         path: PathBuf,
         /// The cause.
         #[source]
         source: io::Error,
     },
     /// Another hub accepts connections on the socket.
-    #[error("another hub answers on {path}", path = path.display())]
-    Taken {
-        /// The socket.
-        path: PathBuf,
-    },
+    #[error("another hub answers on {path}", path = .0.display())]
+    Taken(PathBuf),
 }
 
 /// A bound server, not serving yet.
-#[derive(Debug)]
 pub struct Server {
     tcp: TcpListener,
-    address: SocketAddr,
-    socket: UnixListener,
-    file: SocketFile,
-    heartbeat: Duration,
-    timeouts: Timeouts,
-    token: Option<Token>,
-    identity: HubIdentity,
-    session_reader: Option<SessionReader>,
-    hub: HubHandle,
-    connections: ConnectionCount,
+    /// Missing from an ingest-only listener.
+    socket: Option<(UnixListener, SocketFile)>,
+    app: App,
+    ending: watch::Sender<bool>,
 }
 
 /// File of the Unix socket; dropping removes it. Drop it after the listener.
-#[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
     /// Inode of the created file: a file with another inode belongs to another hub and is left alone.
@@ -180,32 +160,39 @@ impl Server {
     ///
     /// See [`ListenError`].
     pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ListenError> {
-        let ServerOptions { listen, socket, heartbeat, timeouts, token, identity, session_reader } = options;
-        if token.is_none() && !(listen.ip().is_loopback() && peer::IDENTIFIES_TCP_PEERS) {
-            return Err(ListenError::NeedsToken(listen));
+        if options.token.is_none() && !(options.listen.ip().is_loopback() && peer::IDENTIFIES_TCP_PEERS) {
+            return Err(ListenError::NeedsToken(options.listen));
         }
-        let listen_error = |source| ListenError::Address { address: listen, source };
-        let tcp = TcpListener::bind(listen).await.map_err(listen_error)?;
-        let address = tcp.local_addr().map_err(listen_error)?;
-        let (socket, file) = bind_socket(&socket).await?;
-        Ok(Self {
-            tcp,
-            address,
-            socket,
-            file,
-            heartbeat,
-            timeouts,
-            token,
-            identity,
-            session_reader,
-            hub,
-            connections: ConnectionCount::default(),
-        })
+        let (tcp, address) = bind_tcp(options.listen).await?;
+        let socket = Some(bind_socket(&options.socket).await?);
+        let (ending, is_ending) = watch::channel(false);
+        let app = AppState {
+            session_reader: options.session_reader,
+            heartbeat: options.heartbeat,
+            timeouts: options.timeouts,
+            token: options.token,
+            identity: options.identity,
+            ..AppState::new(hub, address, is_ending)
+        };
+        Ok(Self { tcp, socket, app: Arc::new(app), ending })
+    }
+
+    /// Binds an ingest-only listener to a free loopback port, for events of a run's child processes. It answers no queries: an
+    /// observed agent must not read other sessions.
+    ///
+    /// # Errors
+    ///
+    /// See [`ListenError`].
+    pub async fn bind_events(hub: HubHandle, event_sink: EventSink) -> Result<Self, ListenError> {
+        let (tcp, address) = bind_tcp(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let (ending, is_ending) = watch::channel(false);
+        let app = AppState { event_sink: Some(event_sink), ..AppState::new(hub, address, is_ending) };
+        Ok(Self { tcp, socket: None, app: Arc::new(app), ending })
     }
 
     /// Base URL of the TCP listener.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.app.url()
     }
 
     /// URL of the web page; with a single-use sign-in code if a token is required.
@@ -214,52 +201,26 @@ impl Server {
     ///
     /// The system has no random bytes.
     pub fn page(&self) -> io::Result<String> {
-        self.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page_url(&self.url()))
+        self.app.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page_url(&self.url()))
     }
 
     /// Count of connections and live feeds.
     pub fn connections(&self) -> ConnectionCount {
-        self.connections.clone()
+        self.app.connections.clone()
     }
 
     /// Serves until `end` completes or a client requests a drain; then stops accepting, removes the socket, and lets open requests
     /// finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
-        let url = self.url();
-        let Self {
-            tcp,
-            address,
-            socket,
-            file,
-            heartbeat,
-            timeouts,
-            token,
-            identity,
-            session_reader,
-            hub,
-            connections,
-        } = self;
-        let (ending, is_ending) = watch::channel(false);
-        let ends = is_ending.clone();
-        let app = App::new(
-            hub,
-            connections,
-            (identity, url),
-            heartbeat,
-            timeouts,
-            token,
-            ends,
-            (None, session_reader),
-        );
-        let router = routes::router(app.clone());
-        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
-        let limiter = app.limiter.clone();
-        let feeds = Arc::clone(&app.feeds);
-        let serving = Acceptor { app: app.clone(), router, address, refusals, is_ending };
+        let Self { tcp, socket, app, ending } = self;
+        let acceptor = Acceptor { app: Arc::clone(&app), router: routes::router(Arc::clone(&app)) };
         // Tasks of their own: otherwise a new connection waits for this thread to wake as well.
         let mut acceptors = JoinSet::new();
-        acceptors.spawn(serving.clone().accept_socket(socket));
-        acceptors.spawn(serving.accept_tcp(tcp));
+        let (socket, file) = socket.unzip();
+        if let Some(socket) = socket {
+            acceptors.spawn(acceptor.clone().accept_socket(socket));
+        }
+        acceptors.spawn(acceptor.accept_tcp(tcp));
         tokio::select! {
             () = end => {}
             () = app.drain.notified() => {}
@@ -267,80 +228,77 @@ impl Server {
         }
         acceptors.shutdown().await;
         drop(file);
-        // Fails if no connection is open.
-        let _ = ending.send(true);
+        ending.send_replace(true);
         let _ = timeout(DRAIN_TIMEOUT, async {
-            limiter.wait_until_empty().await;
+            app.limiter.wait_until_empty().await;
             // An upgraded WebSocket has released its connection slot.
-            let _feeds = feeds.acquire_many(MAX_LIVE_FEEDS as u32).await;
+            let _feeds = app.feeds.acquire_many(MAX_LIVE_FEEDS as u32).await;
         })
         .await;
     }
 }
 
-/// Shared state of the accept loops.
+/// Accepts and serves connections.
 #[derive(Clone)]
-pub(crate) struct Acceptor {
-    pub(crate) app: App,
-    pub(crate) router: Router,
-    pub(crate) address: SocketAddr,
-    pub(crate) refusals: Arc<Semaphore>,
-    pub(crate) is_ending: watch::Receiver<bool>,
+struct Acceptor {
+    app: App,
+    router: Router,
 }
 
 impl Acceptor {
-    pub(crate) async fn accept_tcp(self, listener: TcpListener) {
+    async fn accept_tcp(self, listener: TcpListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, from)) => {
-                    let Some(slot) = self.app.limiter.acquire().await else { return };
-                    drop(tokio::spawn(self.clone().handle_tcp(stream, from, slot)));
-                }
-                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
-            }
+            let Ok((stream, from)) = listener.accept().await else {
+                sleep(ACCEPT_RETRY_DELAY).await;
+                continue;
+            };
+            let slot = self.app.limiter.acquire().await;
+            drop(tokio::spawn(self.clone().handle_tcp(stream, from, slot)));
         }
     }
 
     async fn accept_socket(self, listener: UnixListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let Some(slot) = self.app.limiter.acquire().await else { return };
-                    drop(tokio::spawn(self.clone().handle_socket(stream, slot)));
-                }
-                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
-            }
+            let Ok((stream, _)) = listener.accept().await else {
+                sleep(ACCEPT_RETRY_DELAY).await;
+                continue;
+            };
+            let slot = self.app.limiter.acquire().await;
+            drop(tokio::spawn(self.clone().handle_socket(stream, slot)));
         }
     }
 
     async fn handle_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
-        let ours = self.address;
-        if self.app.token.is_some() || (self.app.event_sink.is_some() && !peer::IDENTIFIES_TCP_PEERS) {
-            // The token is checked per request. Child processes of a run post events without one, as any user.
-            let _ = stream.set_nodelay(true);
-            return self.serve(stream, Transport::Tcp(ours), slot).await;
-        }
-        let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
+        let ours = self.app.address;
         // Without it small responses are delayed by Nagle's algorithm; an error is harmless.
         let _ = stream.set_nodelay(true);
-        match peer::of_uid(uid.ok().flatten()) {
-            Peer::SameUser => self.serve(stream, Transport::Tcp(ours), slot).await,
-            Peer::OtherUser => self.refuse(stream, slot).await,
+        // The token is checked per request. Child processes of a run post events without one, as any user.
+        let is_open =
+            self.app.token.is_some() || (self.app.event_sink.is_some() && !peer::IDENTIFIES_TCP_PEERS);
+        let is_same_user = async || {
+            let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
+            peer::is_same_user(uid.ok().flatten())
+        };
+        if is_open || is_same_user().await {
+            self.serve(stream, Transport::Tcp(ours), slot).await;
+        } else {
+            self.refuse(stream, slot).await;
         }
     }
 
     async fn handle_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
-        match peer::of_uid(stream.peer_cred().ok().map(|peer| peer.uid())) {
-            Peer::SameUser => self.serve(stream, Transport::Socket, slot).await,
-            Peer::OtherUser => self.refuse(stream, slot).await,
+        if peer::is_same_user(stream.peer_cred().ok().map(|peer| peer.uid())) {
+            self.serve(stream, Transport::Socket, slot).await;
+        } else {
+            self.refuse(stream, slot).await;
         }
     }
 
     async fn refuse(self, mut stream: impl AsyncRead + AsyncWrite + Unpin, slot: OwnedSemaphorePermit) {
-        self.app.counters.refused();
+        self.app.connections.refused();
         // A refused connection must not occupy a slot.
         drop(slot);
-        let Ok(_permit) = self.refusals.try_acquire() else { return };
+        let Ok(_permit) = self.app.refusals.try_acquire() else { return };
         let response = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         // Closing with unread input discards the response, so the request is read and ignored. Best effort.
         let _ = timeout(REFUSAL_TIMEOUT, async {
@@ -354,19 +312,18 @@ impl Acceptor {
     }
 
     async fn serve(
-        mut self,
+        self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         transport: Transport,
         slot: OwnedSemaphorePermit,
     ) {
-        self.app.counters.connected();
-        let _counted = self.app.connections.add();
-        let router = self.router;
-        let open = OpenRequests::default();
-        let counted = open.clone();
+        let Self { app, router } = self;
+        let _counted = app.connections.connected();
+        let mut is_ending = app.ending.clone();
+        let (count, mut open) = watch::channel(0);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
-            let in_progress = counted.add();
+            let in_progress = RequestInProgress::new(&count);
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(transport);
             async move {
@@ -374,35 +331,57 @@ impl Acceptor {
                 Ok::<_, Infallible>(in_progress.until_sent(response))
             }
         });
-        let io = TokioIo::new(WriteTimeout::new(stream, self.app.timeouts.write));
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(app.timeouts.write));
+        let io = TokioIo::new(Box::pin(stream));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.app.timeouts.head)
+            .header_read_timeout(app.timeouts.head)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(io, service)
             .with_upgrades();
         tokio::pin!(connection);
         loop {
-            // Connection errors are the peer's problem.
             tokio::select! {
-                _ = connection.as_mut() => break,
-                () = wait_for_shutdown(&mut self.is_ending) => {
+                ended = connection.as_mut() => {
+                    // Other connection errors are the peer's problem.
+                    if ended.is_err_and(|error| is_write_timeout(&error)) {
+                        let limit = app.timeouts.write;
+                        tracing::info!(?limit, "a client does not read: its connection is closed");
+                    }
+                    break;
+                }
+                () = wait_for_shutdown(&mut is_ending) => {
                     connection.as_mut().graceful_shutdown();
                     let _ = timeout(DRAIN_TIMEOUT, connection.as_mut()).await;
                     break;
                 }
-                () = open.changed() => {}
-                () = self.app.limiter.wait_for_eviction(), if open.is_idle() => break,
+                _ = open.changed() => {}
+                () = app.limiter.wait_for_eviction(), if *open.borrow() == 0 => break,
             }
         }
         drop(slot);
     }
 }
 
+fn is_write_timeout(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+}
+
+async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let listen_error = |source| ListenError::Address { address, source };
+    let tcp = TcpListener::bind(address).await.map_err(listen_error)?;
+    let bound = tcp.local_addr().map_err(listen_error)?;
+    Ok((tcp, bound))
+}
+
 async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    make_private_folder(folder).map_err(|source| ListenError::Folder { path: folder.to_owned(), source })?;
-    let listen_error = |source| ListenError::Socket { path: path.to_owned(), source };
+    let folder_error =
+        |source| ListenError::Socket { action: "use the folder", path: folder.to_owned(), source };
+    make_private_folder(folder).map_err(folder_error)?;
+    let listen_error = |source| ListenError::Socket { action: "listen on", path: path.to_owned(), source };
     if let Ok(found) = fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
             return Err(listen_error(io::Error::new(
@@ -411,7 +390,7 @@ async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ListenEr
             )));
         }
         if UnixStream::connect(path).await.is_ok() {
-            return Err(ListenError::Taken { path: path.to_owned() });
+            return Err(ListenError::Taken(path.to_owned()));
         }
         // Stale: its hub was killed.
         fs::remove_file(path).map_err(listen_error)?;

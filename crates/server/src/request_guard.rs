@@ -26,13 +26,13 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
             check_headers(transport, request.headers(), request.uri().authority().map(|it| it.as_str()))
                 .and_then(|()| check_token(transport, app.token.as_ref(), &request))
         }
-        None => Err(ApiError::new(StatusCode::FORBIDDEN, "nobody knows where this comes from")),
+        None => Err(ApiError::forbidden("nobody knows where this comes from")),
     };
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
-    app.counters.answered(response.status());
+    app.connections.answered(response.status());
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
@@ -41,28 +41,32 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
 }
 
 fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&str>) -> Result<(), ApiError> {
-    let refuse = |why: &str| Err(ApiError::new(StatusCode::FORBIDDEN, why));
     let Transport::Tcp(ours) = transport else { return Ok(()) };
-    if !ours.ip().is_loopback() {
-        return check_remote_headers(headers);
+    let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(ApiError::bad_request("one Host header is needed"));
+    };
+    // Outside the loopback the host's names are unknown: the token stops rebound names, since pages of other origins do not have it.
+    let is_remote = !ours.ip().is_loopback();
+    let is_ours = |name: &[u8]| {
+        if is_remote { name == host } else { str::from_utf8(name).is_ok_and(|name| is_own_host(name, ours)) }
+    };
+    if !is_ours(host) {
+        return Err(ApiError::forbidden("the Host header names another place"));
     }
-    let hosts: Vec<&HeaderValue> = headers.get_all(header::HOST).iter().collect();
-    let is_ours = |host: &str| is_own_host(host, ours);
-    match hosts.as_slice() {
-        [host] if host.to_str().is_ok_and(is_ours) => {}
-        [_] => return refuse("the Host header names another place"),
-        [] | [_, ..] => return Err(ApiError::bad_request("one Host header is needed")),
+    if !is_remote && authority.is_some_and(|authority| !is_ours(authority.as_bytes())) {
+        return Err(ApiError::forbidden("the address names another place"));
     }
-    if authority.is_some_and(|authority| !is_ours(authority)) {
-        return refuse("the address names another place");
+    let is_own_origin =
+        |origin: &HeaderValue| origin.as_bytes().strip_prefix(b"http://").is_some_and(is_ours);
+    if !headers.get_all(header::ORIGIN).iter().all(is_own_origin) {
+        return Err(ApiError::forbidden("the Origin header names another place"));
     }
-    for origin in headers.get_all(header::ORIGIN) {
-        let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")).is_some_and(is_ours);
-        if !own {
-            return refuse("the Origin header names another place");
-        }
+    let is_own_site = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
+    if !headers.get_all("sec-fetch-site").iter().all(is_own_site) {
+        return Err(ApiError::forbidden("another site is behind this request"));
     }
-    check_site(headers)
+    Ok(())
 }
 
 /// Refuses requests without the token, if one is required. The web page's files contain no data and are needed to sign in.
@@ -80,35 +84,12 @@ fn check_token(transport: Transport, token: Option<&Token>, request: &Request) -
     Err(ApiError::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed"))
 }
 
-/// Like [`check_headers`] for an address outside the loopback, where the host's names are unknown: the token stops rebound names,
-/// since pages of other origins do not have it. `Origin` must still match `Host`.
-fn check_remote_headers(headers: &HeaderMap) -> Result<(), ApiError> {
-    let refuse = |why: &str| Err(ApiError::new(StatusCode::FORBIDDEN, why));
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(ApiError::bad_request("one Host header is needed"));
-    };
-    let own = [b"http://".as_slice(), host.as_bytes()].concat();
-    if headers.get_all(header::ORIGIN).iter().any(|origin| origin.as_bytes() != own) {
-        return refuse("the Origin header names another place");
-    }
-    check_site(headers)
-}
-
 /// Requires a header that a foreign page cannot send without a CORS preflight; for requests that change something.
 pub(crate) fn require_csrf_header(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get("x-subscope").is_some_and(|value| value == "1") {
         return Ok(());
     }
-    Err(ApiError::new(StatusCode::FORBIDDEN, "the header X-Subscope: 1 is needed"))
-}
-
-fn check_site(headers: &HeaderMap) -> Result<(), ApiError> {
-    let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
-    if headers.get_all("sec-fetch-site").iter().all(is_own) {
-        return Ok(());
-    }
-    Err(ApiError::new(StatusCode::FORBIDDEN, "another site is behind this request"))
+    Err(ApiError::forbidden("the header X-Subscope: 1 is needed"))
 }
 
 /// Whether a `Host` value names this loopback listener.

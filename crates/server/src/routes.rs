@@ -12,19 +12,13 @@ mod session_history;
 mod status;
 mod stop;
 
-use std::sync::Arc;
-
-use axum::{Extension, Router, http::StatusCode, middleware, response::IntoResponse};
+use axum::{Router, http::StatusCode, middleware};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{api_error::ApiError, request_guard, state::App};
 
 pub(crate) use self::{codes::SIGN_IN, page::is_page_path};
-
-/// OpenAPI document as JSON.
-#[derive(Clone)]
-pub(crate) struct OpenApiText(Arc<str>);
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -63,26 +57,17 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// Returns all routes behind the request guard.
+/// Returns the routes behind the request guard; of an ingest-only listener only that of events.
 pub(crate) fn router(app: App) -> Router {
-    let (router, document) = api_routes();
-    // It consists of constants: serialising cannot fail.
-    let text = OpenApiText(document.to_pretty_json().unwrap_or_default().into());
-    with_guard(router.layer(Extension(text)).merge(page::routes()), app)
-}
-
-/// Returns the route of an ingest-only listener, behind the same guard.
-pub(crate) fn event_router(app: App) -> Router {
-    let (router, _) = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts();
-    with_guard(router, app)
-}
-
-fn with_guard(router: Router<App>, app: App) -> Router {
+    let router = if app.event_sink.is_some() {
+        OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0
+    } else {
+        api_routes().0.merge(page::routes())
+    };
     router
         .fallback(async || ApiError::not_found("route"))
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
-                .into_response()
         })
         .layer(middleware::from_fn_with_state(app.clone(), request_guard::guard))
         .with_state(app)

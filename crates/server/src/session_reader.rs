@@ -1,7 +1,7 @@
 //! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only has current
 //! rows; the caller that starts the server supplies the reader.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use subscope_export::execution;
 use subscope_hub::{AskError, ReplyCallback};
@@ -38,29 +38,9 @@ pub struct UnreadableSession(pub String);
 pub type HistoryResult = Result<Option<SessionHistory>, UnreadableSession>;
 
 /// Callback that reads a session. It must not block: it replies from a thread of its own.
-#[derive(Clone)]
-pub struct SessionReader(Arc<ReadFn>);
-
-type ReadFn =
-    dyn Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError> + Send + Sync;
-
-impl SessionReader {
-    /// Creates a reader from a callback.
-    pub fn new(
-        read: impl Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self(Arc::new(read))
-    }
-}
-
-impl fmt::Debug for SessionReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionReader")
-    }
-}
+pub type SessionReader = Arc<
+    dyn Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError> + Send + Sync,
+>;
 
 /// Maximum number of logged events returned if a session's sources cannot be read.
 const MAX_LOGGED_EVENTS: usize = 50_000;
@@ -71,7 +51,7 @@ pub(crate) async fn read_session(
     session: SessionId,
     request: HistoryRequest,
 ) -> Result<SessionHistory, ApiError> {
-    if let Some(SessionReader(read)) = &app.session_reader {
+    if let Some(read) = &app.session_reader {
         let outcome = ask(|reply| read(session.clone(), request, reply)).await?;
         if let Some(history) = outcome.map_err(|error| ApiError::unavailable(error.to_string()))? {
             return Ok(history);
@@ -81,9 +61,13 @@ pub(crate) async fn read_session(
     if request.at.is_some() {
         return Err(ApiError::not_found("record of that moment"));
     }
-    let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
-    let tree = tree.ok_or(ApiError::not_found("session"))?;
+    let tree = find_tree(app, session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
     let traces = if request.traces { execution(&tree, &|_| None) } else { Vec::new() };
     Ok(SessionHistory { tree, events: events.unwrap_or_default(), traces })
+}
+
+/// Queries the stored rows of a session.
+pub(crate) async fn find_tree(app: &App, session: SessionId) -> Result<Tree, ApiError> {
+    ask(|reply| app.hub.tree(session, reply)).await?.ok_or(ApiError::not_found("session"))
 }

@@ -1,15 +1,14 @@
 //! Shared state of all routes.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use subscope_hub::HubHandle;
+use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
+use subscope_model::HubMode;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
-    connection_count::ConnectionCount,
     connection_limiter::ConnectionLimiter,
-    counters::Counters,
-    event_listener::EventSink,
+    counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
     session_reader::SessionReader,
     token::Token,
@@ -18,21 +17,27 @@ use crate::{
 /// Maximum number of live feeds: each has a queue and a copy of the rows of running sessions.
 pub(crate) const MAX_LIVE_FEEDS: usize = 64;
 
+/// Refusals (403) that are sent concurrently; further unauthorised connections are closed without one.
+const MAX_REFUSALS: usize = 32;
+
 /// Memory budget of all request bodies together, from the first byte until the request is acknowledged.
 pub(crate) const BUDGET_BYTES: usize = 512 << 20;
 
 /// Unit of allocation from the budget in bytes.
 pub(crate) const BUDGET_UNIT: usize = 64 << 10;
 
+/// Callback that ingests a posted event and replies when it is stored. It must not block.
+pub type EventSink = Arc<
+    dyn Fn(Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>) -> Result<(), AskError> + Send + Sync,
+>;
+
 /// Shared state of all routes. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct App(Arc<AppState>);
+pub(crate) type App = Arc<AppState>;
 
 /// Fields of [`App`].
 pub(crate) struct AppState {
     pub(crate) hub: HubHandle,
-    pub(crate) counters: Counters,
-    /// Receives posted events instead of the hub, if set.
+    /// Receives posted events instead of the hub; there are no other routes then.
     pub(crate) event_sink: Option<EventSink>,
     /// Reads sessions from their sources, if set.
     pub(crate) session_reader: Option<SessionReader>,
@@ -43,53 +48,42 @@ pub(crate) struct AppState {
     pub(crate) token: Option<Token>,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
+    pub(crate) refusals: Semaphore,
     pub(crate) connections: ConnectionCount,
     pub(crate) identity: HubIdentity,
-    /// Base URL of the TCP listener.
-    pub(crate) url: String,
+    /// Address of the TCP listener.
+    pub(crate) address: SocketAddr,
     /// Notified when a client requests a drain.
     pub(crate) drain: Notify,
     /// True once shutdown began.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
-impl App {
-    #[expect(clippy::too_many_arguments, reason = "the one place where all of it comes together")]
-    pub(crate) fn new(
-        hub: HubHandle,
-        connections: ConnectionCount,
-        (identity, url): (HubIdentity, String),
-        heartbeat: Duration,
-        timeouts: Timeouts,
-        token: Option<Token>,
-        ending: watch::Receiver<bool>,
-        (event_sink, session_reader): (Option<EventSink>, Option<SessionReader>),
-    ) -> Self {
-        Self(Arc::new(AppState {
+impl AppState {
+    /// Creates the state of an ingest-only listener, without its sink.
+    pub(crate) fn new(hub: HubHandle, address: SocketAddr, ending: watch::Receiver<bool>) -> Self {
+        Self {
             hub,
-            counters: Counters::default(),
-            event_sink,
-            session_reader,
+            event_sink: None,
+            session_reader: None,
             limiter: ConnectionLimiter::default(),
-            heartbeat,
-            timeouts,
-            token,
+            heartbeat: Duration::ZERO,
+            timeouts: Timeouts::default(),
+            token: None,
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_UNIT)),
             feeds: Arc::new(Semaphore::new(MAX_LIVE_FEEDS)),
-            connections,
-            identity,
-            url,
+            refusals: Semaphore::new(MAX_REFUSALS),
+            connections: ConnectionCount::default(),
+            identity: HubIdentity { version: "", mode: HubMode::Foreground },
+            address,
             drain: Notify::new(),
             ending,
-        }))
+        }
     }
-}
 
-impl std::ops::Deref for App {
-    type Target = AppState;
-
-    fn deref(&self) -> &AppState {
-        &self.0
+    /// Base URL of the TCP listener.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 }
 

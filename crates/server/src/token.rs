@@ -6,9 +6,9 @@
 
 use std::{
     collections::VecDeque,
-    fmt::{self, Write as _},
+    fmt,
     fs::{self, OpenOptions},
-    io::{self, Read, Write as _},
+    io::{self, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -181,14 +181,10 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 }
 
 fn random_hex() -> io::Result<String> {
-    let mut bytes = [0; RANDOM_BYTES];
+    let mut halves = [[0; RANDOM_BYTES / 2]; 2];
     // All systems with Unix sockets have this file.
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    fs::File::open("/dev/urandom")?.read_exact(halves.as_flattened_mut())?;
+    Ok(halves.map(|half| format!("{:032x}", u128::from_be_bytes(half))).concat())
 }
 
 #[cfg(test)]

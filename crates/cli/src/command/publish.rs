@@ -5,9 +5,7 @@ mod runs;
 
 use std::io;
 
-use subscope_client::publish::{
-    ADDRESS_VARIABLE, Event, EventKind, OnFailure, Published, Publisher, compact,
-};
+use subscope_client::publish::{ADDRESS_VARIABLE, Event, EventKind, Published, Publisher, compact};
 use subscope_collect::spool;
 use subscope_hub::Spooler;
 
@@ -36,9 +34,8 @@ pub(crate) fn run(args: &PublishArgs, context: &Context) -> Result<(), CliError>
         return Ok(());
     };
     let publisher = Publisher::to(&address).map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
-    let on_failure = on_failure(args.on_publish_failure, context)?;
     let publisher = EventPublisher {
-        publisher: publisher.with_on_failure(on_failure),
+        publisher: with_spool(publisher, args.on_publish_failure, context)?,
         parent: context.environment.text(PARENT_VARIABLE),
         context,
     };
@@ -48,16 +45,17 @@ pub(crate) fn run(args: &PublishArgs, context: &Context) -> Result<(), CliError>
     }
 }
 
-/// Returns the policy for undeliverable events; shared with `mcp agent`.
-pub(crate) fn on_failure(choice: FailureChoice, context: &Context) -> Result<OnFailure, CliError> {
-    match choice {
-        FailureChoice::Abort => Ok(OnFailure::Abort),
-        FailureChoice::Spool => {
-            let folder = spool::folder(&context.data_folder()?);
-            let spooler = Spooler::new(folder);
-            Ok(OnFailure::spool(move |event| spooler.event(event).map(drop)))
-        }
+/// Lets a publisher spool undeliverable events if that is chosen; shared with `mcp agent`.
+pub(crate) fn with_spool(
+    publisher: Publisher,
+    choice: FailureChoice,
+    context: &Context,
+) -> Result<Publisher, CliError> {
+    if choice == FailureChoice::Abort {
+        return Ok(publisher);
     }
+    let spooler = Spooler::new(spool::folder(&context.data_folder()?));
+    Ok(publisher.with_spool(move |event| spooler.event(event).map(drop)))
 }
 
 /// Builds the event that the options describe; `None` without `--type`.

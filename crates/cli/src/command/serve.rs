@@ -468,10 +468,8 @@ fn server_error(error: ListenError) -> CliError {
     let hint = match &error {
         ListenError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
         ListenError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
-        ListenError::Folder { .. } | ListenError::Socket { .. } => {
-            "--store or SUBSCOPE_DATA_DIR names another folder"
-        }
-        ListenError::Taken { .. } => "end it, or name another folder with --store",
+        ListenError::Socket { .. } => "--store or SUBSCOPE_DATA_DIR names another folder",
+        ListenError::Taken(_) => "end it, or name another folder with --store",
     };
     let kind = if matches!(error, ListenError::NeedsToken(_)) { ErrorKind::Usage } else { ErrorKind::Failed };
     CliError::caused(kind, error).hint(hint)

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_client::{Address, Client, ClientError, Fit, Own, connect_socket};
+use subscope_client::{Address, Client, ClientError, Fit, connect_socket};
 use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
 use subscope_store::SqliteStore;
@@ -103,7 +103,7 @@ impl HubConnection {
     /// Connects to the hub; starts one first if needed. A background hub of an older version is replaced.
     pub(crate) fn hub(&mut self) -> Result<Client, NoHub> {
         let Some((client, health)) = self.greet()? else { return self.start() };
-        let fit = Fit::of(Own::of(VERSION), &health);
+        let fit = Fit::of(VERSION, &health);
         if fit.is_older && health.mode == HubMode::Background && self.starter.is_some() {
             // An error is ignored: the hub may be exiting by itself.
             let _ = stop_and_wait(client, &self.data);
@@ -146,7 +146,7 @@ impl HubConnection {
             };
             if let Some((client, health)) = greeted {
                 // It may have been started by another command, of another version.
-                if Fit::of(Own::of(VERSION), &health).can_talk {
+                if Fit::of(VERSION, &health).can_talk {
                     return Ok(client);
                 }
                 return Err(NoHub::Failed(format!("the hub that began is of version {}", health.version)));

@@ -57,30 +57,25 @@ impl ListenerAddress {
 }
 
 fn sockets(authority: &str) -> Result<Vec<SocketAddr>, AddressError> {
-    if let Ok(socket) = authority.parse::<SocketAddr>() {
-        return only_loopback(vec![socket]);
-    }
     let bare = authority.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(authority);
-    if let Ok(ip) = bare.parse::<IpAddr>() {
-        return only_loopback(vec![SocketAddr::new(ip, DEFAULT_PORT)]);
-    }
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().map_err(|_| AddressError::Unreadable("port"))?),
-        None => (authority, DEFAULT_PORT),
+    let mut sockets = if let Ok(socket) = authority.parse::<SocketAddr>() {
+        vec![socket]
+    } else if let Ok(ip) = bare.parse::<IpAddr>() {
+        vec![SocketAddr::new(ip, DEFAULT_PORT)]
+    } else {
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| AddressError::Unreadable("port"))?),
+            None => (authority, DEFAULT_PORT),
+        };
+        if host.is_empty() {
+            return Err(AddressError::Unreadable("host"));
+        }
+        // No other name is resolved: a DNS query would leak it.
+        if !host.eq_ignore_ascii_case("localhost") {
+            return Err(AddressError::NotLoopback);
+        }
+        ("localhost", port).to_socket_addrs().map_err(|_| AddressError::Unreadable("host"))?.collect()
     };
-    if host.is_empty() {
-        return Err(AddressError::Unreadable("host"));
-    }
-    // No other name is resolved: a DNS query would leak it.
-    if !host.eq_ignore_ascii_case("localhost") {
-        return Err(AddressError::NotLoopback);
-    }
-    only_loopback(
-        ("localhost", port).to_socket_addrs().map_err(|_| AddressError::Unreadable("host"))?.collect(),
-    )
-}
-
-fn only_loopback(mut sockets: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, AddressError> {
     sockets.retain(|socket| socket.ip().is_loopback());
     if sockets.is_empty() { Err(AddressError::NotLoopback) } else { Ok(sockets) }
 }

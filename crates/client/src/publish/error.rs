@@ -1,8 +1,8 @@
 //! Errors of publishing.
 
-use std::{env, fmt, io, time::Duration};
+use std::{io, time::Duration};
 
-use super::{AddressError, Event, EventKind};
+use super::{AddressError, Event};
 
 /// An event could not be published; abort its run unless it has ended.
 ///
@@ -22,10 +22,10 @@ pub enum PublishError {
     #[error("{0} is no text")]
     Variable(&'static str),
     /// An event could not be delivered.
-    #[error("{event} could not be delivered to {address}: {cause}")]
+    #[error("{} could not be delivered to {address}: {cause}", describe(event))]
     Undelivered {
-        /// The event.
-        event: Box<EventName>,
+        /// The event, without its payload.
+        event: Box<Event>,
         /// The listener's address.
         address: String,
         /// The reason.
@@ -34,8 +34,8 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// The undelivered event, if the error is about one.
-    pub fn event(&self) -> Option<&EventName> {
+    /// The undelivered event without its payload, if the error is about one.
+    pub fn event(&self) -> Option<&Event> {
         match self {
             Self::Undelivered { event, .. } => Some(event),
             Self::Address { .. } | Self::Variable(_) => None,
@@ -43,50 +43,17 @@ impl PublishError {
     }
 }
 
-impl From<env::VarError> for PublishError {
-    fn from(_: env::VarError) -> Self {
-        Self::Variable(super::ADDRESS_VARIABLE)
-    }
-}
-
-/// Identification of an event in error messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventName {
-    /// The event's kind.
-    pub kind: EventKind,
-    /// The subagent's run.
-    pub run_id: String,
-    /// The subagent's name.
-    pub subagent_name: String,
-    /// The tool, if any.
-    pub tool_name: Option<String>,
-    /// The tool call, if any.
-    pub tool_call_id: Option<String>,
-}
-
-impl EventName {
-    pub(super) fn of(event: &Event) -> Self {
-        Self {
-            kind: event.kind,
-            run_id: event.subagent_run_id.clone(),
-            subagent_name: event.subagent_name.clone(),
-            tool_name: event.tool_name.clone(),
-            tool_call_id: event.tool_call_id.clone(),
-        }
-    }
-}
-
-impl fmt::Display for EventName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
-        match (&self.tool_name, &self.tool_call_id) {
-            (Some(name), Some(id)) => write!(f, " {name} ({id})")?,
-            (Some(word), None) | (None, Some(word)) => write!(f, " {word}")?,
-            (None, None) => {}
-        }
-        write!(f, " of run {}", self.run_id)?;
-        if self.subagent_name.is_empty() { Ok(()) } else { write!(f, " ({})", self.subagent_name) }
-    }
+/// Names an event in an error message.
+fn describe(event: &Event) -> String {
+    let kind = event.kind.as_str();
+    let tool = match (&event.tool_name, &event.tool_call_id) {
+        (Some(name), Some(id)) => format!(" {name} ({id})"),
+        (Some(word), None) | (None, Some(word)) => format!(" {word}"),
+        (None, None) => String::new(),
+    };
+    let name = &event.subagent_name;
+    let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+    format!("{kind}{tool} of run {}{name}", event.subagent_run_id)
 }
 
 /// Reason that an event was not delivered.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::hash_map::RandomState,
-    fmt::{self, Write},
+    fmt,
     hash::{BuildHasher, Hasher},
     sync::{
         OnceLock,
@@ -22,9 +22,6 @@ pub const EVENT_BYTES: usize = 4 << 20;
 /// Room for the note on a truncated payload.
 const NOTE_BYTES: usize = 64;
 
-/// Length of the longest generated id.
-const ID_BYTES: usize = 16 + 1 + 16 + 1 + 16;
-
 /// Kind of a subagent event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,10 +39,6 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::SubagentStart, Self::SubagentEnd, Self::ToolCall, Self::ToolResult, Self::ThoughtTrace];
-
     /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +78,8 @@ pub struct TokenUsage {
     pub cache_write_tokens: Option<u64>,
 }
 
-/// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set.
+/// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set. The methods `with_…`
+/// set those that most agents know; rarer ones are set as fields.
 ///
 /// Serialises to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the timestamp
 /// epoch milliseconds.
@@ -137,7 +131,7 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<String>,
     /// Whether the tool failed.
-    #[serde(skip_serializing_if = "is_false", default, deserialize_with = "read_flag")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", default, deserialize_with = "read_flag")]
     pub is_error: bool,
     /// Unique id of the event: an event posted again under the same id counts once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -201,27 +195,6 @@ impl Event {
         self.with_payload(payload.to_string())
     }
 
-    /// Sets the time limit of the tool.
-    #[must_use]
-    pub fn with_execution_timeout_seconds(mut self, seconds: u64) -> Self {
-        self.execution_timeout_seconds = Some(seconds);
-        self
-    }
-
-    /// Sets the kind of reasoning; `encrypted` if its text is not available.
-    #[must_use]
-    pub fn with_reasoning_type(mut self, kind: impl Into<String>) -> Self {
-        self.reasoning_type = Some(kind.into());
-        self
-    }
-
-    /// Sets the token usage of the model response that caused this event.
-    #[must_use]
-    pub fn with_token_usage(mut self, usage: TokenUsage) -> Self {
-        self.token_usage = Some(usage);
-        self
-    }
-
     /// Sets the parent run.
     #[must_use]
     pub fn with_parent_run_id(mut self, run: impl Into<String>) -> Self {
@@ -233,20 +206,6 @@ impl Event {
     #[must_use]
     pub fn with_depth(mut self, depth: u32) -> Self {
         self.depth = Some(depth);
-        self
-    }
-
-    /// Sets the session.
-    #[must_use]
-    pub fn with_session_id(mut self, session: impl Into<String>) -> Self {
-        self.session_id = Some(session.into());
-        self
-    }
-
-    /// Sets the publisher's working directory.
-    #[must_use]
-    pub fn with_cwd(mut self, folder: impl Into<String>) -> Self {
-        self.cwd = Some(folder.into());
         self
     }
 
@@ -264,21 +223,12 @@ impl Event {
         self
     }
 
-    /// Replaces the generated id.
-    #[must_use]
-    pub fn with_event_id(mut self, id: impl Into<String>) -> Self {
-        self.event_id = Some(id.into());
-        self
-    }
-
     /// Serialises to one line of JSON without a line end, not truncated.
     pub fn to_json(&self) -> Vec<u8> {
         #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON")]
         serde_json::to_vec(self).expect("an event is strings and numbers")
     }
-}
 
-impl Event {
     /// Serialises for posting: like [`Event::to_json`], with the payload truncated so that a hub accepts the event, since a huge tool
     /// result is no reason to abort a run. An event too long without its payload is left as it is, and will be refused.
     pub(super) fn to_wire(&self) -> Vec<u8> {
@@ -304,10 +254,6 @@ fn json_bytes(character: char) -> usize {
         '\0'..='\u{1f}' => 6,
         _ => character.len_utf8(),
     }
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// Writes RFC 3339, which all implementations of this wire format read; only some read epoch milliseconds.
@@ -351,10 +297,7 @@ fn generate_id(now_ns: u64) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // RandomState is seeded by the operating system.
     let seed = SEED.get_or_init(|| RandomState::new().build_hasher().finish());
-    let mut id = String::with_capacity(ID_BYTES);
-    // Writing to a String cannot fail.
-    let _ = write!(id, "{seed:016x}-{now_ns:x}-{:x}", COUNT.fetch_add(1, Ordering::Relaxed));
-    id
+    format!("{seed:016x}-{now_ns:x}-{:x}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]
@@ -372,8 +315,8 @@ mod tests {
         event.event_id = None;
         let expected = r#"{"subagentName":"worker","subagentRunId":"r1","timestamp":"2026-11-21T20:45:06.647Z","type":"subagent_start"}"#;
         assert_eq!(json(&event), expected);
-        let usage = TokenUsage { input_tokens: Some(100), ..TokenUsage::default() };
-        let event = event.with_token_usage(usage).with_is_error(true);
+        event.token_usage = Some(TokenUsage { input_tokens: Some(100), ..TokenUsage::default() });
+        let event = event.with_is_error(true);
         assert!(
             json(&event)
                 .ends_with(r#""type":"subagent_start","tokenUsage":{"inputTokens":100},"isError":true}"#)
@@ -382,14 +325,17 @@ mod tests {
 
     #[test]
     fn event_that_says_everything_comes_back() {
-        let event = Event::new("w", "r2", EventKind::ToolCall)
+        let event = Event {
+            execution_timeout_seconds: Some(30),
+            reasoning_type: Some("encrypted".to_owned()),
+            session_id: Some("s".to_owned()),
+            ..Event::new("w", "r2", EventKind::ToolCall)
+        };
+        let event = event
             .with_tool("Read", "t1")
             .with_json(&serde_json::json!({"path": "a b", "lines": [1, 2]}))
-            .with_execution_timeout_seconds(30)
-            .with_reasoning_type("encrypted")
             .with_parent_run_id("r1")
-            .with_depth(2)
-            .with_session_id("s");
+            .with_depth(2);
         assert_eq!(event.payload.as_deref(), Some(r#"{"path":"a b","lines":[1,2]}"#));
         assert_eq!(serde_json::from_slice::<Event>(&event.to_json()).unwrap(), event);
     }
@@ -445,6 +391,13 @@ mod tests {
     fn ids_are_never_given_twice() {
         let ids: std::collections::HashSet<_> = (0..1000).map(|_| generate_id(1)).collect();
         assert_eq!(ids.len(), 1000);
-        assert!(EventKind::ALL.iter().all(|kind| serde_json::to_value(kind).unwrap() == kind.as_str()));
+        let kinds = [
+            EventKind::SubagentStart,
+            EventKind::SubagentEnd,
+            EventKind::ToolCall,
+            EventKind::ToolResult,
+            EventKind::ThoughtTrace,
+        ];
+        assert!(kinds.iter().all(|kind| serde_json::to_value(kind).unwrap() == kind.as_str()));
     }
 }

@@ -10,15 +10,13 @@ use std::{
 use super::{Cause, address::ListenerAddress};
 use crate::{
     clock::Deadline,
-    http::{self, ResponseHead},
+    http::{self, ResponseReader, error_field, is_timeout},
 };
 
 /// Time limit of connecting, sending and the response together (requirement 4.3).
 const POST_LIMIT: Duration = Duration::from_secs(5);
 /// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the server.
 const MAX_IDLE: usize = 16;
-/// Read buffer: a response is a line or two.
-const CHUNK_BYTES: usize = 4 << 10;
 /// Longest response body read; after a longer one the connection is closed.
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// Most characters of a response's message in an error.
@@ -36,12 +34,6 @@ struct PostFailure {
     cause: Cause,
     /// Whether the connection closed before the first byte of a response.
     is_unanswered: bool,
-}
-
-impl PostFailure {
-    fn of(cause: Cause) -> Self {
-        Self { cause, is_unanswered: false }
-    }
 }
 
 impl Poster {
@@ -105,47 +97,28 @@ impl Poster {
         Err(failed)
     }
 
-    fn send_request(
-        &self,
-        mut stream: TcpStream,
-        request: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), PostFailure> {
-        let broken = |error| PostFailure { cause: Cause::Broken(error), is_unanswered: true };
+    fn send_request(&self, stream: TcpStream, request: &[u8], deadline: Deadline) -> Result<(), PostFailure> {
+        let mut stream = DeadlineStream { stream, deadline };
         // A server may respond and close before it has read everything: then the response counts, not the write error.
-        let sent = send(&mut stream, request, deadline);
-        if let Err(IoFailure::DeadlinePassed) = sent {
-            return Err(PostFailure::of(Cause::TimedOut(POST_LIMIT)));
+        let is_sent = stream.write_all(request).is_ok();
+        let mut reader = ResponseReader::new(stream);
+        let head = reader.head().map_err(|error| {
+            if is_timeout(&error) {
+                PostFailure { cause: Cause::TimedOut(POST_LIMIT), is_unanswered: false }
+            } else {
+                PostFailure { cause: Cause::Broken(error), is_unanswered: reader.is_empty() }
+            }
+        })?;
+        let mut body = Vec::new();
+        let is_whole = reader.body(head.body, MAX_BODY_BYTES, &mut body).is_ok() && reader.is_empty();
+        if !(200..300).contains(&head.status) {
+            let cause = Cause::Status { status: head.status, message: error_message(&body) };
+            return Err(PostFailure { cause, is_unanswered: false });
         }
-        let mut bytes = Vec::new();
-        let head = loop {
-            match http::take_head(&mut bytes) {
-                // Informational; the final response follows.
-                Ok(Some(ResponseHead { status: 100..=199, .. })) => continue,
-                Ok(Some(head)) => break head,
-                Ok(None) => {}
-                Err(error) => return Err(PostFailure::of(Cause::Broken(error))),
-            }
-            let is_unanswered = bytes.is_empty();
-            match (read_more(&mut stream, &mut bytes, deadline), &sent) {
-                (Ok(()), _) => {}
-                (Err(IoFailure::DeadlinePassed), _) => {
-                    return Err(PostFailure::of(Cause::TimedOut(POST_LIMIT)));
-                }
-                (Err(IoFailure::Broken(error)), _) => {
-                    return Err(PostFailure { is_unanswered, ..broken(error) });
-                }
-            }
-        };
-        let (body, is_whole) = read_body(&mut stream, head, bytes, deadline);
-        if (200..300).contains(&head.status) {
-            if is_whole && head.is_reusable && sent.is_ok() {
-                self.put_idle(stream);
-            }
-            return Ok(());
+        if is_whole && head.is_reusable && is_sent {
+            self.put_idle(reader.stream.stream);
         }
-        let message = error_message(&body);
-        Err(PostFailure::of(Cause::Status { status: head.status, message }))
+        Ok(())
     }
 }
 
@@ -160,85 +133,53 @@ fn is_open(stream: &TcpStream) -> bool {
         && matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Failure of a read or write.
-enum IoFailure {
-    /// The deadline has passed.
-    DeadlinePassed,
-    /// The connection broke.
-    Broken(io::Error),
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// Retries a read or write until it makes progress or the deadline passes.
-fn retry_until_deadline(
-    mut step: impl FnMut(Duration) -> io::Result<usize>,
+/// A stream whose reads and writes time out at a deadline.
+struct DeadlineStream {
+    stream: TcpStream,
     deadline: Deadline,
-) -> Result<usize, IoFailure> {
-    loop {
-        match step(deadline.left().ok_or(IoFailure::DeadlinePassed)?) {
-            Ok(0) => return Err(IoFailure::Broken(io::ErrorKind::UnexpectedEof.into())),
-            Ok(count) => return Ok(count),
-            Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(IoFailure::Broken(error)),
+}
+
+impl DeadlineStream {
+    /// Retries a read or write until it makes progress or the deadline passes.
+    fn retry(
+        &mut self,
+        mut step: impl FnMut(&mut TcpStream, Duration) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let left = self.deadline.left().ok_or(io::ErrorKind::TimedOut)?;
+            match step(&mut self.stream, left) {
+                Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
         }
     }
 }
 
-fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Deadline) -> Result<(), IoFailure> {
-    while !bytes.is_empty() {
-        let write = |left| {
+impl Read for DeadlineStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.retry(|stream, left| {
+            stream.set_read_timeout(Some(left))?;
+            stream.read(buffer)
+        })
+    }
+}
+
+impl Write for DeadlineStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.retry(|stream, left| {
             stream.set_write_timeout(Some(left))?;
             stream.write(bytes)
-        };
-        let count = retry_until_deadline(write, deadline)?;
-        bytes = bytes.get(count..).unwrap_or_default();
+        })
     }
-    Ok(())
-}
 
-fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>, deadline: Deadline) -> Result<(), IoFailure> {
-    let mut chunk = [0; CHUNK_BYTES];
-    let read = |left| {
-        stream.set_read_timeout(Some(left))?;
-        stream.read(&mut chunk)
-    };
-    let count = retry_until_deadline(read, deadline)?;
-    bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
-    Ok(())
-}
-
-/// Reads a response body; also returns whether it is complete with no bytes behind it, so that the connection can be reused.
-fn read_body(
-    stream: &mut TcpStream,
-    head: ResponseHead,
-    mut bytes: Vec<u8>,
-    deadline: Deadline,
-) -> (Vec<u8>, bool) {
-    let (mut framing, mut body) = (head.body, Vec::new());
-    while body.len() <= MAX_BODY_BYTES {
-        match framing.take(&mut bytes, &mut body) {
-            Ok(true) => return (body, bytes.is_empty()),
-            Ok(false) => {}
-            Err(_) => break,
-        }
-        if read_more(stream, &mut bytes, deadline).is_err() {
-            break;
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
-    (body, false)
 }
 
 /// Returns the message of an error response on one line: the `error` field of JSON, else the beginning of the body.
 fn error_message(body: &[u8]) -> String {
-    let json = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let error = json.as_ref().and_then(|json| json.get("error")?.as_str());
-    let text = match error {
-        Some(error) => error.to_owned(),
-        None => String::from_utf8_lossy(body).into_owned(),
-    };
+    let text = error_field(body).unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MESSAGE_CHARS).collect()
 }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 /// Longest run id: each event contains it.
 const MAX_RUN_ID_BYTES: usize = 256;
 
+/// Name of the argument with the run's id.
+const RUN_ID: &str = "runId";
+
 /// A call of the agent tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AgentCall {
@@ -20,12 +23,10 @@ pub(super) struct AgentCall {
 /// An invalid argument, for the model to correct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("runId is {0}: give each call an id of its own, for example a UUID")]
-    NoRunId(&'static str),
+    #[error("{name} is {how}{}", if *name == RUN_ID { ": give each call an id of its own, for example a UUID" } else { "" })]
+    Missing { name: &'static str, how: &'static str },
     #[error("runId is longer than {MAX_RUN_ID_BYTES} bytes")]
     LongRunId,
-    #[error("prompt is {0}")]
-    NoPrompt(&'static str),
     #[error("{name} has to be {expected}")]
     WrongType { name: &'static str, expected: &'static str },
 }
@@ -60,19 +61,19 @@ impl AgentCall {
     /// Parses the arguments.
     pub(super) fn read(mut arguments: JsonObject) -> Result<Self, CallError> {
         let wrong_type = |name, expected| CallError::WrongType { name, expected };
-        let run_id = match arguments.remove("runId") {
-            None | Some(Value::Null) => return Err(CallError::NoRunId("missing")),
-            Some(Value::String(id)) if id.trim().is_empty() => return Err(CallError::NoRunId("blank")),
-            Some(Value::String(id)) if id.len() > MAX_RUN_ID_BYTES => return Err(CallError::LongRunId),
-            Some(Value::String(id)) => id,
-            Some(_) => return Err(wrong_type("runId", "a string")),
+        let mut required = |name| match arguments.remove(name) {
+            None | Some(Value::Null) => Err(CallError::Missing { name, how: "missing" }),
+            Some(Value::String(text)) if text.trim().is_empty() => {
+                Err(CallError::Missing { name, how: "blank" })
+            }
+            Some(Value::String(text)) => Ok(text),
+            Some(_) => Err(wrong_type(name, "a string")),
         };
-        let prompt = match arguments.remove("prompt") {
-            Some(Value::String(prompt)) if !prompt.trim().is_empty() => prompt,
-            Some(Value::String(_)) => return Err(CallError::NoPrompt("blank")),
-            None | Some(Value::Null) => return Err(CallError::NoPrompt("missing")),
-            Some(_) => return Err(wrong_type("prompt", "a string")),
-        };
+        let run_id = required(RUN_ID)?;
+        if run_id.len() > MAX_RUN_ID_BYTES {
+            return Err(CallError::LongRunId);
+        }
+        let prompt = required("prompt")?;
         let inputs = match arguments.remove("inputs") {
             None | Some(Value::Null) => Vec::new(),
             Some(value) => {

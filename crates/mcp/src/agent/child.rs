@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read, Write},
     os::{fd::AsFd, unix::process::CommandExt},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,15 +12,11 @@ use std::{
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::Pid,
-};
+use rustix::process::Pid;
+use subscope_guard::{Guard, read_pipe};
 use tokio::sync::oneshot;
 
-use subscope_guard::Guard;
-
-use super::{command::CommandLine, process_group, tail::TextTail};
+use super::{command::CommandLine, output_reader::RunIdentity, process_group, tail::TextTail};
 
 /// Read buffer: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -31,34 +27,29 @@ const MAX_LATE_BYTES: usize = 2 << 20;
 /// Bytes of the child's stderr to keep, from its end.
 const STDERR_BYTES: usize = 16 << 10;
 
-/// Run id and depth, passed to the child as environment variables.
-pub(super) struct ChildContext<'a> {
-    pub(super) run_id: &'a str,
-    pub(super) depth: u32,
-}
-
 /// A running child process, leader of its own process group.
 pub(super) struct ChildProcess {
     child: Child,
     pub(super) pid: Pid,
     /// The child's stdout, until taken.
-    pub(super) stdout: Option<Pipe<std::process::ChildStdout>>,
+    pub(super) stdout: Option<ChildStdout>,
     /// Signalled when the child has exited.
     pub(super) ended: oneshot::Receiver<()>,
     stderr: Option<thread::JoinHandle<TextTail>>,
-    is_over: Arc<AtomicBool>,
+    /// Set when the readers are to stop.
+    pub(super) is_over: Arc<AtomicBool>,
     /// Dropped with the child, after its processes have ended.
     _guard: Guard,
 }
 
 impl ChildProcess {
     /// Starts the child, and threads that write its stdin, read its stderr and wait for its exit.
-    pub(super) fn start(line: CommandLine, context: &ChildContext<'_>) -> io::Result<Self> {
+    pub(super) fn start(line: CommandLine, run: &RunIdentity) -> io::Result<Self> {
         let mut command = Command::new(&line.program);
         command
             .args(&line.arguments)
-            .env("SUBSCOPE_PARENT_RUN_ID", context.run_id)
-            .env("SUBSCOPE_DEPTH", context.depth.to_string())
+            .env("SUBSCOPE_PARENT_RUN_ID", &run.id)
+            .env("SUBSCOPE_DEPTH", run.depth.to_string())
             .stdin(if line.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -90,15 +81,13 @@ impl ChildProcess {
                 let _ = pipe.write_all(text.as_bytes());
             })?;
         }
-        self.stdout = self.child.stdout.take().map(|pipe| Pipe { pipe, is_over: Arc::clone(&self.is_over) });
-        let stderr = self.child.stderr.take().map(|pipe| Pipe { pipe, is_over: Arc::clone(&self.is_over) });
+        self.stdout = self.child.stdout.take();
+        let (stderr, is_over) = (self.child.stderr.take(), Arc::clone(&self.is_over));
         self.stderr = Some(thread_named("stderr").spawn(move || {
             let mut tail = TextTail::new(STDERR_BYTES);
-            if let Some(mut pipe) = stderr {
-                let _ = pipe.read_all(&mut |read| {
-                    if let PipeRead::Bytes(bytes) = read {
-                        tail.push(bytes);
-                    }
+            if let Some(pipe) = stderr {
+                read_output(pipe, &is_over, |bytes| {
+                    tail.push(bytes.unwrap_or_default());
                     true
                 });
             }
@@ -130,54 +119,17 @@ impl ChildProcess {
     }
 }
 
-/// Result of one read.
-pub(super) enum PipeRead<'a> {
-    /// The bytes read.
-    Bytes(&'a [u8]),
-    /// No data within [`POLL`].
-    Timeout,
-}
-
-/// The reading side of a child's pipe.
-pub(super) struct Pipe<P> {
-    pipe: P,
-    is_over: Arc<AtomicBool>,
-}
-
-impl<P: Read + AsFd> Pipe<P> {
-    /// Reads until end of file, until the run is over and the pipe is empty, or until `take` returns `false`.
-    pub(super) fn read_all(&mut self, take: &mut dyn FnMut(PipeRead<'_>) -> bool) -> io::Result<()> {
-        let mut buffer = vec![0; CHUNK_BYTES];
-        let wait = Timespec::try_from(POLL).ok();
-        let mut late = 0;
-        loop {
-            // Loaded before the read, so that everything written before the end is read.
-            let is_over = self.is_over.load(Ordering::Acquire);
-            if late > MAX_LATE_BYTES {
-                return Ok(());
-            }
-            let ready = match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], wait.as_ref()) {
-                Ok(count) => count > 0,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if !ready {
-                if is_over || !take(PipeRead::Timeout) {
-                    return Ok(());
-                }
-                continue;
-            }
-            match self.pipe.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(count) => {
-                    late += if is_over { count } else { 0 };
-                    if !take(PipeRead::Bytes(buffer.get(..count).unwrap_or_default())) {
-                        return Ok(());
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
+/// Reads a pipe of the child until end of file, until the run is over and the pipe is empty, or until `take` returns `false`. It gets
+/// `None` where nothing comes for a moment.
+pub(super) fn read_output(
+    pipe: impl Read + AsFd,
+    is_over: &AtomicBool,
+    mut take: impl FnMut(Option<&[u8]>) -> bool,
+) {
+    let mut late = 0;
+    // A read error counts as end of file.
+    let _ = read_pipe(pipe, CHUNK_BYTES, POLL, is_over, |bytes| {
+        late += if is_over.load(Ordering::Acquire) { bytes.map_or(0, <[u8]>::len) } else { 0 };
+        take(bytes) && late <= MAX_LATE_BYTES
+    });
 }

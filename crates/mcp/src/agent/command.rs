@@ -5,10 +5,12 @@ use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
+use aho_corasick::AhoCorasick;
+
 use super::call::AgentCall;
 
-const PROMPT: &[u8] = b"{prompt}";
-const INPUTS: &[u8] = b"{inputs}";
+const PROMPT: &str = "{prompt}";
+const INPUTS: &str = "{inputs}";
 
 /// A program with arguments and stdin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,46 +26,29 @@ pub(super) struct CommandLine {
 /// program name is not a template. `None` for an empty command.
 pub(super) fn command_line(command: &[OsString], call: &AgentCall) -> Option<CommandLine> {
     let (program, words) = command.split_first()?;
-    let has = |placeholder: &[u8]| words.iter().any(|word| find(word.as_bytes(), placeholder).is_some());
-    let (has_prompt, has_inputs) = (has(PROMPT), has(INPUTS));
-    let lines = call.inputs.join("\n");
-    let prompt = if has_inputs || call.inputs.is_empty() {
-        call.prompt.clone()
-    } else {
-        format!("{}\n{lines}", call.prompt)
+    let placeholders = AhoCorasick::new([PROMPT, INPUTS]).ok()?;
+    let has = |which: usize| {
+        words.iter().any(|word| {
+            placeholders.find_iter(word.as_bytes()).any(|found| found.pattern().as_usize() == which)
+        })
     };
+    let lines = call.inputs.join("\n");
+    let mut prompt = call.prompt.clone();
+    if !(has(1) || call.inputs.is_empty()) {
+        prompt = format!("{prompt}\n{lines}");
+    }
     let mut arguments = Vec::new();
     for word in words {
-        if word.as_bytes() == INPUTS {
+        if word == INPUTS {
             arguments.extend(call.inputs.iter().map(OsString::from));
         } else {
-            arguments.push(OsString::from_vec(fill(word.as_bytes(), prompt.as_bytes(), lines.as_bytes())));
+            // In one pass, so that placeholders in the prompt are not expanded.
+            let filled = placeholders.replace_all_bytes(word.as_bytes(), &[&prompt, &lines]);
+            arguments.push(OsString::from_vec(filled));
         }
     }
-    let stdin = (!has_prompt).then_some(prompt);
+    let stdin = (!has(0)).then_some(prompt);
     Some(CommandLine { program: program.clone(), arguments, stdin })
-}
-
-/// Replaces both placeholders in one pass, so that placeholders in the prompt are not expanded.
-fn fill(word: &[u8], prompt: &[u8], inputs: &[u8]) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::new(), word);
-    while let Some((first, _)) = rest.split_first() {
-        if let Some(behind) = rest.strip_prefix(PROMPT) {
-            out.extend_from_slice(prompt);
-            rest = behind;
-        } else if let Some(behind) = rest.strip_prefix(INPUTS) {
-            out.extend_from_slice(inputs);
-            rest = behind;
-        } else {
-            out.push(*first);
-            rest = rest.get(1..).unwrap_or_default();
-        }
-    }
-    out
-}
-
-fn find(text: &[u8], placeholder: &[u8]) -> Option<usize> {
-    text.windows(placeholder.len()).position(|window| window == placeholder)
 }
 
 #[cfg(test)]

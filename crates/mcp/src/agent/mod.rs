@@ -14,12 +14,7 @@ mod progress;
 mod run;
 mod tail;
 
-use std::{
-    collections::HashSet,
-    ffi::OsString,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -46,15 +41,6 @@ pub enum FinalAnswer {
     Optional,
 }
 
-/// Parent run of this process, as passed by the process that started it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// Id of the parent run.
-    pub parent_run_id: Option<String>,
-    /// Depth of the parent run; 0 without one.
-    pub depth: u32,
-}
-
 /// Configuration of an agent tool.
 #[derive(Debug)]
 pub struct AgentSpec {
@@ -70,8 +56,10 @@ pub struct AgentSpec {
     pub final_answer: FinalAnswer,
     /// Command template: program and arguments. Not empty.
     pub command: Vec<OsString>,
-    /// Parent run of this process.
-    pub origin: Origin,
+    /// Id of the parent run of this process, as passed by the process that started it.
+    pub parent_run_id: Option<String>,
+    /// Depth of the parent run; 0 without one.
+    pub parent_depth: u32,
     /// Working directory of this process and of the command.
     pub cwd: Option<String>,
     /// Publisher of the run's events.
@@ -88,14 +76,14 @@ pub struct AgentSpec {
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     spec: Arc<AgentSpec>,
-    runs: Arc<ActiveRuns>,
+    runs: ActiveRuns,
     gone: ClientGone,
 }
 
 impl AgentServer {
     /// Creates a server for one agent.
     pub fn new(spec: AgentSpec, gone: ClientGone) -> Self {
-        Self { spec: Arc::new(spec), runs: Arc::new(ActiveRuns::default()), gone }
+        Self { spec: Arc::new(spec), runs: Arc::default(), gone }
     }
 
     fn tool(&self) -> Tool {
@@ -110,16 +98,16 @@ impl AgentServer {
     }
 
     async fn run(&self, call: AgentCall, context: RequestContext<RoleServer>) -> CallToolResult {
-        let Some(_guard) = self.runs.enter(&call.run_id) else {
+        let Some(_guard) = RunGuard::enter(&self.runs, &call.run_id) else {
             return tool_error(&format!(
                 "runId {:?} belongs to a call that is still running: give each call a runId of its own",
                 call.run_id
             ));
         };
-        let (progress, notifications) = progress::start(&context);
+        let (progress, mut notifications) = progress::start(&context);
         let cancelled = context.ct.clone().cancelled_owned();
         let outcome = run::run(&self.spec, &call, progress, cancelled, self.gone.clone()).await;
-        notifications.end().await;
+        notifications.shutdown().await;
         match outcome {
             Ok(RunAnswer::Structured(answer)) => CallToolResult::structured(answer),
             Ok(RunAnswer::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),
@@ -174,49 +162,29 @@ impl ServerHandler for AgentServer {
 
 impl Shutdown for AgentServer {
     async fn ended(&self) {
-        self.runs.ended().await;
+        let _ = self.runs.subscribe().wait_for(HashSet::is_empty).await;
     }
 }
 
-/// The running calls.
-#[derive(Debug)]
-struct ActiveRuns {
-    ids: Mutex<HashSet<String>>,
-    count: watch::Sender<usize>,
-}
-
-impl Default for ActiveRuns {
-    fn default() -> Self {
-        Self { ids: Mutex::default(), count: watch::channel(0).0 }
-    }
-}
-
-impl ActiveRuns {
-    /// Registers a run; `None` if one with this id is running.
-    fn enter(self: &Arc<Self>, run_id: &str) -> Option<RunGuard> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if !ids.insert(run_id.to_owned()) {
-            return None;
-        }
-        self.count.send_replace(ids.len());
-        Some(RunGuard { runs: Arc::clone(self), run_id: run_id.to_owned() })
-    }
-
-    async fn ended(&self) {
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
-    }
-}
+/// Ids of the running calls.
+type ActiveRuns = Arc<watch::Sender<HashSet<String>>>;
 
 /// Registration of a running call, removed on drop.
 struct RunGuard {
-    runs: Arc<ActiveRuns>,
+    runs: ActiveRuns,
     run_id: String,
+}
+
+impl RunGuard {
+    /// Registers a run; `None` if one with this id is running.
+    fn enter(runs: &ActiveRuns, run_id: &str) -> Option<Self> {
+        let is_new = runs.send_if_modified(|ids| ids.insert(run_id.to_owned()));
+        is_new.then(|| Self { runs: Arc::clone(runs), run_id: run_id.to_owned() })
+    }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        let mut ids = self.runs.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.remove(&self.run_id);
-        self.runs.count.send_replace(ids.len());
+        self.runs.send_if_modified(|ids| ids.remove(&self.run_id));
     }
 }

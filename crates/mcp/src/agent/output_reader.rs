@@ -40,11 +40,11 @@ pub(super) struct RunIdentity {
 impl RunIdentity {
     /// Creates an event of this run.
     pub(super) fn event(&self, kind: PublishKind, at_ms: Millis) -> PublishEvent {
-        let event = PublishEvent::new(self.name.clone(), self.id.clone(), kind).with_timestamp_ms(at_ms);
-        let event = event.with_depth(self.depth);
-        match &self.parent {
-            Some(parent) => event.with_parent_run_id(parent.clone()),
-            None => event,
+        PublishEvent {
+            timestamp_ms: at_ms,
+            depth: Some(self.depth),
+            parent_run_id: self.parent.clone(),
+            ..PublishEvent::new(self.name.clone(), self.id.clone(), kind)
         }
     }
 }
@@ -148,17 +148,14 @@ impl OutputReader {
     /// Returns events caused by pending input or by time alone, unless throttled.
     pub(super) fn idle(&mut self) -> Vec<OutputEvent> {
         let now = (self.now_ms)();
-        match &self.format {
-            OutputFormat::Stream(stream)
-                if now >= self.throttled_until && (stream.has_input || stream.is_due(now)) =>
-            {
-                let events = self.advance(now, false);
-                let done = (self.now_ms)();
-                self.throttled_until = done + PAUSE_FACTOR * (done - now).max(0);
-                events
-            }
-            OutputFormat::Stream(_) | OutputFormat::Text(_) | OutputFormat::Head { .. } => Vec::new(),
+        let OutputFormat::Stream(stream) = &self.format else { return Vec::new() };
+        if now < self.throttled_until || !(stream.has_input || stream.is_due(now)) {
+            return Vec::new();
         }
+        let events = self.advance(now, false);
+        let done = (self.now_ms)();
+        self.throttled_until = done + PAUSE_FACTOR * (done - now).max(0);
+        events
     }
 
     /// Ends the output; returns the remaining events and the result.
@@ -211,6 +208,7 @@ impl OutputReader {
     }
 
     /// Converts an event for publishing; `None` for kinds that subagent events do not have.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the wire format has these five kinds and no other")]
     fn publish_form(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<OutputEvent> {
         let actor = &event.actor_id.0;
         let kind = match event.kind {
@@ -234,25 +232,7 @@ impl OutputReader {
                 PublishKind::ToolResult
             }
             EventKind::Reasoning => PublishKind::ThoughtTrace,
-            EventKind::SessionStart
-            | EventKind::SessionEnd
-            | EventKind::RunStart
-            | EventKind::RunEnd
-            | EventKind::UserPrompt
-            | EventKind::PermissionRequest
-            | EventKind::SubagentProgress
-            | EventKind::Usage
-            | EventKind::Stall
-            | EventKind::Heartbeat
-            | EventKind::Retry
-            | EventKind::Notification
-            | EventKind::CompactPre
-            | EventKind::CompactPost
-            | EventKind::TodoCreated
-            | EventKind::TodoCompleted
-            | EventKind::UnknownHook
-            | EventKind::Attribution
-            | EventKind::Problem => return None,
+            _ => return None,
         };
         let run = self.identity_of(actor, tree);
         let at_ms = event.at_ms.map_or(now, |at| at.min(now)).max(self.last_ms);
@@ -313,26 +293,21 @@ impl OutputReader {
         if let Some(known) = self.agents.get(agent) {
             return known.clone();
         }
+        let row_of = |id: &AgentId| tree.agents.iter().find(|row| row.id == *id);
+        let parent_of = |id: &AgentId| row_of(id)?.parent_id.clone().filter(|parent| !parent.is_root());
         // Iterative, since a chain of parents may be of any length: up to the first known run, then down again.
         let mut chain = vec![agent.clone()];
         let mut above = loop {
-            let Some(lowest) = chain.last() else { break self.run.clone() };
-            let parent =
-                tree.agents.iter().find(|row| row.id == *lowest).and_then(|row| row.parent_id.clone());
-            match parent {
-                Some(parent) if !parent.is_root() && !chain.contains(&parent) => {
-                    match self.agents.get(&parent) {
-                        Some(known) => break known.clone(),
-                        None => chain.push(parent),
-                    }
+            match chain.last().and_then(parent_of).filter(|parent| !chain.contains(parent)) {
+                Some(parent) if !self.agents.contains_key(&parent) => chain.push(parent),
+                parent => {
+                    break parent.and_then(|parent| self.agents.get(&parent)).unwrap_or(&self.run).clone();
                 }
-                _ => break self.run.clone(),
             }
         };
         for id in chain.into_iter().rev() {
-            let row = tree.agents.iter().find(|row| row.id == id);
             let run = RunIdentity {
-                name: row.map_or_else(|| id.to_string(), Agent::title),
+                name: row_of(&id).map_or_else(|| id.to_string(), Agent::title),
                 id: id.to_string(),
                 parent: Some(above.id),
                 depth: above.depth + 1,

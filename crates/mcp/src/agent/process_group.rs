@@ -14,13 +14,6 @@ const POLL: Duration = Duration::from_millis(10);
 /// Time limit for killed processes to exit: SIGKILL cannot be refused, but a process may be in uninterruptible I/O.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A process identified by pid and start time, since pids are reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ProcessId {
-    pid: i32,
-    start_time: u64,
-}
-
 /// Status of a process.
 #[derive(Clone, Copy, Debug)]
 struct ProcessStatus {
@@ -48,43 +41,50 @@ pub(super) async fn end(leader: Pid, grace: Duration) {
 /// A process and its descendants, as of the last scans.
 struct ProcessTree {
     leader: Pid,
-    members: Vec<ProcessId>,
+    /// Start times by pid: pids are reused.
+    members: HashMap<i32, u64>,
     /// Process groups led by a member: later processes in them belong to the tree, too.
     groups: Vec<Pid>,
 }
 
 impl ProcessTree {
     fn of(leader: Pid) -> Self {
-        let mut tree = Self { leader, members: Vec::new(), groups: vec![leader] };
-        tree.add(descendants(leader, &process_table()));
+        let mut tree = Self { leader, members: HashMap::new(), groups: vec![leader] };
+        tree.add_descendants(vec![leader.as_raw_nonzero().get()], &process_table());
         tree
     }
 
     /// Adds processes started since the last scan.
     fn rescan(&mut self) {
         let table = process_table();
-        for member in self.members.clone().iter().filter(|member| is_alive(member, &table)) {
-            self.add(Pid::from_raw(member.pid).map(|pid| descendants(pid, &table)).unwrap_or_default());
+        self.add_descendants(self.alive(&table).map(|(pid, _)| pid).collect(), &table);
+    }
+
+    /// Adds processes, all their descendants, and the groups that they lead.
+    fn add_descendants(&mut self, mut pids: Vec<i32>, table: &ProcessTable) {
+        while let Some(pid) = pids.pop() {
+            let Some(row) = table.get(&pid) else { continue };
+            self.members.insert(pid, row.start_time);
+            let led = Pid::from_raw(row.group).filter(|_| row.group == pid);
+            self.groups.extend(led.filter(|group| !self.groups.contains(group)));
+            pids.extend(table.iter().filter(|(_, row)| row.parent == pid).map(|(pid, _)| *pid));
         }
     }
 
-    fn add(&mut self, found: Vec<(ProcessId, i32)>) {
-        for (member, group) in found {
-            let led = Pid::from_raw(group).filter(|_| group == member.pid);
-            self.groups.extend(led.filter(|group| !self.groups.contains(group)));
-            if !self.members.contains(&member) {
-                self.members.push(member);
-            }
-        }
+    /// Members that have not exited, with their rows.
+    fn alive<'t>(&self, table: &'t ProcessTable) -> impl Iterator<Item = (i32, &'t ProcessStatus)> {
+        let row = |(pid, start_time): (&i32, &u64)| {
+            let row = table.get(pid).filter(|row| row.start_time == *start_time && !row.is_dead)?;
+            Some((*pid, row))
+        };
+        self.members.iter().filter_map(row)
     }
 
     /// Whether a group id still belongs to this tree: its leader is a member, or has exited and the id was not reused.
     fn has_group(&self, group: Pid, table: &ProcessTable) -> bool {
         let id = group.as_raw_nonzero().get();
         // A pid is not reused while a group of this id has members.
-        let is_reused = table
-            .get(&id)
-            .is_some_and(|row| !self.members.contains(&ProcessId { pid: id, start_time: row.start_time }));
+        let is_reused = table.get(&id).is_some_and(|row| self.members.get(&id) != Some(&row.start_time));
         group == self.leader || !is_reused
     }
 
@@ -94,11 +94,10 @@ impl ProcessTree {
             // Fails if the group has exited, which is fine.
             let _ = kill_process_group(*group, signal);
         }
-        for member in self.members.iter().filter(|member| is_alive(member, &table)) {
+        for (pid, row) in self.alive(&table) {
             // Members of a signalled group have received the signal.
-            let group = table.get(&member.pid).and_then(|row| Pid::from_raw(row.group));
-            let is_signalled = group.is_some_and(|group| self.groups.contains(&group));
-            if let Some(pid) = Pid::from_raw(member.pid).filter(|_| !is_signalled) {
+            let is_signalled = Pid::from_raw(row.group).is_some_and(|group| self.groups.contains(&group));
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_signalled) {
                 let _ = kill_process(pid, signal);
             }
         }
@@ -124,8 +123,7 @@ impl ProcessTree {
             let group = Pid::from_raw(row.group).filter(|group| self.groups.contains(group));
             group.is_some_and(|group| self.has_group(group, &table))
         };
-        self.members.iter().any(|member| is_alive(member, &table))
-            || table.values().any(|row| !row.is_dead && is_of_a_group(row))
+        self.alive(&table).next().is_some() || table.values().any(|row| !row.is_dead && is_of_a_group(row))
     }
 }
 
@@ -133,23 +131,6 @@ impl ProcessTree {
 pub(super) fn wait(child: Pid) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while waitid(WaitId::Pid(child), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
-}
-
-fn is_alive(member: &ProcessId, table: &ProcessTable) -> bool {
-    table.get(&member.pid).is_some_and(|row| row.start_time == member.start_time && !row.is_dead)
-}
-
-/// Returns a process and its descendants, each with its group.
-fn descendants(of: Pid, table: &ProcessTable) -> Vec<(ProcessId, i32)> {
-    let mut found = Vec::new();
-    let mut next = vec![of.as_raw_nonzero().get()];
-    while let Some(pid) = next.pop() {
-        if let Some(row) = table.get(&pid) {
-            found.push((ProcessId { pid, start_time: row.start_time }, row.group));
-            next.extend(table.iter().filter(|(_, row)| row.parent == pid).map(|(pid, _)| *pid));
-        }
-    }
-    found
 }
 
 /// Returns all processes from `/proc`; empty on systems without it.
@@ -194,10 +175,10 @@ mod tests {
             (4, status(1)),
             (5, status(9)),
         ]);
-        let mut pids: Vec<i32> = descendants(Pid::from_raw(1).unwrap(), &table)
-            .into_iter()
-            .map(|(member, _)| member.pid)
-            .collect();
+        let leader = Pid::from_raw(1).unwrap();
+        let mut tree = ProcessTree { leader, members: HashMap::new(), groups: Vec::new() };
+        tree.add_descendants(vec![1], &table);
+        let mut pids: Vec<i32> = tree.members.into_keys().collect();
         pids.sort_unstable();
         assert_eq!(pids, [1, 2, 3, 4]);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext};
 use subscope_render::{Charset, safe};
-use tokio::{sync::watch, task::JoinHandle, time};
+use tokio::{sync::watch, task::JoinSet, time};
 
 /// Shortest time between two notifications; of several messages in between, the last is sent.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
@@ -16,25 +16,13 @@ const MAX_MESSAGE_CHARS: usize = 200;
 /// Sender of progress messages; ignored if the client requested no progress.
 pub(super) type ProgressSender = watch::Sender<String>;
 
-/// The task that sends a call's notifications.
-pub(super) struct ProgressTask(Option<JoinHandle<()>>);
-
-impl ProgressTask {
-    /// Stops the task. MCP forbids progress after the response: none is sent once this returns.
-    pub(super) async fn end(self) {
-        if let Some(task) = self.0 {
-            task.abort();
-            let _ = task.await;
-        }
-    }
-}
-
-/// Starts the notifications of a call.
-pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, ProgressTask) {
+/// Starts the notifications of a call. MCP forbids progress after the response: shut the task down before.
+pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, JoinSet<()>) {
     let (progress, mut messages) = watch::channel(String::new());
-    let Some(token) = context.meta.get_progress_token() else { return (progress, ProgressTask(None)) };
+    let mut task = JoinSet::new();
+    let Some(token) = context.meta.get_progress_token() else { return (progress, task) };
     let peer = context.peer.clone();
-    let task = tokio::spawn(async move {
+    task.spawn(async move {
         let mut count = 0_u32;
         let mut silent = Duration::ZERO;
         loop {
@@ -58,7 +46,7 @@ pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, Pr
             time::sleep(MIN_INTERVAL).await;
         }
     });
-    (progress, ProgressTask(Some(task)))
+    (progress, task)
 }
 
 /// Sanitises a text to one line of at most [`MAX_MESSAGE_CHARS`].

@@ -5,19 +5,24 @@
 //! publish. In every case all processes have ended before the end event is published.
 
 use std::{
-    fmt::Write as _, future, io, os::unix::process::ExitStatusExt, pin::Pin, process::ExitStatus, sync::Arc,
+    fmt::Write as _,
+    future, io,
+    os::unix::process::ExitStatusExt,
+    pin::Pin,
+    process::{ChildStdout, ExitStatus},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use serde_json::Value;
-use subscope_client::publish::{EventKind as PublishKind, PublishError, Published, Publisher};
+use subscope_client::publish::{EventKind as PublishKind, PublishError, Published};
 use subscope_render::{Charset, safe};
 use tokio::{task::JoinError, time};
 
 use super::{
     AgentSpec, FinalAnswer,
     call::AgentCall,
-    child::{ChildContext, ChildProcess, Pipe, PipeRead},
+    child::{ChildProcess, read_output},
     command::command_line,
     output_reader::{OutputEvent, OutputReader, OutputResult, RunIdentity, truncate_payload},
     progress::ProgressSender,
@@ -86,8 +91,8 @@ pub(super) async fn run(
     let run = RunIdentity {
         name: spec.name.clone(),
         id: call.run_id.clone(),
-        parent: spec.origin.parent_run_id.clone(),
-        depth: spec.origin.depth.saturating_add(1),
+        parent: spec.parent_run_id.clone(),
+        depth: spec.parent_depth.saturating_add(1),
     };
     let began_ms = (spec.now_ms)();
     let mut start =
@@ -132,9 +137,8 @@ fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<
     let missing = || RunFailure::NotStarted("there is no command".to_owned());
     let line = command_line(&spec.command, call).ok_or_else(missing)?;
     let program = line.program.to_string_lossy().into_owned();
-    let context = ChildContext { run_id: &run.id, depth: run.depth };
     let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitise(&program)));
-    ChildProcess::start(line, &context).map_err(refused)
+    ChildProcess::start(line, run).map_err(refused)
 }
 
 /// Waits for the end of a run; returns its outcome and the result of its output.
@@ -147,10 +151,9 @@ async fn watch(
     client: &mut ClientGone,
 ) -> (Result<RunAnswer, RunFailure>, OutputResult) {
     let output = OutputReader::new(run.clone(), spec.dialect, spec.now_ms);
-    let reader =
-        OutputPublisher { output, publisher: spec.publisher.clone(), spec: Arc::clone(spec), progress };
-    let stdout = child.stdout.take();
-    let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout));
+    let reader = OutputPublisher { output, spec: Arc::clone(spec), progress };
+    let (stdout, is_over) = (child.stdout.take(), Arc::clone(&child.is_over));
+    let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout, &is_over));
     let mut read = None;
     let limit = time::sleep(spec.timeout);
     tokio::pin!(limit);
@@ -270,28 +273,26 @@ fn warn(spec: &AgentSpec, published: &Published) {
 /// Reads the child's stdout and publishes its events.
 struct OutputPublisher {
     output: OutputReader,
-    publisher: Publisher,
     spec: Arc<AgentSpec>,
     progress: ProgressSender,
 }
 
 impl OutputPublisher {
-    fn read(mut self, stdout: Option<Pipe<std::process::ChildStdout>>) -> ReadResult {
+    fn read(mut self, stdout: Option<ChildStdout>, is_over: &AtomicBool) -> ReadResult {
         let mut failed = None;
-        if let Some(mut stdout) = stdout {
-            // A read error counts as end of file.
-            let _ = stdout.read_all(&mut |read| {
-                let events = match read {
-                    PipeRead::Bytes(bytes) => self.output.push(bytes),
-                    PipeRead::Timeout => self.output.idle(),
+        if let Some(stdout) = stdout {
+            read_output(stdout, is_over, |bytes| {
+                let events = match bytes {
+                    Some(bytes) => self.output.push(bytes),
+                    None => self.output.idle(),
                 };
-                failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
+                failed = publish(&self.spec, &self.progress, events).err();
                 failed.is_none()
             });
         }
         let (events, result) = self.output.end();
         if failed.is_none() {
-            failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
+            failed = publish(&self.spec, &self.progress, events).err();
         }
         (failed, result)
     }
@@ -303,13 +304,12 @@ fn has_failed(read: &Result<ReadResult, JoinError>) -> bool {
 }
 
 fn publish(
-    publisher: &Publisher,
     spec: &AgentSpec,
     progress: &ProgressSender,
     events: Vec<OutputEvent>,
 ) -> Result<(), PublishError> {
     for event in events {
-        warn(spec, &publisher.publish(&event.event)?);
+        warn(spec, &spec.publisher.publish(&event.event)?);
         if let Some(message) = event.progress {
             progress.send_replace(message);
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, SessionId, Tree};
 
 use super::{
-    Answer, QueryError, Question, QuestionSender, arguments, ask, bound,
+    QueryError, QuestionSender, arguments, ask, bound, find_by_id,
     scope::{Scope, VisibleSessions},
     tools,
 };
@@ -15,6 +15,8 @@ const TITLE_CHARS: usize = 300;
 const SUMMARY_CHARS: usize = 400;
 const DETAIL_CHARS: usize = 8_000;
 const EVENT_CHARS: usize = 1_000;
+/// Text fields of an agent's row.
+const AGENT_TEXTS: &[&str] = &["prompt", "result", "error", "description"];
 /// Most passages fetched to find those of the project.
 const MAX_HITS: usize = 1_000;
 /// Most sessions of the project searched one by one.
@@ -54,23 +56,14 @@ async fn list_sessions(
         rows = behind.and_then(|offset| rows.get(offset..)).unwrap_or_default();
     }
     let mut left_out = 0;
-    let entries: Vec<Value> = rows
-        .iter()
-        .take(limit + 1)
-        .map(|row| {
-            let mut row = json!(row);
-            bound::truncate_field(&mut row, "title", TITLE_CHARS, &mut left_out);
-            row
-        })
-        .collect();
-    let (entries, has_more) = bound::page(entries, limit);
+    let (entries, has_more) = bound::page(rows, limit, |_, row| {
+        bound::truncate_fields(row, &["title"], TITLE_CHARS, &mut left_out);
+    });
     let last = entries.len().checked_sub(1).and_then(|last| rows.get(last)).filter(|_| has_more);
     let next = last.map(|row| format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id));
     let mut answer = json!({ "schema": SESSIONS_SCHEMA, "sessions": entries, "next": next });
-    note(
-        &mut answer,
-        &[("characters", left_out), ("older_sessions_not_looked_at", u64::from(sessions.is_cut))],
-    );
+    let older = u64::from(sessions.is_cut);
+    bound::note(&mut answer, &[("characters", left_out), ("older_sessions_not_looked_at", older)]);
     Ok(answer)
 }
 
@@ -83,34 +76,22 @@ async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) ->
     }
     let (mut left_out, mut calls) = (0, 0);
     let total = tree.agents.len();
-    let agents: Vec<Value> = tree
-        .agents
-        .iter()
-        .skip(offset)
-        .take(limit + 1)
-        .map(|agent| {
-            let mut row = json!(agent);
-            for field in ["prompt", "result", "error", "description"] {
-                bound::truncate_field(&mut row, field, SUMMARY_CHARS, &mut left_out);
-            }
-            calls += agent.tools.len() as u64;
-            row["tools"] = json!([]);
-            row
-        })
-        .collect();
-    let (agents, has_more) = bound::page(agents, limit);
+    let (agents, has_more) = bound::page(tree.agents.iter().skip(offset), limit, |agent, row| {
+        bound::truncate_fields(row, AGENT_TEXTS, SUMMARY_CHARS, &mut left_out);
+        calls += agent.tools.len() as u64;
+        row["tools"] = json!([]);
+    });
     let next = has_more.then(|| (offset + agents.len()).to_string());
     let rest = total.saturating_sub(offset + agents.len()) as u64;
     let problems = tree.problems.len() as u64;
     let mut session = json!(tree.session);
-    bound::truncate_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    bound::truncate_fields(&mut session, &["title"], TITLE_CHARS, &mut left_out);
     let mut answer = json!({
         "schema": &*tree.schema, "session": session, "agents": agents, "summary": tree.summary, "problems": [], "next": next,
     });
-    note(
-        &mut answer,
-        &[("characters", left_out), ("tool_calls", calls), ("agents_behind", rest), ("problems", problems)],
-    );
+    let counts =
+        [("characters", left_out), ("tool_calls", calls), ("agents_behind", rest), ("problems", problems)];
+    bound::note(&mut answer, &counts);
     Ok(answer)
 }
 
@@ -125,29 +106,18 @@ async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -
     };
     let agent = find_agent(&tree, word)?;
     let mut left_out = 0;
-    let calls: Vec<Value> = agent
-        .tools
-        .iter()
-        .skip(offset)
-        .take(limit + 1)
-        .map(|call| {
-            let mut call = json!(call);
-            bound::truncate_texts(&mut call, SUMMARY_CHARS, &mut left_out);
-            call
-        })
-        .collect();
-    let (calls, has_more) = bound::page(calls, limit);
+    let (calls, has_more) = bound::page(agent.tools.iter().skip(offset), limit, |_, call| {
+        bound::truncate_texts(call, SUMMARY_CHARS, &mut left_out);
+    });
     let next = has_more.then(|| (offset + calls.len()).to_string());
     let rest = agent.tools.len().saturating_sub(offset + calls.len()) as u64;
     let mut row = json!(agent);
-    for field in ["prompt", "result", "error", "description"] {
-        bound::truncate_field(&mut row, field, DETAIL_CHARS, &mut left_out);
-    }
+    bound::truncate_fields(&mut row, AGENT_TEXTS, DETAIL_CHARS, &mut left_out);
     row["tools"] = Value::Array(calls);
     let mut session = json!(tree.session);
-    bound::truncate_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    bound::truncate_fields(&mut session, &["title"], TITLE_CHARS, &mut left_out);
     let mut answer = json!({ "schema": AGENT_SCHEMA, "session": session, "agent": row, "next": next });
-    note(&mut answer, &[("characters", left_out), ("tool_calls_behind", rest)]);
+    bound::note(&mut answer, &[("characters", left_out), ("tool_calls_behind", rest)]);
     Ok(answer)
 }
 
@@ -159,16 +129,9 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     }
     let sessions = VisibleSessions::list(to, scope, false).await?;
     let only = arguments::text(arguments, "session")?.map(|word| sessions.find(word)).transpose()?;
-    let search_in = async |session: Option<SessionId>, limit| match ask(
-        to,
-        Question::Search { terms: terms.clone(), session, limit },
-    )
-    .await?
-    {
-        Answer::Hits(hits) => Ok(hits.hits),
-        Answer::Sessions(_) | Answer::Tree(_) | Answer::Events(_) => {
-            Err(QueryError::WrongAnswer("passages were"))
-        }
+    let search_in = async |session: Option<SessionId>, limit| {
+        let terms = terms.clone();
+        ask(to, move |host| host.search(&terms, session, limit)).await.map(|hits| hits.hits)
     };
     let wanted = limit + 1;
     let mut hits = match &only {
@@ -193,17 +156,11 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     let has_more = hits.len() > limit;
     hits.truncate(limit);
     let mut left_out = 0;
-    let found: Vec<Value> = hits
-        .iter()
-        .map(|hit| {
-            let mut hit = json!(hit);
-            bound::truncate_texts(&mut hit, SUMMARY_CHARS, &mut left_out);
-            hit
-        })
-        .collect();
-    let (found, is_cut) = bound::page(found, limit);
+    let (found, is_cut) = bound::page(&hits, limit, |_, hit| {
+        bound::truncate_texts(hit, SUMMARY_CHARS, &mut left_out);
+    });
     let mut answer = json!({ "schema": HITS_SCHEMA, "hits": found, "has_more": has_more || is_cut });
-    note(&mut answer, &[("characters", left_out)]);
+    bound::note(&mut answer, &[("characters", left_out)]);
     Ok(answer)
 }
 
@@ -214,9 +171,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     let agent = arguments::text(arguments, "agent")?;
     let sessions = VisibleSessions::list(to, scope, false).await?;
     let session = sessions.find(arguments::required(arguments, "session")?)?;
-    let Answer::Events(events) = ask(to, Question::Events(session)).await? else {
-        return Err(QueryError::WrongAnswer("events were"));
-    };
+    let events = ask(to, move |host| host.events(&session)).await?;
     let is_agents = |event: &Event, word: &str| {
         let id = &event.actor_id.0;
         if word == "root" { id.is_root() } else { id.starts_with(word) }
@@ -233,22 +188,16 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     let mut left_out = 0;
     let wanted = events.iter().filter(is_wanted);
     let total = wanted.clone().count();
-    let behind: Vec<Value> = wanted
-        .filter(|event| event.seq > offset)
-        .take(limit + 1)
-        .map(|event| {
-            let mut event = json!(event);
-            if let Some(data) = event.get_mut("data") {
-                bound::truncate_texts(data, EVENT_CHARS, &mut left_out);
-            }
-            event
-        })
-        .collect();
-    let (shown, has_more) = bound::page(behind, limit);
+    let behind = wanted.filter(|event| event.seq > offset);
+    let (shown, has_more) = bound::page(behind, limit, |_, event| {
+        if let Some(data) = event.get_mut("data") {
+            bound::truncate_texts(data, EVENT_CHARS, &mut left_out);
+        }
+    });
     let next = shown.last().and_then(|event| event.get("seq")).filter(|_| has_more);
     let next = next.map(|seq| seq.to_string());
     let mut answer = json!({ "schema": "subscope.events/1", "events": shown, "next": next, "total": total });
-    note(&mut answer, &[("characters", left_out)]);
+    bound::note(&mut answer, &[("characters", left_out)]);
     Ok(answer)
 }
 
@@ -273,25 +222,13 @@ async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result
 }
 
 async fn tree(session: SessionId, to: &QuestionSender) -> Result<Option<Tree>, QueryError> {
-    match ask(to, Question::Tree(session)).await? {
-        Answer::Tree(tree) => Ok(tree.map(|tree| *tree)),
-        Answer::Sessions(_) | Answer::Hits(_) | Answer::Events(_) => {
-            Err(QueryError::WrongAnswer("a tree was"))
-        }
-    }
+    ask(to, move |host| host.tree(&session)).await
 }
 
 /// Finds an agent by id or unambiguous id prefix.
 fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, QueryError> {
-    if let Some(agent) = tree.agents.iter().find(|agent| agent.id.as_str() == word) {
-        return Ok(agent);
-    }
-    let mut begin = tree.agents.iter().filter(|agent| agent.id.starts_with(word));
-    match (begin.next(), begin.next()) {
-        (Some(agent), None) => Ok(agent),
-        (None, _) => Err(QueryError::NoAgent(word.to_owned())),
-        (Some(_), Some(_)) => Err(QueryError::Ambiguous { word: word.to_owned(), whose: "agents'" }),
-    }
+    let found = find_by_id(&tree.agents, |agent| agent.id.as_str(), word, "agents'")?;
+    found.ok_or_else(|| QueryError::NoAgent(word.to_owned()))
 }
 
 /// Keeps only the subtree of an agent, which is contiguous in pre-order.
@@ -303,10 +240,4 @@ fn keep_subtree(tree: &mut Tree, word: &str) -> Result<(), QueryError> {
     let below = tree.agents.iter().skip(start + 1).take_while(is_below).count();
     tree.agents = tree.agents.drain(start..=start + below).collect();
     Ok(())
-}
-
-fn note(answer: &mut Value, left_out: &[(&str, u64)]) {
-    if let Some(answer) = answer.as_object_mut() {
-        bound::note(answer, left_out);
-    }
 }

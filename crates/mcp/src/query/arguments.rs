@@ -5,17 +5,24 @@ use serde_json::Value;
 
 use super::QueryError;
 
-fn invalid(name: &str, expected: &str) -> QueryError {
-    QueryError::Invalid { name: name.to_owned(), expected: expected.to_owned() }
+/// Returns an argument as read by `read`; `None` if missing.
+fn optional<'a, T>(
+    arguments: &'a JsonObject,
+    name: &str,
+    expected: &str,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, QueryError> {
+    let invalid = || QueryError::Invalid { name: name.to_owned(), expected: expected.to_owned() };
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => read(value).map(Some).ok_or_else(invalid),
+    }
 }
 
 /// Returns a string argument, trimmed; `None` if missing or blank.
 pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, QueryError> {
-    match arguments.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-        Some(_) => Err(invalid(name, "a string")),
-    }
+    let text = optional(arguments, name, "a string", Value::as_str)?;
+    Ok(text.map(str::trim).filter(|text| !text.is_empty()))
 }
 
 /// Returns a required string argument.
@@ -25,37 +32,21 @@ pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a 
 
 /// Returns the `limit` argument, or the default; larger values are clamped.
 pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, QueryError> {
-    let wrong = || invalid("limit", &format!("a number from 1 to {most}"));
-    match arguments.get("limit") {
-        None | Some(Value::Null) => Ok(usual),
-        Some(value) => {
-            let number = value.as_u64().ok_or_else(wrong)?;
-            let number = usize::try_from(number).unwrap_or(most);
-            if number == 0 { Err(wrong()) } else { Ok(number.min(most)) }
-        }
-    }
+    let expected = format!("a number from 1 to {most}");
+    let limit = optional(arguments, "limit", &expected, |value| value.as_u64().filter(|number| *number > 0))?;
+    Ok(limit.map_or(usual, |number| usize::try_from(number).unwrap_or(most).min(most)))
 }
 
 /// Returns a boolean argument; `false` if missing.
 pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, QueryError> {
-    match arguments.get(name) {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(invalid(name, "true or false")),
-    }
+    optional(arguments, name, "true or false", Value::as_bool).map(Option::unwrap_or_default)
 }
 
 /// Returns an array of strings; `None` if missing or empty.
 pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, QueryError> {
-    let wrong = || invalid(name, "an array of strings");
-    match arguments.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Array(items)) => {
-            let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-            Ok(Some(items.ok_or_else(wrong)?).filter(|items| !items.is_empty()))
-        }
-        Some(_) => Err(wrong()),
-    }
+    let read = |value: &'a Value| value.as_array()?.iter().map(Value::as_str).collect();
+    let texts: Option<Vec<&str>> = optional(arguments, name, "an array of strings", read)?;
+    Ok(texts.filter(|texts| !texts.is_empty()))
 }
 
 /// Returns the page offset of the `after` argument; 0 if missing.

@@ -1,6 +1,7 @@
 //! Bounds answers: truncates texts, pages lists, and counts what is left out.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use subscope_render::safe;
 
 /// Most JSON bytes of an answer's list; a first entry may exceed it. About 15,000 tokens, so that no client truncates it.
@@ -20,10 +21,12 @@ pub(super) fn truncate_texts(value: &mut Value, chars: usize, left_out: &mut u64
     }
 }
 
-/// Truncates a string field.
-pub(super) fn truncate_field(object: &mut Value, field: &str, chars: usize, left_out: &mut u64) {
-    if let Some(Value::String(text)) = object.get_mut(field) {
-        truncate(text, chars, left_out);
+/// Truncates string fields.
+pub(super) fn truncate_fields(object: &mut Value, fields: &[&str], chars: usize, left_out: &mut u64) {
+    for field in fields {
+        if let Some(Value::String(text)) = object.get_mut(field) {
+            truncate(text, chars, left_out);
+        }
     }
 }
 
@@ -35,8 +38,19 @@ fn truncate(text: &mut String, chars: usize, left_out: &mut u64) {
     text.push_str(&format!("… ({missing} more characters)"));
 }
 
-/// Takes entries up to `limit` or [`ANSWER_BYTES`], at least one. Returns them, and whether there are more.
-pub(super) fn page(entries: impl IntoIterator<Item = Value>, limit: usize) -> (Vec<Value>, bool) {
+/// Converts items to JSON with `bound` applied, up to `limit` or [`ANSWER_BYTES`], at least one. Returns them, and whether there are
+/// more.
+pub(super) fn page<'a, T: Serialize + 'a>(
+    items: impl IntoIterator<Item = &'a T>,
+    limit: usize,
+    mut bound: impl FnMut(&T, &mut Value),
+) -> (Vec<Value>, bool) {
+    let bounded = |item| {
+        let mut entry = json!(item);
+        bound(item, &mut entry);
+        entry
+    };
+    let entries: Vec<Value> = items.into_iter().take(limit + 1).map(bounded).collect();
     let (mut taken, mut bytes) = (Vec::new(), 0);
     for entry in entries {
         let size = entry.to_string().len();
@@ -50,14 +64,14 @@ pub(super) fn page(entries: impl IntoIterator<Item = Value>, limit: usize) -> (V
 }
 
 /// Adds a `left_out` object with counts above zero.
-pub(super) fn note(answer: &mut Map<String, Value>, left_out: &[(&str, u64)]) {
+pub(super) fn note(answer: &mut Value, left_out: &[(&str, u64)]) {
     let counts: Map<String, Value> = left_out
         .iter()
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| ((*what).to_owned(), (*count).into()))
         .collect();
     if !counts.is_empty() {
-        answer.insert("left_out".to_owned(), Value::Object(counts));
+        answer["left_out"] = Value::Object(counts);
     }
 }
 
@@ -80,8 +94,6 @@ pub(super) fn to_safe_json(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -95,11 +107,12 @@ mod tests {
 
     #[test]
     fn page_ends_at_its_limit_or_when_it_is_full() {
-        let entries = || (0..10).map(Value::from);
-        assert_eq!(page(entries(), 3), (vec![json!(0), json!(1), json!(2)], true));
-        assert!(!page(entries(), 10).1);
-        let big = || (0..3).map(|_| Value::from("x".repeat(ANSWER_BYTES)));
-        assert_eq!((page(big(), 3).0.len(), page(big(), 3).1), (1, true));
+        let entries: Vec<u64> = (0..10).collect();
+        assert_eq!(page(&entries, 3, |_, _| ()), (vec![json!(0), json!(1), json!(2)], true));
+        assert!(!page(&entries, 10, |_, _| ()).1);
+        let big: Vec<String> = (0..3).map(|_| "x".repeat(ANSWER_BYTES)).collect();
+        let (taken, has_more) = page(&big, 3, |_, _| ());
+        assert_eq!((taken.len(), has_more), (1, true));
     }
 
     #[test]

@@ -26,43 +26,26 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::scope::Scope;
 use crate::stdio::Shutdown;
 
-/// A query to the host process, the server's only access to sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// List the newest sessions.
-    Sessions {
-        /// Most sessions returned.
-        limit: usize,
-        /// Only live sessions.
-        only_live: bool,
-    },
-    /// Load a session's tree.
-    Tree(SessionId),
-    /// Search for the newest passages that contain all these terms.
-    Search {
-        /// Terms; a term of several words is a phrase.
-        terms: Vec<String>,
-        /// Restricts the search to a session.
-        session: Option<SessionId>,
-        /// Most hits returned.
-        limit: usize,
-    },
-    /// Load all events of a session.
-    Events(SessionId),
+/// Answers queries in the host process, the server's only access to sessions.
+pub trait QueryHost {
+    /// Lists the newest sessions, at most `limit`.
+    ///
+    /// # Errors
+    /// The host cannot answer; the same below.
+    fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError>;
+
+    /// Loads a session's tree; `None` for an unknown session.
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError>;
+
+    /// Searches for the newest passages that contain all these terms; a term of several words is a phrase.
+    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError>;
+
+    /// Loads all events of a session in order, `seq` from 1.
+    fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError>;
 }
 
-/// The result of a [`Question`].
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// To [`Question::Sessions`].
-    Sessions(SessionPage),
-    /// To [`Question::Tree`]; `None` for an unknown session.
-    Tree(Option<Box<Tree>>),
-    /// To [`Question::Search`].
-    Hits(Hits),
-    /// To [`Question::Events`], in order, `seq` from 1.
-    Events(Vec<Event>),
-}
+/// A query, to be called with the host.
+pub type Question = Box<dyn FnOnce(&dyn QueryHost) + Send>;
 
 /// Error of a query; the model gets its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,9 +56,6 @@ pub enum QueryError {
     /// The host is gone.
     #[error("nobody answers")]
     NoHost,
-    /// The host's answer is that of another question.
-    #[error("{0} asked for")]
-    WrongAnswer(&'static str),
     /// A required argument is missing.
     #[error("{0} is missing")]
     Missing(String),
@@ -116,7 +96,7 @@ pub enum QueryError {
 }
 
 /// Channel to the host.
-pub type QuestionSender = mpsc::Sender<(Question, oneshot::Sender<Result<Answer, QueryError>>)>;
+pub type QuestionSender = mpsc::Sender<Question>;
 
 /// Server instructions for the model.
 const INSTRUCTIONS: &str = "\
@@ -141,11 +121,33 @@ impl QueryServer {
     }
 }
 
-/// Sends a question and waits for the answer.
-async fn ask(to: &QuestionSender, question: Question) -> Result<Answer, QueryError> {
+/// Sends a query and waits for the answer.
+async fn ask<T: Send + 'static>(
+    to: &QuestionSender,
+    query: impl FnOnce(&dyn QueryHost) -> Result<T, QueryError> + Send + 'static,
+) -> Result<T, QueryError> {
     let (reply, answer) = oneshot::channel();
-    to.send((question, reply)).await.map_err(|_| QueryError::NoHost)?;
+    // The client may have disconnected meanwhile.
+    let question: Question = Box::new(move |host| drop(reply.send(query(host))));
+    to.send(question).await.map_err(|_| QueryError::NoHost)?;
     answer.await.map_err(|_| QueryError::NoHost)?
+}
+
+/// Finds an item by its id or the beginning of it; `None` if there is none.
+fn find_by_id<'a, T>(
+    items: &'a [T],
+    id: impl Fn(&T) -> &str,
+    word: &str,
+    whose: &'static str,
+) -> Result<Option<&'a T>, QueryError> {
+    if let Some(item) = items.iter().find(|item| id(item) == word) {
+        return Ok(Some(item));
+    }
+    let mut begin = items.iter().filter(|item| id(item).starts_with(word));
+    match (begin.next(), begin.next()) {
+        (Some(_), Some(_)) => Err(QueryError::Ambiguous { word: word.to_owned(), whose }),
+        (found, _) => Ok(found),
+    }
 }
 
 impl ServerHandler for QueryServer {

@@ -8,7 +8,7 @@ use std::{
 
 use subscope_model::{SessionId, SessionRow};
 
-use super::{Answer, QueryError, Question, QuestionSender, ask};
+use super::{QueryError, QuestionSender, ask, find_by_id};
 
 /// Most sessions listed, newest first. Bounds the cost of a call; older sessions do not matter to a running agent.
 const MAX_SESSIONS: usize = 5_000;
@@ -72,8 +72,7 @@ impl VisibleSessions {
         scope: &Scope,
         only_live: bool,
     ) -> Result<Self, QueryError> {
-        let answer = ask(to, Question::Sessions { limit: MAX_SESSIONS, only_live }).await?;
-        let Answer::Sessions(page) = answer else { return Err(QueryError::WrongAnswer("sessions were")) };
+        let page = ask(to, move |host| host.sessions(MAX_SESSIONS, only_live)).await?;
         let is_cut = page.next.is_some();
         let mut rows = page.sessions;
         let mut checked: HashMap<Option<String>, bool> = HashMap::new();
@@ -86,19 +85,11 @@ impl VisibleSessions {
 
     /// Finds a session by id, unambiguous id prefix, or `last` for the newest.
     pub(super) fn find(&self, word: &str) -> Result<SessionId, QueryError> {
-        let unknown = || QueryError::NoSession(word.to_owned());
-        if word == "last" {
-            return self.rows.first().map(|row| row.id.clone()).ok_or_else(unknown);
-        }
-        if let Some(row) = self.rows.iter().find(|row| row.id.as_str() == word) {
-            return Ok(row.id.clone());
-        }
-        let mut begin = self.rows.iter().filter(|row| row.id.starts_with(word));
-        match (begin.next(), begin.next()) {
-            (Some(row), None) => Ok(row.id.clone()),
-            (None, _) => Err(unknown()),
-            (Some(_), Some(_)) => Err(QueryError::Ambiguous { word: word.to_owned(), whose: "sessions'" }),
-        }
+        let row = match word {
+            "last" => self.rows.first(),
+            _ => find_by_id(&self.rows, |row| row.id.as_str(), word, "sessions'")?,
+        };
+        row.map(|row| row.id.clone()).ok_or_else(|| QueryError::NoSession(word.to_owned()))
     }
 
     pub(super) fn has(&self, id: &SessionId) -> bool {

@@ -7,19 +7,10 @@
 #[cfg(target_os = "linux")]
 mod diag;
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Whether this system reports the user of a TCP peer. If not, TCP clients need a token.
 pub const IDENTIFIES_TCP_PEERS: bool = cfg!(target_os = "linux");
-
-/// User of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// This user.
-    SameUser,
-    /// Another user, or unknown.
-    OtherUser,
-}
 
 /// Listener that a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +26,9 @@ pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Compares the peer's user id with ours.
-pub(crate) fn of_uid(uid: Option<u32>) -> Peer {
-    if uid == Some(own_uid()) { Peer::SameUser } else { Peer::OtherUser }
+/// Whether a peer's user is ours; an unknown one is not.
+pub(crate) fn is_same_user(uid: Option<u32>) -> bool {
+    uid == Some(own_uid())
 }
 
 /// Returns the user id of a local TCP peer. Blocking: may read the kernel's tables.
@@ -53,41 +44,34 @@ pub(crate) fn tcp_uid(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
 
 /// Returns the user of the socket with local address `peer` and remote address `ours`.
 fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    let (peer, ours) = (table_forms(peer), table_forms(ours));
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [local, remote] = [fields.get(1)?, fields.get(2)?];
-        if !(is_address(local, peer) && is_address(remote, ours)) {
-            return None;
-        }
+        let is =
+            |at: usize, forms: &[String]| forms.iter().any(|form| fields.get(at) == Some(&form.as_str()));
         // A socket without an inode is closed; its row's user means nothing.
         let is_held = fields.get(9).is_some_and(|inode| *inode != "0");
-        fields.get(7).filter(|_| is_held)?.parse().ok()
+        fields.get(7).filter(|_| is(1, &peer) && is(2, &ours) && is_held)?.parse().ok()
     })
 }
 
-/// Whether a table field is this address: hexadecimal 32-bit words in native byte order.
-fn is_address(field: &str, address: SocketAddr) -> bool {
-    let Some((ip, port)) = field.split_once(':') else { return false };
-    if u16::from_str_radix(port, 16) != Ok(address.port()) {
-        return false;
+/// Returns the forms of an address in the tables: hexadecimal 32-bit words in native byte order.
+fn table_forms(address: SocketAddr) -> Vec<String> {
+    let form = |octets: &[u8]| {
+        let words = octets.as_chunks().0.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word)));
+        format!("{}:{:04X}", words.collect::<String>(), address.port())
+    };
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => vec![form(&ip.octets()), form(&ip.to_ipv6_mapped().octets())],
+        IpAddr::V6(ip) => vec![form(&ip.octets())],
     }
-    let word = |at: usize| {
-        let digits = ip.get(at * 8..at * 8 + 8)?;
-        u32::from_str_radix(digits, 16).ok().map(u32::to_ne_bytes)
-    };
-    let bytes: Option<Vec<[u8; 4]>> = (0..ip.len() / 8).map(word).collect();
-    let bytes = bytes.unwrap_or_default().concat();
-    let found = match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        16 => <[u8; 16]>::try_from(bytes).ok().map(|bytes| IpAddr::from(Ipv6Addr::from(bytes))),
-        _ => None,
-    };
-    found.is_some_and(|ip| ip.to_canonical() == address.ip().to_canonical())
 }
 
 #[cfg(test)]
 #[cfg(target_endian = "little")]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     const TABLE: &str = "\

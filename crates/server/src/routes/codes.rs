@@ -2,9 +2,8 @@
 
 use axum::{
     Extension, Json,
-    body::Body,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -12,9 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     api_error::ApiError,
-    body::{self, BodyType, EVENT_BYTES},
+    body::{EVENT_BYTES, JsonBody, ProtectedBody},
     peer::Transport,
-    request_guard::require_csrf_header,
     state::App,
     token::cookie_name,
 };
@@ -38,16 +36,10 @@ struct SignInRequest {
         (status = 415, description = "Not application/json."),
     )
 )]
-pub(super) async fn post(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, ApiError> {
-    require_csrf_header(&headers)?;
-    drop(body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?);
-    let page = app.token.as_ref().map(|token| token.page_url(&app.url)).transpose();
+pub(super) async fn post(State(app): State<App>, _: ProtectedBody) -> Result<Json<Value>, ApiError> {
+    let page = app.token.as_ref().map(|token| token.page_url(&app.url())).transpose();
     let page = page.map_err(|_| ApiError::unavailable("no code can be made"))?;
-    let url = page.unwrap_or_else(|| app.url.clone());
+    let url = page.unwrap_or_else(|| app.url());
     Ok(Json(json!({ "url": url })))
 }
 
@@ -65,19 +57,17 @@ pub(super) async fn post(
 pub(super) async fn sign_in(
     State(app): State<App>,
     Extension(via): Extension<Transport>,
-    headers: HeaderMap,
-    body: Body,
+    JsonBody((body, _share)): JsonBody<EVENT_BYTES>,
 ) -> Result<Response, ApiError> {
-    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
-    let request: SignInRequest = serde_json::from_slice(&body.bytes)
-        .map_err(|_| ApiError::bad_request("the body must be {\"code\": …}"))?;
+    let request: SignInRequest =
+        serde_json::from_slice(&body).map_err(|_| ApiError::bad_request("the body must be {\"code\": …}"))?;
     // No token is required, so no cookie is needed.
     let (Some(token), Transport::Tcp(ours)) = (&app.token, via) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let cookie = token.redeem(&request.code).map_err(|_| ApiError::unavailable("no cookie can be made"))?;
     let invalid = "the code was used, or is too old: subscope serve --open gives another";
-    let cookie = cookie.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, invalid))?;
+    let cookie = cookie.ok_or_else(|| ApiError::forbidden(invalid))?;
     let value = format!("{}={cookie}; Path=/; HttpOnly; SameSite=Strict", cookie_name(ours.port()));
     let mut response = StatusCode::NO_CONTENT.into_response();
     // Our name and hexadecimal digits are a valid header value.

@@ -1,13 +1,13 @@
 //! `POST /subagent-events`: one event of a program about its own subagents (requirement 4.1).
 
-use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use axum::{Json, extract::State};
 use serde::Serialize;
 use subscope_hub::Ingest;
 
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, BodyType, EVENT_BYTES},
+    body::{EVENT_BYTES, JsonBody, join_lines},
     state::App,
 };
 
@@ -37,12 +37,9 @@ pub(super) struct AcceptedEvent {
 )]
 pub(super) async fn post(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
+    JsonBody((mut bytes, _share)): JsonBody<EVENT_BYTES>,
 ) -> Result<Json<AcceptedEvent>, ApiError> {
-    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
-    let (mut bytes, _share) = body.split();
-    body::join_lines(&mut bytes);
+    join_lines(&mut bytes);
     let ingest = resolve_session(&app, bytes).await?;
     let taken = match &app.event_sink {
         Some(event_sink) => ask(|reply| event_sink(ingest, reply)).await??,

@@ -1,7 +1,6 @@
 //! `POST /hooks/claude`: a hook payload, sent by the harness or by `subscope hook`.
 
 use axum::{
-    body::Body,
     extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
@@ -14,7 +13,7 @@ use super::ingest::delivery_key;
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, BodyType, HOOK_BYTES},
+    body::{HOOK_BYTES, JsonBody, join_lines},
     state::App,
 };
 
@@ -40,14 +39,12 @@ const MAX_AHEAD_MS: Millis = 60_000;
 pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
-    body: Body,
+    JsonBody((mut body, _share)): JsonBody<HOOK_BYTES>,
 ) -> Result<Response, ApiError> {
-    let body = body::read(&app, &headers, body, BodyType::Json, HOOK_BYTES).await?;
-    let (mut body, _share) = body.split();
     serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
         ApiError::bad_request(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
-    body::join_lines(&mut body);
+    join_lines(&mut body);
     let ingest = Ingest {
         key: delivery_key(&headers),
         received_ms: received_ms(&headers),

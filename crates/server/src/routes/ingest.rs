@@ -34,7 +34,7 @@ pub(super) struct IngestQuery {
 }
 
 /// Result of an ingest request.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct IngestReport {
     schema: &'static str,
     /// Whether the whole delivery is a repeat; nothing of it was stored again.
@@ -93,18 +93,9 @@ pub(super) async fn post(
     if source.len() > MAX_NAME_BYTES {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
     }
-    let body = body::read(&app, &headers, body, BodyType::Lines, INGEST_BYTES).await?;
-    let (body, _share) = body.split();
+    let (body, _share) = body::read(&app, &headers, body, BodyType::Lines, INGEST_BYTES).await?;
     let key = delivery_key(&headers);
-    let mut report = IngestReport {
-        schema: "subscope.ingest/1",
-        repeat: true,
-        lines: 0,
-        sessions: Vec::new(),
-        seen: HashSet::new(),
-        problems: Vec::new(),
-        problem_count: 0,
-    };
+    let mut report = IngestReport { schema: "subscope.ingest/1", repeat: true, ..IngestReport::default() };
     let of = LineBatch { dialect, source: &source, key: &key, received_ms: received_ms(&headers) };
     for ingest in line_ingests(of, &body) {
         report.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);

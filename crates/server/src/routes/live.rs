@@ -13,7 +13,7 @@ use axum::{
         sse::{self, KeepAlive, Sse},
     },
 };
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use subscope_hub::{EnqueueOutcome, SubscriptionStart, UpdateQueue};
 use subscope_model::{Event, Update};
 use tokio::{
@@ -25,7 +25,7 @@ use crate::{
     active_agents::ActiveAgents,
     api_error::ApiError,
     ask::ask,
-    connection_count::ConnectionGuard,
+    counters::ConnectionGuard,
     state::{App, wait_for_shutdown},
 };
 
@@ -47,10 +47,12 @@ impl UpdateQueue for FeedQueue {
 
 /// Receiver side of a live feed.
 pub(super) struct FeedConnection {
-    pub(super) updates: mpsc::Receiver<Update>,
-    pub(super) active: ActiveAgents,
-    pub(super) heartbeat: Interval,
-    pub(super) shutdown: watch::Receiver<bool>,
+    updates: mpsc::Receiver<Update>,
+    active: ActiveAgents,
+    heartbeat: Interval,
+    /// Heartbeats of the sessions with active subagents.
+    beats: VecDeque<Event>,
+    shutdown: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
     /// An upgraded WebSocket no longer counts as an HTTP connection.
     _counted: ConnectionGuard,
@@ -64,39 +66,41 @@ impl FeedConnection {
             slots.try_acquire_owned().map_err(|_| ApiError::unavailable("too many live feeds are open"))?;
         let (sender, updates) = mpsc::channel(QUEUE_UPDATES);
         let joined = ask(|reply| app.hub.subscribe(Box::new(FeedQueue(sender)), after, reply)).await?;
-        app.counters.feed_opened();
         let mut active = ActiveAgents::default();
-        joined.snapshots.iter().for_each(|tree| active.insert(&tree.session, &tree.agents));
+        joined.snapshots.iter().for_each(|tree| active.replace(&tree.session.id, &tree.agents));
         let mut heartbeat = interval(app.heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let counted = app.connections.add();
-        Ok((
-            Self { updates, active, heartbeat, shutdown: app.ending.clone(), _slot: slot, _counted: counted },
-            joined,
-        ))
+        let feed = Self {
+            updates,
+            active,
+            heartbeat,
+            beats: VecDeque::new(),
+            shutdown: app.ending.clone(),
+            _slot: slot,
+            _counted: app.connections.feed_opened(),
+        };
+        Ok((feed, joined))
     }
 
-    /// Returns the next updates; `None` at shutdown or when the hub ends.
-    pub(super) async fn next(&mut self) -> Option<FeedOutput> {
-        tokio::select! {
-            // Updates before heartbeats, which only repeat state.
-            biased;
-            () = wait_for_shutdown(&mut self.shutdown) => None,
-            update = self.updates.recv() => {
-                let update = update?;
-                self.active.apply(&update);
-                Some(FeedOutput::Update(update))
+    /// Returns the next update; `None` at shutdown or when the hub ends.
+    pub(super) async fn next(&mut self) -> Option<Update> {
+        loop {
+            if let Some(beat) = self.beats.pop_front() {
+                return Some(Update::event(beat));
             }
-            _ = self.heartbeat.tick() => Some(FeedOutput::Heartbeats(self.active.heartbeats())),
+            tokio::select! {
+                // Updates before heartbeats, which only repeat state.
+                biased;
+                () = wait_for_shutdown(&mut self.shutdown) => return None,
+                update = self.updates.recv() => {
+                    let update = update?;
+                    self.active.apply(&update);
+                    return Some(update);
+                }
+                _ = self.heartbeat.tick() => self.beats.extend(self.active.heartbeats()),
+            }
         }
     }
-}
-
-/// Next output of a feed.
-pub(super) enum FeedOutput {
-    Update(Update),
-    /// Heartbeats of the sessions with active subagents.
-    Heartbeats(Vec<Event>),
 }
 
 /// Streams all updates.
@@ -119,68 +123,42 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<im
         Some(text) => Some(text.parse().map_err(|_| ApiError::bad_request("Last-Event-ID is no number"))?),
     };
     let (feed, joined) = FeedConnection::open(&app, after).await?;
-    let writer = SseWriter::new(feed, joined, after);
-    let events = stream::unfold(writer, |mut writer| async {
-        let event = writer.next().await?;
-        Some((Ok::<_, Infallible>(event), writer))
+    let SubscriptionStart { is_reset, snapshots, events, seq, is_caught_up } = joined;
+    // A reader that reconnects after these continues at the position, even if nothing follows.
+    let backlog = (is_reset.then_some(Update::Reset).into_iter())
+        .chain(snapshots.into_iter().map(Update::snapshot))
+        .chain(events.into_iter().map(Update::event))
+        .map(StreamItem::Update)
+        .chain([StreamItem::Position])
+        .chain(is_caught_up.then_some(StreamItem::Update(Update::CaughtUp)));
+    let live = stream::unfold(feed, async |mut feed| Some((StreamItem::Update(feed.next().await?), feed)));
+    let mut last_seq = after.filter(|_| !is_reset).unwrap_or(seq);
+    // Converted as late as possible.
+    let written = stream::iter(backlog).chain(live).map(move |item| {
+        Ok::<_, Infallible>(match item {
+            StreamItem::Position => sse::Event::default().id(seq.to_string()).comment("live"),
+            StreamItem::Update(update) => write_update(&update, &mut last_seq),
+        })
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    Ok(Sse::new(written).keep_alive(KeepAlive::default()))
 }
 
-/// Converts a feed into server-sent events.
-struct SseWriter {
-    feed: FeedConnection,
-    /// Queued before the next update; converted as late as possible.
-    queue: VecDeque<QueuedItem>,
-    seq: u64,
-}
-
-enum QueuedItem {
+/// Item of the event stream.
+enum StreamItem {
     /// Only sets the reader's `Last-Event-ID`.
-    Position(u64),
+    Position,
     Update(Update),
 }
 
-impl SseWriter {
-    fn new(feed: FeedConnection, joined: SubscriptionStart, after: Option<u64>) -> Self {
-        let SubscriptionStart { is_reset, snapshots, events, seq, is_caught_up } = joined;
-        let mut queue = VecDeque::new();
-        queue.extend(is_reset.then_some(QueuedItem::Update(Update::Reset)));
-        queue.extend(snapshots.into_iter().map(Update::snapshot).map(QueuedItem::Update));
-        queue.extend(events.into_iter().map(Update::event).map(QueuedItem::Update));
-        // A reader that reconnects after these continues here, even if nothing follows.
-        queue.push_back(QueuedItem::Position(seq));
-        queue.extend(is_caught_up.then_some(QueuedItem::Update(Update::CaughtUp)));
-        Self { feed, queue, seq: after.filter(|_| !is_reset).unwrap_or(seq) }
+/// Converts an update into a server-sent event; `last_seq` is the position before it, and then behind it.
+fn write_update(update: &Update, last_seq: &mut u64) -> sse::Event {
+    let written = sse::Event::default().event(update.name()).data(update.data(*last_seq));
+    // An event that is not logged (a heartbeat) has no position to continue from.
+    if let Update::Event(event) = update
+        && event.seq > 0
+    {
+        *last_seq = event.seq;
+        return written.id(event.seq.to_string());
     }
-
-    async fn next(&mut self) -> Option<sse::Event> {
-        loop {
-            if let Some(item) = self.queue.pop_front() {
-                return Some(self.convert(item));
-            }
-            match self.feed.next().await? {
-                FeedOutput::Update(update) => return Some(self.convert(QueuedItem::Update(update))),
-                FeedOutput::Heartbeats(beats) => {
-                    self.queue.extend(beats.into_iter().map(Update::event).map(QueuedItem::Update));
-                }
-            }
-        }
-    }
-
-    fn convert(&mut self, item: QueuedItem) -> sse::Event {
-        let update = match item {
-            QueuedItem::Position(seq) => return sse::Event::default().id(seq.to_string()).comment("live"),
-            QueuedItem::Update(update) => update,
-        };
-        let written = sse::Event::default().event(update.name()).data(update.data(self.seq));
-        // An event that is not logged (a heartbeat) has no position to continue from.
-        if let Update::Event(event) = &update
-            && event.seq > 0
-        {
-            self.seq = event.seq;
-            return written.id(event.seq.to_string());
-        }
-        written
-    }
+    written
 }

@@ -2,24 +2,11 @@
 
 use std::fmt::Write as _;
 
-use axum::{
-    Extension, Json,
-    body::Body,
-    extract::State,
-    http::{HeaderMap, header},
-    response::IntoResponse,
-};
+use axum::{Json, extract::State, http::header, response::IntoResponse};
 use serde_json::{Value, json};
 use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
-use super::OpenApiText;
-use crate::{
-    api_error::ApiError,
-    ask::ask,
-    body::{self, BodyType, EVENT_BYTES},
-    request_guard::require_csrf_header,
-    state::App,
-};
+use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
 /// Reports that the hub is up, with its version, mode and URL.
 #[utoipa::path(
@@ -42,7 +29,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         oldest_protocol: OLDEST_PROTOCOL,
         pid: std::process::id(),
         mode: app.identity.mode,
-        url: app.url.as_str().into(),
+        url: app.url().into(),
     }))
 }
 
@@ -57,16 +44,10 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         (status = 415, description = "Not application/json."),
     )
 )]
-pub(super) async fn drain(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, ApiError> {
-    require_csrf_header(&headers)?;
-    drop(body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?);
+pub(super) async fn drain(State(app): State<App>, _: ProtectedBody) -> Json<Value> {
     // Connections shut down gracefully, so this response is still sent.
     app.drain.notify_one();
-    Ok(Json(json!({ "status": "leaving" })))
+    Json(json!({ "status": "leaving" }))
 }
 
 /// Returns metrics in the format of Prometheus.
@@ -76,7 +57,7 @@ pub(super) async fn drain(
 )]
 pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
     let hub = ask(|reply| app.hub.figures(reply)).await?;
-    let [connections, refused, feeds] = app.counters.totals();
+    let [connections, refused, feeds] = app.connections.totals();
     let rows = [
         ("commits_total", "counter", "Commits.", hub.commits),
         ("commits_failed_total", "counter", "Commits that failed, retries included.", hub.failed_commits),
@@ -105,8 +86,8 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     }
     text +=
         "# HELP subscope_answers_total Answers by class of status.\n# TYPE subscope_answers_total counter\n";
-    for (class, count) in app.counters.answers() {
-        let _ = writeln!(text, "subscope_answers_total{{status=\"{class}\"}} {count}");
+    for (class, count) in (1..).zip(app.connections.answers()) {
+        let _ = writeln!(text, "subscope_answers_total{{status=\"{class}xx\"}} {count}");
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }
@@ -116,6 +97,8 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     get, path = "/openapi.json",
     responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
 )]
-pub(super) async fn description(Extension(text): Extension<OpenApiText>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], text.0.to_string())
+pub(super) async fn description() -> impl IntoResponse {
+    // It consists of constants: serialising cannot fail.
+    let document = super::api_routes().1.to_pretty_json().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], document)
 }

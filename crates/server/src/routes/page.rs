@@ -3,11 +3,11 @@
 use axum::{
     Router,
     extract::Path,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use subscope_page::{PageFile, file};
+use subscope_page::file;
 
 use crate::{api_error::ApiError, state::App};
 
@@ -50,19 +50,15 @@ fn serve_file(path: &str, request_headers: &HeaderMap) -> Response {
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { found.bytes.clone().into_response() };
     let headers = response.headers_mut();
-    for (name, value) in file_headers(&found) {
+    for (name, value) in [
+        (header::CONTENT_TYPE, found.media_type),
+        (header::CACHE_CONTROL, if found.is_immutable { CACHE_FOREVER } else { CACHE_REVALIDATE }),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
     // Quoted hexadecimal digits are a valid header value.
     headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
     response
-}
-
-fn file_headers(found: &PageFile) -> [(HeaderName, &'static str); 4] {
-    [
-        (header::CONTENT_TYPE, found.media_type),
-        (header::CACHE_CONTROL, if found.is_immutable { CACHE_FOREVER } else { CACHE_REVALIDATE }),
-        (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ]
 }

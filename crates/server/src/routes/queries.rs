@@ -12,7 +12,7 @@ use subscope_model::{
     Stats, Status,
 };
 
-use crate::{api_error::ApiError, ask::ask, state::App};
+use crate::{api_error::ApiError, ask::ask, session_reader::find_tree, state::App};
 
 /// Default and maximum number of sessions per page.
 const PAGE_SESSIONS: usize = 100;
@@ -104,14 +104,12 @@ pub(super) struct EventPage {
 )]
 pub(super) async fn events(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(session): Path<SessionId>,
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<EventPage>, ApiError> {
     let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
-    let session = SessionId::from(id.as_str());
     let after = query.after.unwrap_or(0);
-    let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
-    tree.ok_or(ApiError::not_found("session"))?;
+    find_tree(&app, session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
     let gone = || ApiError::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
     let mut events = events.ok_or_else(gone)?;
@@ -124,7 +122,7 @@ pub(super) async fn events(
 #[derive(Deserialize)]
 pub(super) struct SearchQuery {
     q: String,
-    session: Option<String>,
+    session: Option<SessionId>,
     limit: Option<usize>,
 }
 
@@ -146,8 +144,7 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<Hits>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let session = query.session.as_deref().map(SessionId::from);
-    let hits = ask(|reply| app.hub.search(split_terms(&query.q), session, limit, reply)).await?;
+    let hits = ask(|reply| app.hub.search(split_terms(&query.q), query.session, limit, reply)).await?;
     let hits = hits.ok_or(ApiError::not_found("full text"))?;
     Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits }))
 }
@@ -172,9 +169,10 @@ pub(super) async fn stats(State(app): State<App>) -> Result<Json<Stats>, ApiErro
     stats.map(Json).ok_or(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
 }
 
+/// Optional session of a query.
 #[derive(Deserialize)]
-pub(super) struct AgentQuery {
-    session: Option<String>,
+pub(super) struct SessionFilter {
+    pub(super) session: Option<String>,
 }
 
 /// Returns one agent.
@@ -192,11 +190,11 @@ pub(super) struct AgentQuery {
 )]
 pub(super) async fn agent(
     State(app): State<App>,
-    Path(id): Path<String>,
-    Query(query): Query<AgentQuery>,
+    Path(agent): Path<AgentId>,
+    Query(query): Query<SessionFilter>,
 ) -> Result<Json<OneAgent>, ApiError> {
     let session = query.session.as_deref().map(SessionId::from);
-    let mut found = ask(|reply| app.hub.agents(session, AgentId::from(id.as_str()), reply)).await?;
+    let mut found = ask(|reply| app.hub.agents(session, agent, reply)).await?;
     match (found.pop(), found.len()) {
         (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: AGENT_SCHEMA.into(), session, agent })),
         (Some(_), others) => {
@@ -230,11 +228,6 @@ pub(super) async fn names(
     ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
 }
 
-#[derive(Deserialize)]
-pub(super) struct StatusQuery {
-    session: Option<String>,
-}
-
 /// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
@@ -243,7 +236,7 @@ pub(super) struct StatusQuery {
 )]
 pub(super) async fn status(
     State(app): State<App>,
-    Query(query): Query<StatusQuery>,
+    Query(query): Query<SessionFilter>,
 ) -> Result<Json<Status>, ApiError> {
     let sessions = match query.session {
         Some(session) => vec![SessionId::from(session.as_str())],

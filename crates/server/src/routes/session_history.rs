@@ -17,8 +17,7 @@ use subscope_render::timeline::{Lane, Step, timeline};
 
 use crate::{
     api_error::ApiError,
-    ask::ask,
-    session_reader::{HistoryRequest, SessionHistory, read_session},
+    session_reader::{HistoryRequest, SessionHistory, find_tree, read_session},
     state::App,
 };
 
@@ -60,11 +59,10 @@ pub(super) struct TimelinePage {
 )]
 pub(super) async fn lanes(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(session): Path<SessionId>,
     Query(query): Query<TimelineQuery>,
 ) -> Result<Json<TimelinePage>, ApiError> {
-    let tree = ask(|reply| app.hub.tree(SessionId::from(id.as_str()), reply)).await?;
-    let tree = tree.ok_or(ApiError::not_found("session"))?;
+    let tree = find_tree(&app, session).await?;
     let timeline =
         timeline(&tree, Some(clock::now_ms())).ok_or(ApiError::not_found("time in that session"))?;
     let rev = tree.agents.iter().filter_map(|agent| agent.rev).max();
@@ -86,7 +84,7 @@ pub(super) async fn lanes(
 
 #[derive(Deserialize)]
 pub(super) struct FeedQuery {
-    agent: Option<String>,
+    agent: Option<AgentId>,
     before: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
@@ -120,12 +118,11 @@ pub(super) struct FeedPage {
 )]
 pub(super) async fn feed(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(session): Path<SessionId>,
     Query(query): Query<FeedQuery>,
 ) -> Result<Json<FeedPage>, ApiError> {
-    let SessionHistory { mut events, .. } =
-        read_session(&app, SessionId::from(id.as_str()), HistoryRequest::default()).await?;
-    let actor = query.agent.map(|agent| Actor(AgentId::from(agent.as_str())));
+    let mut events = read_session(&app, session, HistoryRequest::default()).await?.events;
+    let actor = query.agent.map(Actor);
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
             && actor.as_ref().is_none_or(|actor| event.actor_id == *actor)
@@ -173,17 +170,14 @@ pub(super) struct TreeQuery {
 )]
 pub(super) async fn tree(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(session): Path<SessionId>,
     Query(query): Query<TreeQuery>,
 ) -> Result<Json<Tree>, ApiError> {
-    let session = SessionId::from(id.as_str());
-    if query.at.is_some() {
-        return Ok(Json(
-            read_session(&app, session, HistoryRequest { at: query.at, traces: false }).await?.tree,
-        ));
+    if query.at.is_none() {
+        return find_tree(&app, session).await.map(Json);
     }
-    let tree = ask(|reply| app.hub.tree(session, reply)).await?;
-    tree.map(Json).ok_or(ApiError::not_found("session"))
+    let history = read_session(&app, session, HistoryRequest { at: query.at, traces: false }).await?;
+    Ok(Json(history.tree))
 }
 
 /// File format of an export.
@@ -235,14 +229,14 @@ pub(super) struct ExportQuery {
 )]
 pub(super) async fn export(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(session): Path<SessionId>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let request = HistoryRequest {
         at: None,
         traces: matches!(query.form, ExportFormat::Execution | ExportFormat::Checkpoint),
     };
-    let history = read_session(&app, SessionId::from(id.as_str()), request).await?;
+    let history = read_session(&app, session.clone(), request).await?;
     if matches!(query.form, ExportFormat::Feed) && history.events.is_empty() {
         let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
         return Err(ApiError::new(StatusCode::NOT_FOUND, gone));
@@ -256,7 +250,7 @@ pub(super) async fn export(
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     // Only characters that are safe in file names.
-    let name: String = id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+    let name: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     let disposition = format!("attachment; filename=\"subscope-{name}.{extension}\"");
     headers.extend(HeaderValue::from_str(&disposition).ok().map(|it| (header::CONTENT_DISPOSITION, it)));
     Ok((StatusCode::OK, headers, written).into_response())

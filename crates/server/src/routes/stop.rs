@@ -2,27 +2,15 @@
 
 use axum::{
     Json,
-    body::Body,
     extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
 };
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use subscope_hub::StopError;
 use subscope_model::{ORDERED_SCHEMA, Ordered};
 
-use crate::{
-    api_error::ApiError,
-    ask::ask,
-    body::{self, BodyType, EVENT_BYTES},
-    request_guard::require_csrf_header,
-    state::App,
-};
-
-#[derive(Deserialize)]
-pub(super) struct StopQuery {
-    session: Option<String>,
-}
+use super::queries::SessionFilter;
+use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
 /// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or of its next
 /// one; other agents are not affected.
@@ -46,13 +34,10 @@ pub(super) struct StopQuery {
 pub(super) async fn post(
     State(app): State<App>,
     Path(id): Path<String>,
-    Query(query): Query<StopQuery>,
-    headers: HeaderMap,
-    body: Body,
+    Query(query): Query<SessionFilter>,
+    ProtectedBody((body, _share)): ProtectedBody,
 ) -> Result<(StatusCode, Json<Ordered>), ApiError> {
-    require_csrf_header(&headers)?;
-    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
-    serde_json::from_slice::<Map<String, Value>>(&body.bytes)
+    serde_json::from_slice::<Map<String, Value>>(&body)
         .map_err(|_| ApiError::bad_request("the body must be a JSON object"))?;
     let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
     let ordered = Ordered {

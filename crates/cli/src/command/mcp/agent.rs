@@ -1,7 +1,7 @@
 //! `subscope mcp agent`: serves an agent command as an MCP tool.
 
 use subscope_client::publish::Publisher;
-use subscope_mcp::{AgentServer, AgentSpec, FinalAnswer, Origin, serve};
+use subscope_mcp::{AgentServer, AgentSpec, FinalAnswer, serve};
 use subscope_render::{Charset, safe};
 
 use super::runtime;
@@ -9,7 +9,7 @@ use crate::{
     args::{AgentArgs, FinalAnswerChoice},
     command::{
         history::failed,
-        publish::{on_failure, working_folder},
+        publish::{with_spool, working_folder},
     },
     context::Context,
     error::{CliError, ErrorKind},
@@ -23,7 +23,8 @@ const DEPTH: &str = "SUBSCOPE_DEPTH";
 /// Runs the command.
 pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
     let publisher = Publisher::from_env().map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
-    let publisher = publisher.with_on_failure(on_failure(args.on_publish_failure, context)?);
+    let publisher = with_spool(publisher, args.on_publish_failure, context)?;
+    let (parent_run_id, parent_depth) = parent_run(context);
     let spec = AgentSpec {
         name: args.name.clone(),
         description: args.description.clone(),
@@ -34,7 +35,8 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
             FinalAnswerChoice::Optional => FinalAnswer::Optional,
         },
         command: args.command.clone(),
-        origin: origin(context),
+        parent_run_id,
+        parent_depth,
         cwd: working_folder(context),
         publisher,
         now_ms: context.clock,
@@ -48,11 +50,11 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
     served.map_err(failed)
 }
 
-/// Returns parent run and depth of this process from its environment; empty outside of an agent's run.
-fn origin(context: &Context) -> Origin {
+/// Returns parent run and its depth from the environment; nothing and 0 outside of an agent's run.
+fn parent_run(context: &Context) -> (Option<String>, u32) {
     let parent = context.environment.text(PARENT_RUN_ID).filter(|run| !run.trim().is_empty());
     let depth = context.environment.text(DEPTH).and_then(|depth| depth.trim().parse().ok());
     // A parent without a depth counts as depth 1.
     let depth = depth.unwrap_or(u32::from(parent.is_some()));
-    Origin { parent_run_id: parent, depth }
+    (parent, depth)
 }

@@ -4,7 +4,8 @@
 
 use std::thread;
 
-use subscope_mcp::{Answer, QueryError, QueryServer, Question, Scope, serve};
+use subscope_mcp::{QueryError, QueryHost, QueryServer, Scope, serve};
+use subscope_model::{Event, Hits, SessionId, SessionPage, Tree};
 use tokio::sync::mpsc;
 
 use super::runtime;
@@ -36,10 +37,8 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     let runtime = runtime()?;
     let served = thread::scope(|threads| {
         let served = threads.spawn(|| runtime.block_on(serve(|_| QueryServer::new(ask, scope, VERSION))));
-        while let Some((question, reply)) = questions.blocking_recv() {
-            // The client may have disconnected.
-            let _ =
-                reply.send(answer(question, context).map_err(|error| QueryError::Host(error.to_string())));
+        while let Some(question) = questions.blocking_recv() {
+            question(context);
         }
         served.join()
     });
@@ -47,17 +46,26 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     served.map_err(|_| CliError::new(ErrorKind::Failed, "the server broke"))?.map_err(failed)
 }
 
-fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
-    Ok(match question {
-        Question::Sessions { limit, only_live } => {
-            Answer::Sessions(Backend::open(Needs::Rows, context)?.sessions(limit, only_live)?)
-        }
-        Question::Tree(session) => {
-            Answer::Tree(Backend::open(Needs::Rows, context)?.tree(&session)?.map(Box::new))
-        }
-        Question::Search { terms, session, limit } => {
-            Answer::Hits(Backend::open(Needs::Texts, context)?.search(&terms, session, limit)?)
-        }
-        Question::Events(session) => Answer::Events(session_reader::read_events(&session, context)?),
-    })
+impl QueryHost for Context {
+    fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
+        Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live)?)
+    }
+
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
+        Ok(Backend::open(Needs::Rows, self)?.tree(session)?)
+    }
+
+    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError> {
+        Ok(Backend::open(Needs::Texts, self)?.search(terms, session, limit)?)
+    }
+
+    fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {
+        Ok(session_reader::read_events(session, self)?)
+    }
+}
+
+impl From<CliError> for QueryError {
+    fn from(error: CliError) -> Self {
+        Self::Host(error.to_string())
+    }
 }

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -20,12 +20,12 @@ use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRelay, EventRoute, FollowedSessions,
-    HarnessHome, LineQueue, LineTap, Listener, PipedStreams, RunDriver, RunEnd, SessionFinder, SessionName,
-    TerminalHandover,
+    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRoute, FollowedSessions, HarnessHome,
+    LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
+    relay_events,
 };
 
 use super::{RunSession, failed, name_stamp, printer::Weight};
@@ -57,7 +57,7 @@ struct RunningChild {
     hub: Hub,
     feed: HubSubscription,
     forward_thread: Option<ForwardThread>,
-    shutdown: RunEnd,
+    shutdown: RunHandle,
     followed: FollowedSessions,
     waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
 }
@@ -121,7 +121,8 @@ fn start(
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.forwarder.as_ref().map(|_| Arc::clone(&to_forward)));
     let tap = LineTap::new(Arc::clone(&session), queues);
-    let (driver, shutdown, following) = RunDriver::new(shown, &tap);
+    let driver = RunDriver::new(shown, &tap);
+    let shutdown = driver.handle();
     let source = format!("run/{}/{number}", run.id);
     let (forward_thread, forward_handle) = match &run.forwarder {
         Some(forwarder) => {
@@ -144,8 +145,8 @@ fn start(
     let patience = if run.plan.harness.is_some() && is_read { SESSION_ID_TIMEOUT } else { Duration::ZERO };
     let log = record.map(Record::events_log);
     let cwd = run.context.environment.working_folder().to_string_lossy().into_owned();
-    let posted = EventRelay::start(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
-    let listener = Listener::start(hub.handle(), posted.event_sink())?;
+    let sink = relay_events(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
+    let listener = Listener::start(hub.handle(), sink)?;
 
     if let (ObserveMode::Interactive, Some(forwarder)) = (&run.plan.mode, &run.forwarder) {
         // Hooks never start a hub, and would be spooled without one: connect now.
@@ -155,23 +156,23 @@ fn start(
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
     let logs_errors = record.is_some() && run.plan.mode != ObserveMode::Interactive;
-    let streams = PipedStreams { pipes_stdout: is_read, pipes_stderr: logs_errors };
+    let piped = |is_piped| if is_piped { Stdio::piped() } else { Stdio::inherit() };
+    let streams = (piped(is_read), piped(logs_errors));
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
-    let handover = helper.map_or(TerminalHandover::WhenAsked, |helper| TerminalHandover::AtOnce { helper });
     let files = match record {
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
     let since = clock::now_ms();
-    let (job, mut process, guard) = ChildJob::start(command, streams, handover, &run.signals)?;
+    let (job, mut process, guard) = ChildJob::start(command, streams, helper.as_deref(), &run.signals)?;
     let finder = match run.plan.mode {
         ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => Some(SessionFinder::start(
             homes(run.context),
             process.id(),
             since,
             Arc::clone(&session),
-            following,
+            shutdown.clone(),
         )?),
         ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Interactive | ObserveMode::Unread => None,
     };

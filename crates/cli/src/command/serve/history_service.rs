@@ -6,7 +6,10 @@
 
 use std::{
     path::PathBuf,
-    sync::mpsc::{Receiver, SyncSender, TrySendError},
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, TrySendError},
+    },
 };
 
 use subscope_export::execution;
@@ -27,7 +30,7 @@ pub(super) type QueuedRequest = Option<(SessionId, HistoryRequest, ReplyCallback
 
 /// Returns the server's reader, which sends requests to this queue.
 pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionReader {
-    SessionReader::new(move |session, wanted, reply| {
+    Arc::new(move |session, wanted, reply| {
         requests.try_send(Some((session, wanted, reply))).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
