@@ -9,26 +9,20 @@ use tokio::sync::mpsc;
 
 use super::runtime;
 use crate::{
-    args::QueryArgs,
-    command::{history::failed, session_reader},
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, Needs, VERSION},
+    command::target::{ReadOptions, load_session},
+    hub_connection::VERSION,
+    prelude::*,
 };
 
 /// Most waiting queries: clients send a few at once.
 const MAX_QUESTIONS: usize = 16;
 
-/// Runs the command.
 pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     let scope = match context.environment.working_folder() {
         _ if args.all_projects => Scope::everything(),
         folder if folder.is_absolute() => Scope::project(folder),
         _ => {
-            let error = CliError::new(
-                ErrorKind::Failed,
-                "the working folder is gone, so there is no project to ask about",
-            );
+            let error = CliError::failed("the working folder is gone, so there is no project to ask about");
             return Err(error.hint("--all-projects shows all of them"));
         }
     };
@@ -44,7 +38,7 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
         served.join()
     });
     runtime.shutdown_background();
-    served.map_err(|_| CliError::new(ErrorKind::Failed, "the server broke"))?.map_err(failed)
+    Ok(served.map_err(|_| CliError::failed("the server broke"))??)
 }
 
 fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
@@ -58,6 +52,8 @@ fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
         Question::Search { terms, session, limit } => {
             Answer::Hits(Backend::open(Needs::Texts, context)?.search(&terms, session, limit)?)
         }
-        Question::Events(session) => Answer::Events(session_reader::read_events(&session, context)?),
+        Question::Events(session) => {
+            Answer::Events(load_session(&session, &ReadOptions::FEED, context)?.events(context)?)
+        }
     })
 }
