@@ -1,9 +1,6 @@
 //! `subscope demo`: replays a bundled recording through decoder, hub and renderer.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, MemoryStore, Recording, Replay, clock};
@@ -146,19 +143,15 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
         offset_minutes: 0,
     });
     let mut view = LiveView::default();
-    let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
     loop {
         match feed.next(Duration::from_secs(1)) {
             FeedItem::Update(Update::Event(event)) => {
-                if let Some(block) = blocks.block(&event, &|id| names.get(id).cloned()) {
+                let name = |id: &AgentId| view.agent(&event.session_id, id).map(Agent::title);
+                if let Some(block) = blocks.block(&event, &name) {
                     output::print(&block)?;
                 }
             }
-            FeedItem::Update(update) => {
-                view.apply(update);
-                let agents = shown(&view).into_iter().flat_map(|tree| &tree.agents);
-                names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
-            }
+            FeedItem::Update(update) => view.apply(update),
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }

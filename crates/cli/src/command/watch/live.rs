@@ -57,7 +57,14 @@ pub(in crate::command) fn follow_all(
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
     match PreparedHub::prepare(HubMode::Command, None, context)? {
-        Ok(prepared) => start_and_follow(prepared, on_signal, context),
+        Ok(prepared) => {
+            // Connects to it like any client.
+            let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
+            let mut connection = HubConnection::new(StartPolicy::Never, context)?;
+            let client = connection.hub().map_err(|no_hub| CliError::failed(describe_no_hub(&no_hub)))?;
+            let feed = feed(client, connection, context)?;
+            Ok(FollowedFeed { feed: Box::new(feed), hub: Some(Box::new(hub_thread)) })
+        }
         Err(OpenError::Locked(_)) => {
             context.info(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
@@ -66,19 +73,6 @@ pub(in crate::command) fn follow_all(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Starts a hub in this process and connects to it like any client.
-fn start_and_follow(
-    prepared: PreparedHub,
-    on_signal: OnSignal,
-    context: &Context,
-) -> Result<FollowedFeed, CliError> {
-    let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
-    let mut connection = HubConnection::new(StartPolicy::Never, context)?;
-    let client = connection.hub().map_err(|no_hub| CliError::failed(describe_no_hub(&no_hub)))?;
-    let feed = feed(client, connection, context)?;
-    Ok(FollowedFeed { feed: Box::new(feed), hub: Some(Box::new(hub_thread)) })
 }
 
 /// Starts a hub on a thread of this process; returns once it answers.
