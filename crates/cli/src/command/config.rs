@@ -32,7 +32,7 @@ pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliErro
 
 fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
     let mut out = String::new();
-    for file in paths.all() {
+    for file in &paths.all {
         let state = if file.exists() { "there" } else { "not there" };
         let path = safe::line(&file.path.display().to_string(), charset);
         let chosen = file.chosen_by.map(|by| format!(", chosen by {by}")).unwrap_or_default();
@@ -46,7 +46,7 @@ fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
 }
 
 fn paths_json(paths: &ConfigPaths) -> Value {
-    let files = paths.all().iter().map(|path| {
+    let files = paths.all.iter().map(|path| {
         json!({
             "layer": path.layer,
             "path": path.path.to_string_lossy(),

@@ -173,7 +173,7 @@ fn redraw_in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }
-        if frame.is_due() {
+        if frame.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL) {
             frame.draw(&view, replay_time(&view, began, speed), context)?;
         }
     }
@@ -196,10 +196,6 @@ struct DemoFrame {
 }
 
 impl DemoFrame {
-    fn is_due(&self) -> bool {
-        self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL)
-    }
-
     fn draw(&mut self, view: &LiveView, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
         let Some(tree) = shown(view) else { return Ok(()) };
         let (columns, height) = screen_size(context);

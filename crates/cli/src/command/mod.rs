@@ -90,7 +90,7 @@ fn relies_on_settings(command: &CliCommand) -> bool {
 
 /// Fails if a setting is invalid; warns about unknown ones.
 fn check_settings(context: &mut Context) -> Result<(), CliError> {
-    for file in context.config.paths.all().iter().filter(|file| file.exists()) {
+    for file in context.config.paths.all.iter().filter(|file| file.exists()) {
         context.debug(&format!("settings of the {} from {}", file.layer.as_str(), file.path.display()));
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));

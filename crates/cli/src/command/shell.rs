@@ -1,7 +1,7 @@
 //! `subscope completions` and `subscope man`: generate shell completions and manual pages from the command line
 //! definition.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
@@ -22,12 +22,8 @@ pub(crate) fn print_man(args: &ManArgs) -> Result<(), CliError> {
         let page = Man::new(Cli::command());
         return output::to_stdout(|mut out| page.render(&mut out));
     };
-    write_pages(folder).map_err(|error| CliError::write(folder.display(), error))
-}
-
-fn write_pages(folder: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(Cli::command(), folder)
+    let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    written.map_err(|error| CliError::write(folder.display(), error))
 }
 
 #[cfg(test)]

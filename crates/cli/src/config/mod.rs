@@ -187,7 +187,7 @@ pub(crate) fn load(paths: ConfigPaths, environment: &Environment) -> LoadedConfi
     let mut config = LoadedConfig { paths, ..layers.config };
     // In a file, a relative path starts at the file's directory.
     let layer = config.origin(PRICES).layer;
-    let file = config.paths.all().iter().find(|source| source.layer == layer);
+    let file = config.paths.all.iter().find(|source| source.layer == layer);
     let folder = file.and_then(|file| file.path.parent()).unwrap_or(Path::new(""));
     config.settings.prices = config.settings.prices.map(|path| folder.join(path));
     config

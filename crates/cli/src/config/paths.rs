@@ -24,7 +24,7 @@ pub(crate) struct ConfigPath {
 /// All paths, weakest layer first.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigPaths {
-    all: Vec<ConfigPath>,
+    pub(crate) all: Vec<ConfigPath>,
 }
 
 impl ConfigPaths {
@@ -42,11 +42,6 @@ impl ConfigPaths {
         let project = above.map(|folder| folder.join(PROJECT_FILE)).find(|path| path.exists());
         let project = project.map(|path| ConfigPath { layer: Layer::Project, path, chosen_by: None });
         Self { all: chosen.into_iter().chain(project).collect() }
-    }
-
-    /// Returns all paths, weakest layer first.
-    pub(crate) fn all(&self) -> &[ConfigPath] {
-        &self.all
     }
 
     /// Returns the path of the user's file, which need not exist; `None` if not even `HOME` is set.

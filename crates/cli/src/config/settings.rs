@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     #[serde(with = "ColorWhen")]
     pub(crate) color: ColorChoice,
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
+    #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
     /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of the
     /// settings file.

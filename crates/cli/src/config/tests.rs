@@ -216,7 +216,7 @@ fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
 fn xdg_folder_counts_unless_it_is_relative() {
     let find = |xdg: &str| {
         let environment = Environment::of(Path::new("/nowhere"), &[("HOME", "/h"), ("XDG_CONFIG_HOME", xdg)]);
-        ConfigPaths::find(None, &environment).all().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
+        ConfigPaths::find(None, &environment).all.iter().map(|place| place.path.clone()).collect::<Vec<_>>()
     };
     assert_eq!(find("/x"), [Path::new("/x/subscope/config.toml")]);
     assert_eq!(find("x"), [Path::new("/h/.config/subscope/config.toml")]);

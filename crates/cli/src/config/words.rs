@@ -1,8 +1,8 @@
 //! Reads and shows values of settings whose text form is not serde's own.
 
-use std::{borrow::Cow, fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Unexpected, Visitor},
@@ -115,12 +115,6 @@ impl Serialize for AsciiChoice {
     }
 }
 
-impl JsonSchema for AsciiChoice {
-    fn schema_name() -> Cow<'static, str> {
-        "AsciiChoice".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [true, false, "auto"] })
-    }
+pub(super) fn ascii_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": [true, false, "auto"] })
 }

@@ -22,7 +22,7 @@ pub(super) fn settings(config: &LoadedConfig) -> Vec<Check> {
         config.errors.iter().map(|error| Check::failure(name, error.to_string())).collect();
     checks.extend(config.warnings.iter().map(|warning| Check::warning(name, warning)));
     if checks.is_empty() {
-        let paths = config.paths.all().iter().filter(|path| path.exists());
+        let paths = config.paths.all.iter().filter(|path| path.exists());
         let files: Vec<String> = paths.map(|path| path.path.display().to_string()).collect();
         let message =
             if files.is_empty() { "no file; the built-in ones hold".to_owned() } else { files.join(", ") };
