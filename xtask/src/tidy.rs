@@ -192,7 +192,7 @@ mod tests {
             "crates/hub/tests/a.rs",
             "crates/hub/src/a/tests.rs",
             "crates/rig/src/a.rs",
-            "crates/cli/src/args/run.rs",
+            "crates/cli/src/args/live.rs",
             "xtask/src/a.rs",
         ] {
             assert!(look_at(name, text).is_empty(), "{name}");

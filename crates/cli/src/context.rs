@@ -1,14 +1,16 @@
 //! Shared context of all commands: settings, environment, terminal, clock, prices, and messages on stderr.
 
-use std::{cell::OnceCell, path::PathBuf};
+use std::{cell::OnceCell, path::PathBuf, time::Duration};
 
+use subscope_hub::HubOptions;
 use subscope_model::{Millis, Problem};
-use subscope_render::{Style, safe};
+use subscope_render::{Detail, Style, TreeOptions, safe};
+use subscope_session::{LimitRule, Limits};
 
 use crate::{
     args::{CliCommand, Global},
     clock,
-    config::{ConfigPaths, LoadedConfig, PRICES, Settings, load},
+    config::{ConfigPaths, Layer, LoadedConfig, PRICES, Settings, SilenceLimit, load},
     environment::Environment,
     error::{CliError, ErrorKind},
     output,
@@ -20,16 +22,6 @@ use crate::{
 /// millions.
 const SHOWN_PROBLEMS: usize = 20;
 
-/// How problems in the input are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Strictness {
-    /// As warnings.
-    Lenient,
-    /// As failures.
-    Strict,
-}
-
-/// Verbosity of messages on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Errors only.
@@ -49,9 +41,8 @@ pub(crate) struct Context {
     pub(crate) environment: Environment,
     /// Capabilities of the output terminal.
     pub(crate) terminal: Terminal,
-    /// How problems in the input are treated.
-    pub(crate) strictness: Strictness,
-    /// Verbosity of messages on stderr.
+    /// Whether problems in the input are failures instead of warnings.
+    is_strict: bool,
     pub(crate) verbosity: Verbosity,
     /// Data directory given by `--store`.
     pub(crate) store_option: Option<PathBuf>,
@@ -80,14 +71,13 @@ impl Context {
             store_option: global.store.clone(),
             environment,
             terminal,
-            strictness: if global.strict { Strictness::Strict } else { Strictness::Lenient },
+            is_strict: global.strict,
             verbosity: global.verbosity(),
             clock: subscope_hub::clock::now_ms,
             prices: OnceCell::new(),
         }
     }
 
-    /// Returns the effective settings.
     pub(crate) fn settings(&self) -> &Settings {
         &self.config.settings
     }
@@ -104,12 +94,11 @@ impl Context {
     /// If neither option, variable nor `HOME` names one.
     pub(crate) fn data_folder(&self) -> Result<PathBuf, CliError> {
         self.environment.data_folder(self.store_option.as_deref()).ok_or_else(|| {
-            CliError::new(ErrorKind::Usage, "nothing says where data are kept: HOME is not set")
+            CliError::usage("nothing says where data are kept: HOME is not set")
                 .hint("--store or SUBSCOPE_DATA_DIR names a folder")
         })
     }
 
-    /// Returns milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> Millis {
         (self.clock)()
     }
@@ -129,6 +118,51 @@ impl Context {
         }
         let read = prices::load(self.settings().prices.as_deref(), self.config.origin(PRICES))?;
         Ok(self.prices.get_or_init(|| read))
+    }
+
+    /// Returns the stall limits of the settings.
+    pub(crate) fn limits(&self) -> Limits {
+        let ms = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let watch = &self.settings().watch;
+        // A limit given as an option overrides the rules for harnesses and models.
+        let is_overridable = |key| self.config.origin(key).layer != Layer::Flag;
+        let rules = watch.limits.iter().map(|SilenceLimit { limits, .. }| LimitRule {
+            stall_ms: limits.stall_ms.filter(|_| is_overridable("watch.stall")),
+            stall_subagents_ms: limits.stall_subagents_ms.filter(|_| is_overridable("watch.stall_subagents")),
+            ..limits.clone()
+        });
+        Limits {
+            stall_ms: ms(watch.stall),
+            stall_subagents_ms: ms(watch.stall_subagents),
+            stall_open_ms: ms(watch.stall_open),
+            rules: rules.collect(),
+            ..Limits::default()
+        }
+    }
+
+    /// Returns the options of a hub in this process that stores nothing.
+    ///
+    /// # Errors
+    /// As [`Self::prices`].
+    pub(crate) fn hub_options(&self) -> Result<HubOptions, CliError> {
+        Ok(HubOptions {
+            prices: self.prices()?.table.clone(),
+            limits: self.limits(),
+            ..HubOptions::default()
+        })
+    }
+
+    /// Returns options that render a whole tree as of now.
+    pub(crate) fn tree_options(&self, detail: Detail) -> TreeOptions {
+        TreeOptions {
+            detail,
+            style: self.style(None),
+            now: Some(self.now_ms()),
+            agent: None,
+            offset_minutes: self.offset_minutes(),
+            flat: false,
+            most: None,
+        }
     }
 
     /// Prints a sanitised warning on stderr, unless quiet.
@@ -169,16 +203,10 @@ impl Context {
         if rest > 0 {
             self.warn(&format!("{rest} more problems; -v shows them all"));
         }
-        match self.strictness {
-            Strictness::Strict if !problems.is_empty() => {
-                let message = format!("{} in the input, and --strict is given", counted(problems.len()));
-                Err(CliError::new(ErrorKind::Input, message))
-            }
-            Strictness::Strict | Strictness::Lenient => Ok(()),
+        if !self.is_strict || problems.is_empty() {
+            return Ok(());
         }
+        let counted = if problems.len() == 1 { "1 problem" } else { &format!("{} problems", problems.len()) };
+        Err(CliError::new(ErrorKind::Input, format!("{counted} in the input, and --strict is given")))
     }
-}
-
-fn counted(problems: usize) -> String {
-    if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Looks up an environment variable.
-pub(crate) type Variable = Box<dyn Fn(&str) -> Option<OsString>>;
+type Variable = Box<dyn Fn(&str) -> Option<OsString>>;
 
 /// Environment variables and working directory.
 pub(crate) struct Environment {
@@ -44,7 +44,6 @@ impl Environment {
         self.get(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Returns a variable's value as a path.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
     }
@@ -61,6 +60,12 @@ impl Environment {
     /// It need not exist. `None` if not even `HOME` is set.
     pub(crate) fn state_folder(&self) -> Option<PathBuf> {
         self.base_folder("XDG_STATE_HOME", ".local/state")
+    }
+
+    /// Returns the directory of the user's settings: `subscope` in `XDG_CONFIG_HOME`, else in `~/.config` (also on
+    /// macOS). `None` if not even `HOME` is set.
+    pub(crate) fn config_folder(&self) -> Option<PathBuf> {
+        self.base_folder("XDG_CONFIG_HOME", ".config")
     }
 
     /// XDG Base Directory Specification: a relative path must be ignored.

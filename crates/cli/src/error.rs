@@ -1,13 +1,13 @@
 //! Error type of the binary: kind (which sets the exit code), message, causes, optional hint.
 
 use std::{
+    error::Error,
     fmt::{self, Write as _},
     io,
-    process::ExitCode,
 };
 
 use subscope_collect::CollectError;
-use subscope_export::{ImportError, SaveError};
+use subscope_export::ImportError;
 use subscope_render::{Charset, safe};
 
 /// Class of an error; decides the exit code (design, "Exit codes").
@@ -35,13 +35,6 @@ impl ErrorKind {
     }
 }
 
-impl From<ErrorKind> for ExitCode {
-    fn from(kind: ErrorKind) -> Self {
-        Self::from(kind.code())
-    }
-}
-
-/// Error of a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     kind: ErrorKind,
@@ -55,9 +48,23 @@ impl CliError {
         Self { kind, cause: anyhow::Error::msg(message.to_string()), hint: None }
     }
 
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
     /// Returns an error of a kind; the causes of `error` are kept.
-    pub(crate) fn caused(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Self {
-        Self { kind, cause: error.into(), hint: None }
+    pub(crate) fn caused(kind: ErrorKind, error: impl Error + Send + Sync + 'static) -> Self {
+        Self::from(error).of_kind(kind)
+    }
+
+    /// Returns an [`ErrorKind::Failed`] with its message and cause.
+    pub(crate) fn because(message: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Self {
+        let cause = anyhow::Error::new(error).context(message.to_string());
+        Self { kind: ErrorKind::Failed, cause, hint: None }
     }
 
     /// Adds a hint: what the user can do about it.
@@ -66,7 +73,10 @@ impl CliError {
         self
     }
 
-    /// Returns the kind.
+    pub(crate) fn of_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
     pub(crate) fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -90,11 +100,11 @@ impl CliError {
     }
 
     /// Returns the error of a failed write to `what`; [`ErrorKind::ClosedPipe`] if the reader has left.
-    pub(crate) fn write(what: &str, error: io::Error) -> Self {
+    pub(crate) fn write(what: impl fmt::Display, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::caused(ErrorKind::ClosedPipe, error);
         }
-        Self::caused(ErrorKind::Failed, anyhow::Error::new(error).context(format!("cannot write to {what}")))
+        Self::because(format!("cannot write to {what}"), error)
     }
 }
 
@@ -104,33 +114,15 @@ impl fmt::Display for CliError {
     }
 }
 
-impl From<CollectError> for CliError {
-    fn from(error: CollectError) -> Self {
-        let hint = error.hint();
-        let error = Self::caused(ErrorKind::Failed, error);
-        match hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}
-
-impl From<SaveError> for CliError {
-    fn from(error: SaveError) -> Self {
-        Self::caused(ErrorKind::Failed, error)
-    }
-}
-
-impl From<ImportError> for CliError {
-    fn from(error: ImportError) -> Self {
-        let kind = match &error {
-            ImportError::Read { .. } => ErrorKind::Failed,
-            ImportError::TooLarge { .. }
-            | ImportError::Invalid { .. }
-            | ImportError::NoVersion { .. }
-            | ImportError::Version { .. } => ErrorKind::Input,
-        };
-        Self::caused(kind, error)
+/// The kind is [`ErrorKind::Failed`], or [`ErrorKind::Input`] for what is wrong in an imported file.
+impl<E: Error + Send + Sync + 'static> From<E> for CliError {
+    fn from(error: E) -> Self {
+        let cause = anyhow::Error::new(error);
+        let is_input = |error: &ImportError| !matches!(error, ImportError::Read { .. });
+        let is_input = cause.downcast_ref().is_some_and(is_input);
+        let kind = if is_input { ErrorKind::Input } else { ErrorKind::Failed };
+        let hint = cause.downcast_ref().and_then(CollectError::hint);
+        Self { kind, cause, hint }
     }
 }
 
@@ -141,8 +133,7 @@ mod tests {
     #[test]
     fn render_error_gives_message_causes_and_hint() {
         let cause = io::Error::other("disk on fire");
-        let error =
-            CliError::caused(ErrorKind::Failed, anyhow::Error::new(cause).context("cannot read \u{1b}[2Jx"));
+        let error = CliError::because("cannot read \u{1b}[2Jx", cause);
         let text = error.hint("buy a\nnew one").render(Charset::Unicode);
         assert_eq!(text, "subscope: cannot read ␛[2Jx\n  caused by: disk on fire\nhint: buy a new one\n");
     }

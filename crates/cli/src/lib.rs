@@ -12,10 +12,11 @@ mod error;
 mod hub_connection;
 mod logging;
 mod output;
+mod prelude;
 mod prices;
 mod terminal;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
@@ -53,13 +54,12 @@ pub fn main() -> ExitCode {
         }
     };
     let on_stderr = cli.command.as_ref().is_some_and(CliCommand::prints_on_stderr);
-    let probe = if on_stderr { TerminalProbe::of_stderr() } else { TerminalProbe::of_stdout() };
+    let probe = if on_stderr { TerminalProbe::of(&io::stderr()) } else { TerminalProbe::of(&io::stdout()) };
     let mut context = Context::new(&cli.global, cli.command.as_ref(), Environment::of_process(), probe);
     let outcome = match &cli.command {
         Some(command) if !cli.plain => command::run(command, &mut context),
         Some(_) => {
-            let error =
-                CliError::new(ErrorKind::Usage, "--plain goes behind the command, or stands without one");
+            let error = CliError::usage("--plain goes behind the command, or stands without one");
             Err(error.hint("`subscope replay --plain TARGET`, `subscope --plain`"))
         }
         None if cli.plain || context.terminal.is_terminal => command::run_ui(cli.plain, &mut context),
@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error.render(context.style(None).charset()));
-            error.kind().into()
+            ExitCode::from(error.kind().code())
         }
     }
 }

@@ -38,11 +38,6 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     })
 }
 
-/// Writes JSON lines to stdout and flushes them.
-pub(crate) fn print_lines(lines: &str) -> Result<(), CliError> {
-    to_stdout(|out| HarmlessJson::new(out).write_all(lines.as_bytes()))
-}
-
 /// Escapes JSON lines as [`HarmlessJson`] does.
 pub(crate) fn harmless_lines(lines: &str) -> String {
     let mut out = HarmlessJson::new(Vec::new());

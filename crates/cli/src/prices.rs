@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use subscope_model::PriceTable;
 
 use crate::{
-    config::{SettingOrigin, read_text, syntax_error},
+    config::{LIMIT_BYTES, SettingOrigin, read_text, syntax_error},
     error::{CliError, ErrorKind},
 };
 
@@ -17,7 +17,6 @@ const BUNDLED_NAME: &str = "data/prices.toml";
 /// A price table with its origin.
 #[derive(Debug)]
 pub(crate) struct Prices {
-    /// The table.
     pub(crate) table: PriceTable,
     /// The file; `None` for the bundled table.
     pub(crate) file: Option<PathBuf>,
@@ -34,7 +33,7 @@ pub(crate) fn load(file: Option<&Path>, origin: SettingOrigin) -> Result<Prices,
         return Ok(Prices { table: parse(BUNDLED_NAME.as_ref(), BUNDLED)?, file: None, origin });
     };
     let chosen = format!("the file of prices is chosen by: {origin}");
-    let text = read_text(path).map_err(|error| error.hint(chosen))?;
+    let text = read_text(path, LIMIT_BYTES, ErrorKind::Usage).map_err(|error| error.hint(chosen))?;
     Ok(Prices { table: parse(path, &text)?, file: Some(path.to_owned()), origin })
 }
 
@@ -45,10 +44,7 @@ fn parse(path: &Path, text: &str) -> Result<PriceTable, CliError> {
         )
     })?;
     if table.models.is_empty() {
-        return Err(CliError::new(
-            ErrorKind::Usage,
-            format!("{}: holds the price of no model", path.display()),
-        ));
+        return Err(CliError::usage(format!("{}: holds the price of no model", path.display())));
     }
     Ok(table)
 }
@@ -58,19 +54,20 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::config::Layer;
 
     fn message(text: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         fs::write(&path, text).unwrap();
-        let error = load(Some(&path), SettingOrigin::Flag("--prices")).unwrap_err();
+        let error = load(Some(&path), SettingOrigin::new(Layer::Flag, "--prices")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         error.to_string().replace(folder.path().to_str().unwrap(), "")
     }
 
     #[test]
     fn bundled_table_has_source_date_and_models() {
-        let prices = load(None, SettingOrigin::BuiltIn).unwrap();
+        let prices = load(None, SettingOrigin::default()).unwrap();
         assert!(prices.table.source.starts_with("litellm") && prices.table.date.len() == 10);
         for (model, input) in [
             ("claude-sonnet-4-5-20250929", 3_000_000),
@@ -88,7 +85,7 @@ mod tests {
         let model = "input = 1, output = 2, cache_read = 3, cache_write = 4, cache_write_1h = 5";
         fs::write(&path, format!("source = 's'\ndate = '2026-01-01'\n[models]\nm = {{ {model} }}\n"))
             .unwrap();
-        let prices = load(Some(&path), SettingOrigin::Flag("--prices")).unwrap();
+        let prices = load(Some(&path), SettingOrigin::new(Layer::Flag, "--prices")).unwrap();
         assert_eq!(prices.table.models.len(), 1);
         assert_eq!(prices.table.price("m").map(|price| price.cache_write_1h), Some(5));
     }
@@ -110,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_says_who_chose_it() {
-        let error = load(Some(Path::new("/nowhere/p.toml")), SettingOrigin::Flag("--prices"));
+        let error = load(Some(Path::new("/nowhere/p.toml")), SettingOrigin::new(Layer::Flag, "--prices"));
         let text = error.unwrap_err().render(subscope_render::Charset::Ascii);
         assert!(text.starts_with("subscope: cannot read /nowhere/p.toml\n  caused by: "), "{text}");
         assert!(text.ends_with("hint: the file of prices is chosen by: flag (--prices)\n"), "{text}");

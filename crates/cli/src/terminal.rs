@@ -1,6 +1,6 @@
 //! Detects the terminal's capabilities (colours, character set, columns) with the reason for each.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, os::fd::AsFd};
 
 use clap::ColorChoice;
 use subscope_render::Style;
@@ -19,34 +19,22 @@ const WIDEST: usize = 10_000;
 /// Facts about an output stream, queried from the operating system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TerminalProbe {
-    /// Whether it is a terminal.
     pub(crate) is_terminal: bool,
     /// Its columns, if known.
     pub(crate) columns: Option<usize>,
 }
 
 impl TerminalProbe {
-    /// Queries stdout.
-    pub(crate) fn of_stdout() -> Self {
-        let stdout = std::io::stdout();
-        let size = terminal_size::terminal_size_of(&stdout);
-        Self { is_terminal: stdout.is_terminal(), columns: size.map(|(width, _)| usize::from(width.0)) }
-    }
-}
-
-impl TerminalProbe {
-    /// Queries stderr.
-    pub(crate) fn of_stderr() -> Self {
-        let stderr = std::io::stderr();
-        let size = terminal_size::terminal_size_of(&stderr);
-        Self { is_terminal: stderr.is_terminal(), columns: size.map(|(width, _)| usize::from(width.0)) }
+    /// Queries stdout or stderr.
+    pub(crate) fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
+        let size = terminal_size::terminal_size_of(stream);
+        Self { is_terminal: stream.is_terminal(), columns: size.map(|(width, _)| usize::from(width.0)) }
     }
 }
 
 /// A detected value with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Detected<T> {
-    /// The value.
     pub(crate) value: T,
     /// Reason, for people.
     pub(crate) because: String,
@@ -61,11 +49,8 @@ fn detected<T>(value: T, because: impl Into<String>) -> Detected<T> {
 pub(crate) struct Terminal {
     /// Whether it is a terminal; redrawing in place needs one.
     pub(crate) is_terminal: bool,
-    /// Whether colours are used.
     pub(crate) color: Detected<bool>,
-    /// Whether only ASCII is drawn.
     pub(crate) ascii: Detected<bool>,
-    /// Its columns.
     pub(crate) width: Detected<usize>,
 }
 
@@ -80,7 +65,6 @@ impl Terminal {
         }
     }
 
-    /// Returns the output style.
     pub(crate) fn style(&self) -> Style {
         Style { color: self.color.value, ascii: self.ascii.value, width: self.width.value }
     }

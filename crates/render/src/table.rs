@@ -1,6 +1,6 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
-use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow, Status};
+use subscope_model::{AgentStatus, Millis, SearchHit, SessionRow, SessionStatus, Stats, StatsRow, Status};
 
 use crate::{
     style::{Ink, Style, StyledLine, write_lines},
@@ -211,32 +211,17 @@ fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
     ]
 }
 
-/// A search hit to display.
-#[derive(Clone, Debug)]
-pub struct Found<'a> {
-    /// The session's id.
-    pub session: &'a str,
-    /// The agent's display name: type and description, or id.
-    pub agent: &'a str,
-    /// The kind of the passage.
-    pub kind: &'a str,
-    /// Age, if known.
-    pub age_ms: Option<i64>,
-    /// Text around the first hit, in one line.
-    pub snippet: &'a str,
-}
-
 /// Renders two lines per hit: origin, and snippet.
-pub fn render_hits(hits: &[Found<'_>], style: &Style) -> String {
+pub fn render_hits(hits: &[SearchHit], now: Millis, style: &Style) -> String {
     let mut out = String::new();
     for hit in hits {
-        let mut line = StyledLine::painted(Ink::Done, &short_id(hit.session, style));
+        let mut line = StyledLine::painted(Ink::Done, &short_id(&hit.session_id, style));
         line.push("  ");
-        line.paint(Ink::Running, &style.one_line(hit.agent, 60));
-        let age = hit.age_ms.map_or(String::new(), |age| format!("  {} ago", ago(age)));
+        line.paint(Ink::Running, &style.one_line(&hit.agent, 60));
+        let age = hit.at_ms.map_or(String::new(), |at| format!("  {} ago", ago(now - at)));
         line.paint(Ink::Done, &format!("  {}{age}", hit.kind));
         line.write(&mut out, style);
-        let snippet = style.one_line(hit.snippet, style.width.saturating_sub(4));
+        let snippet = style.one_line(&hit.snippet, style.width.saturating_sub(4));
         StyledLine::default().with(None, &format!("    {snippet}")).write(&mut out, style);
     }
     out

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Level of detail; the values of the setting `subagent_tracing_detail`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
     /// Nothing.
@@ -35,6 +35,7 @@ pub enum Detail {
     /// One line per agent.
     Minimal,
     /// Also the current or last call, and one line of the result or error.
+    #[default]
     Moderate,
     /// Also every call, the whole task and the whole result.
     Full,

@@ -7,7 +7,6 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::value::{self, Moment};
-use crate::config::{KEEP_DAYS, LoadedConfig};
 
 /// Index transcripts into the store: only those that are new or have changed.
 #[derive(Args, Clone, Debug, Default)]
@@ -33,18 +32,6 @@ pub(crate) struct IndexArgs {
     /// Print a summary as JSON (subscope.index/1).
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-impl IndexArgs {
-    /// Sets the settings given by these options.
-    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
-        config.set_option("--archive", self.archive.then_some(true), "store.archive", |settings| {
-            &mut settings.store.archive
-        });
-        config.set_option("--keep-days", self.keep_days.map(Some), KEEP_DAYS, |settings| {
-            &mut settings.store.keep_days
-        });
-    }
 }
 
 /// List sessions, the newest first.
@@ -103,15 +90,6 @@ pub(crate) struct ShowArgs {
     /// Print the agent's row as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-impl ShowArgs {
-    /// Sets the settings given by these options.
-    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
-        config.set_option("--detail", self.detail, "subagent_tracing_detail", |settings| {
-            &mut settings.subagent_tracing_detail
-        });
-    }
 }
 
 /// Show statistics over all sessions: by type of agent, tool, model and day.

@@ -2,14 +2,21 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum, builder::TypedValueParser};
+use clap::{Args, Subcommand, builder::TypedValueParser};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
+use subscope_mcp::FinalAnswer;
 
 use super::{
     publish::FailureChoice,
-    value::{self, ValueError},
+    value::{self, Choice, ValueError},
 };
+
+/// Whether an agent has to call `final_answer`.
+const FINAL_ANSWER: [Choice<FinalAnswer>; 2] = [
+    ("required", "A run without it has failed", FinalAnswer::Required),
+    ("optional", "Without it, the agent's last message is the answer", FinalAnswer::Optional),
+];
 
 /// Serve MCP on stdin and stdout: an agent command as a tool, or queries over sessions.
 #[derive(Args, Clone, Debug)]
@@ -56,8 +63,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "SPAN", default_value = "30m", value_parser = value::parse_duration)]
     pub(crate) timeout: Duration,
     /// Whether a run that never calls the tool `final_answer` has failed.
-    #[arg(long, value_name = "WHETHER", value_enum, default_value = "optional")]
-    pub(crate) final_answer: FinalAnswerChoice,
+    #[arg(long, value_name = "WHETHER", value_parser = value::choice(FINAL_ANSWER), default_value = "optional")]
+    pub(crate) final_answer: FinalAnswer,
     /// What to do if an event of a run cannot be delivered: abort the run, or spool its events for the next hub.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
     pub(crate) on_publish_failure: FailureChoice,
@@ -78,15 +85,6 @@ pub(crate) struct QueryArgs {
     /// Show the sessions of all projects.
     #[arg(long)]
     pub(crate) all_projects: bool,
-}
-
-/// Whether an agent has to call `final_answer`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FinalAnswerChoice {
-    /// A run without it has failed.
-    Required,
-    /// Without it, the agent's last message is the answer.
-    Optional,
 }
 
 /// A dialect; `None`: recognised by content.

@@ -1,54 +1,30 @@
-//! Command line definition for clap: global options here, one file per command.
+//! Command line definition for clap: global options and the list of commands here, one file per group of commands.
 
-mod config;
-mod demo;
-mod diff;
-mod doctor;
-mod export;
 mod history;
-mod hooks;
-mod import;
+mod live;
 mod mcp;
 mod publish;
-mod replay;
-mod run;
-mod serve;
-mod shell;
-mod silence;
-mod stop;
-mod tree;
+mod reading;
+mod setup;
 pub(crate) mod value;
-mod watch;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
 
-pub(crate) use self::{
-    config::{ConfigArgs, ConfigPart},
-    demo::DemoArgs,
-    diff::DiffArgs,
-    doctor::DoctorArgs,
-    export::{ExportArgs, Format, ShapeChoice},
-    history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
-    hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs, VERSION_OPTION},
-    import::ImportArgs,
-    mcp::{AgentArgs, FinalAnswerChoice, McpArgs, McpServer, QueryArgs},
-    publish::{FailureChoice, PublishArgs},
-    replay::ReplayArgs,
-    run::RunArgs,
-    serve::ServeArgs,
-    shell::{CompletionsArgs, ManArgs},
-    stop::StopArgs,
-    tree::TreeArgs,
-    watch::WatchArgs,
-};
+pub(crate) use self::{history::*, live::*, mcp::*, publish::*, reading::*, setup::*, value::TargetArg};
 use crate::{
-    config::{AsciiChoice, LoadedConfig},
+    config::{AsciiChoice, KEEP_DAYS, LoadedConfig, PRICES},
     context::Verbosity,
 };
 
-const EXAMPLES: &str = "\
+/// Show what every subagent of a coding agent is doing: live, and afterwards.
+#[derive(Debug, Parser)]
+#[command(
+    name = "subscope",
+    version,
+    about,
+    after_help = "\
 Examples:
   subscope                           the terminal UI over everything live on this machine
   subscope demo                      watch a real recording unfold
@@ -61,15 +37,7 @@ Examples:
 
 TARGET is a path (a transcript, a session's folder, a recorded stream or hook log; - is stdin), a session's id or its shortest unique prefix, or `last`.
 
-Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.";
-
-/// Show what every subagent of a coding agent is doing: live, and afterwards.
-#[derive(Debug, Parser)]
-#[command(
-    name = "subscope",
-    version,
-    about,
-    after_help = EXAMPLES,
+Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.",
     max_term_width = 110,
     propagate_version = false
 )]
@@ -167,34 +135,47 @@ impl CliCommand {
         matches!(self, Self::Run(args) if !args.render)
     }
 
-    /// Sets the settings given by the command's options.
+    /// Sets the settings given by the command's options. The options of a replay apply to it only.
     pub(crate) fn apply_to(&self, config: &mut LoadedConfig) {
-        match self {
-            Self::Tree(args) => args.apply_to(config),
-            Self::Diff(args) => args.apply_to(config),
-            Self::Watch(args) => args.apply_to(config),
-            Self::Run(args) => args.apply_to(config),
-            Self::Serve(args) => args.apply_to(config),
-            Self::Index(args) => args.apply_to(config),
-            Self::Export(args) => args.apply_to(config),
-            Self::Import(args) => args.apply_to(config),
-            Self::Show(args) => args.apply_to(config),
-            // The options of a replay apply to it only.
-            Self::Demo(_) | Self::Replay(_) => {}
-            Self::Status(_)
-            | Self::Stop(_)
-            | Self::Ls(_)
-            | Self::Search(_)
-            | Self::Stats(_)
-            | Self::Forget(_)
-            | Self::Publish(_)
-            | Self::Hooks(_)
-            | Self::Hook(_)
-            | Self::Mcp(_)
-            | Self::Config(_)
-            | Self::Doctor(_)
-            | Self::Completions(_)
-            | Self::Man(_) => {}
+        if let Self::Tree(TreeArgs { detail, .. })
+        | Self::Import(ImportArgs { detail, .. })
+        | Self::Show(ShowArgs { detail, .. }) = self
+        {
+            config.set_option("--detail", *detail, "subagent_tracing_detail", |settings| {
+                &mut settings.subagent_tracing_detail
+            });
+        }
+        if let Self::Tree(TreeArgs { prices, .. })
+        | Self::Diff(DiffArgs { prices, .. })
+        | Self::Watch(WatchArgs { prices, .. })
+        | Self::Export(ExportArgs { prices, .. })
+        | Self::Serve(ServeArgs { prices, .. }) = self
+        {
+            config.set_option("--prices", prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
+        }
+        if let Self::Watch(WatchArgs { verbose: true, .. }) | Self::Run(RunArgs { verbose: true, .. }) = self
+        {
+            config
+                .set_option("--verbose", Some(true), "watch.verbose", |settings| &mut settings.watch.verbose);
+        }
+        if let Self::Watch(WatchArgs { silence, .. })
+        | Self::Run(RunArgs { silence, .. })
+        | Self::Serve(ServeArgs { silence, .. }) = self
+        {
+            silence.apply_to(config);
+        }
+        if let Self::Index(IndexArgs { archive, keep_days, .. })
+        | Self::Serve(ServeArgs { archive, keep_days, .. }) = self
+        {
+            config.set_option("--archive", archive.then_some(true), "store.archive", |settings| {
+                &mut settings.store.archive
+            });
+            config.set_option("--keep-days", keep_days.map(Some), KEEP_DAYS, |settings| {
+                &mut settings.store.keep_days
+            });
+        }
+        if let Self::Serve(ServeArgs { listen, .. }) = self {
+            config.set_option("--listen", *listen, "hub.listen", |settings| &mut settings.hub.listen);
         }
     }
 }

@@ -4,7 +4,16 @@ use clap::{Args, ValueEnum};
 use subscope_client::publish::EventKind;
 use subscope_model::{Millis, parse_rfc3339};
 
-use super::value::ValueError;
+use super::value::{self, Choice, ValueError};
+
+/// Types of events.
+const KINDS: [Choice<EventKind>; 5] = [
+    ("subagent_start", "It begins; the payload is its prompt", EventKind::SubagentStart),
+    ("subagent_end", "It has ended; a payload says by which error", EventKind::SubagentEnd),
+    ("tool_call", "It calls a tool; the payload is the arguments", EventKind::ToolCall),
+    ("tool_result", "A tool has answered; the payload is the result", EventKind::ToolResult),
+    ("thought_trace", "It thinks; the payload is the text", EventKind::ThoughtTrace),
+];
 
 /// Publish events of an agent's own subagents: JSON lines from stdin, or one event from options.
 #[derive(Args, Clone, Debug, Default)]
@@ -23,8 +32,8 @@ Where no address is set, nothing is posted, and that is no error. Where one is s
 A subagent that starts without a parent is a child of the run that SUBSCOPE_PARENT_RUN_ID names, where that is set.")]
 pub(crate) struct PublishArgs {
     /// Publish one event of this type, made of the options below, without reading stdin.
-    #[arg(long = "type", value_name = "TYPE", value_enum, requires_all = ["name", "run_id"])]
-    pub(crate) kind: Option<KindChoice>,
+    #[arg(long = "type", value_name = "TYPE", value_parser = value::choice(KINDS), requires_all = ["name", "run_id"])]
+    pub(crate) kind: Option<EventKind>,
     /// Name of the subagent.
     #[arg(long, value_name = "NAME", requires = "kind")]
     pub(crate) name: Option<String>,
@@ -67,34 +76,6 @@ pub(crate) struct PublishArgs {
     /// What to do if an event of a run cannot be delivered: abort the run, or spool its events for the next hub.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
     pub(crate) on_publish_failure: FailureChoice,
-}
-
-/// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum KindChoice {
-    /// It begins; the payload is its prompt.
-    SubagentStart,
-    /// It has ended; a payload says by which error.
-    SubagentEnd,
-    /// It calls a tool; the payload is the arguments.
-    ToolCall,
-    /// A tool has answered; the payload is the result.
-    ToolResult,
-    /// It thinks; the payload is the text.
-    ThoughtTrace,
-}
-
-impl From<KindChoice> for EventKind {
-    fn from(choice: KindChoice) -> Self {
-        match choice {
-            KindChoice::SubagentStart => Self::SubagentStart,
-            KindChoice::SubagentEnd => Self::SubagentEnd,
-            KindChoice::ToolCall => Self::ToolCall,
-            KindChoice::ToolResult => Self::ToolResult,
-            KindChoice::ThoughtTrace => Self::ThoughtTrace,
-        }
-    }
 }
 
 /// What to do with a run if one of its events cannot be delivered.

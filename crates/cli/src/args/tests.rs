@@ -150,7 +150,7 @@ fn flags_become_a_layer_of_settings() {
     let told: Vec<String> = config
         .rows()
         .into_iter()
-        .filter_map(|row| Some(format!("{} {}", row.origin.place()?, row.value)))
+        .filter_map(|row| Some(format!("{} {}", row.origin.place?, row.value)))
         .collect();
     assert_eq!(
         told,

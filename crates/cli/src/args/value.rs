@@ -2,13 +2,12 @@
 
 use std::{
     ffi::OsString,
-    fmt,
     net::{Ipv4Addr, SocketAddr},
     str::FromStr,
     time::Duration,
 };
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
 use subscope_model::{Millis, parse_rfc3339};
@@ -159,24 +158,26 @@ pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
         .try_map(|name| harness::dialect(&name).ok_or("an unknown dialect"))
 }
 
-/// Speed factor of a replay: 0.01 to 10000.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Speed(pub(crate) f64);
-
-impl FromStr for Speed {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>().ok();
-        let speed = number.filter(|number| number.is_finite() && (0.01..=10_000.0).contains(number));
-        speed.map(Self).ok_or_else(|| ValueError::Speed(text.to_owned()))
-    }
+/// Parses the speed factor of a replay: 0.01 to 10000.
+pub(crate) fn parse_speed(text: &str) -> Result<f64, ValueError> {
+    let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>().ok();
+    let speed = number.filter(|number| (0.01..=10_000.0).contains(number));
+    speed.ok_or_else(|| ValueError::Speed(text.to_owned()))
 }
 
-impl fmt::Display for Speed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
+/// A word that an option takes, with its help and value.
+pub(crate) type Choice<T> = (&'static str, &'static str, T);
+
+/// Returns the value parser of an option that takes one of these words.
+pub(crate) fn choice<T, const N: usize>(choices: [Choice<T>; N]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let words = choices.map(|(word, help, _)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(words).try_map(move |word| {
+        let choice = choices.iter().find(|(known, ..)| *known == word);
+        choice.map(|(.., value)| *value).ok_or("an unknown word")
+    })
 }
 
 /// A TARGET argument: a path, a session's id or a unique prefix of it, `last`, or `-` for stdin.
@@ -218,9 +219,9 @@ mod tests {
 
     #[test]
     fn read_speed_above_nothing() {
-        assert_eq!("2.5x".parse(), Ok(Speed(2.5)));
+        assert_eq!(parse_speed("2.5x"), Ok(2.5));
         for text in ["0", "-1", "NaN", "inf", "fast", ""] {
-            assert!(text.parse::<Speed>().is_err(), "{text}");
+            assert!(parse_speed(text).is_err(), "{text}");
         }
     }
 }

@@ -6,11 +6,8 @@ use serde_json::{Value, json};
 use subscope_render::{Charset, safe};
 
 use crate::{
-    args::{ConfigArgs, ConfigPart},
-    config::{self, ConfigPaths, LoadedConfig},
-    context::Context,
-    error::CliError,
-    output,
+    config::{self, ConfigPaths, LoadedConfig, SettingOrigin, SettingRow},
+    prelude::*,
 };
 
 const SCHEMA: &str = "subscope.config/1";
@@ -26,7 +23,7 @@ pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliErro
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     if args.json {
-        output::print_json(&settings_json(&context.config))?;
+        output::print_json(&json!({ "schema": SCHEMA, "settings": context.config.rows() }))?;
     } else {
         output::print(&settings_text(&context.config, charset))?;
     }
@@ -35,12 +32,12 @@ pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliErro
 
 fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
     let mut out = String::new();
-    for file in paths.all() {
+    for file in &paths.all {
         let state = if file.exists() { "there" } else { "not there" };
         let path = safe::line(&file.path.display().to_string(), charset);
         let chosen = file.chosen_by.map(|by| format!(", chosen by {by}")).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{:<8} {path} ({state}{chosen})", file.owner.as_str());
+        let _ = writeln!(out, "{:<8} {path} ({state}{chosen})", file.layer.as_str());
     }
     if !paths.has_project() {
         out.push_str("project  no .subscope/config.toml in this folder or above it\n");
@@ -49,9 +46,9 @@ fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
 }
 
 fn paths_json(paths: &ConfigPaths) -> Value {
-    let files = paths.all().iter().map(|path| {
+    let files = paths.all.iter().map(|path| {
         json!({
-            "layer": path.owner.as_str(),
+            "layer": path.layer,
             "path": path.path.to_string_lossy(),
             "exists": path.exists(),
             "chosen_by": path.chosen_by,
@@ -61,26 +58,13 @@ fn paths_json(paths: &ConfigPaths) -> Value {
 }
 
 fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
-    let rows = config.rows();
-    let lines: Vec<(String, String)> = rows
-        .iter()
-        .map(|row| {
-            (
-                safe::line(&format!("{} = {}", row.key, row.value), charset),
-                safe::line(&row.origin.to_string(), charset),
-            )
-        })
-        .collect();
+    let line = |row: SettingRow| (safe::line(&format!("{} = {}", row.key, row.value), charset), row.origin);
+    let lines: Vec<(String, SettingOrigin)> = config.rows().into_iter().map(line).collect();
     let width = lines.iter().map(|(setting, _)| setting.chars().count()).max().unwrap_or(0);
-    lines.iter().map(|(setting, origin)| format!("{setting:<width$}  # {origin}\n")).collect()
-}
-
-fn settings_json(config: &LoadedConfig) -> Value {
-    let rows = config.rows();
-    let settings = rows.into_iter().map(|row| {
-        json!({ "key": row.key, "value": row.value, "layer": row.origin.layer(), "place": row.origin.place() })
-    });
-    json!({ "schema": SCHEMA, "settings": settings.collect::<Vec<_>>() })
+    let line = |(setting, origin): &(String, SettingOrigin)| {
+        format!("{setting:<width$}  # {}\n", safe::line(&origin.to_string(), charset))
+    };
+    lines.iter().map(line).collect()
 }
 
 #[cfg(test)]

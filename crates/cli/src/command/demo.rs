@@ -1,23 +1,14 @@
 //! `subscope demo`: replays a bundled recording through decoder, hub and renderer.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use subscope_harness::claude_code::{META, TRANSCRIPT};
-use subscope_hub::{Hub, HubOptions, MemoryStore, Recording, Replay, clock};
+use subscope_hub::{Hub, MemoryStore, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
 use subscope_session::SourceSpec;
 
-use super::target::limits;
-use crate::{
-    args::DemoArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::prelude::*;
 
 /// Files of one recorded agent: transcript and metadata.
 struct RecordedAgent {
@@ -40,7 +31,6 @@ macro_rules! recorded {
     };
 }
 
-/// Session id of the recording.
 const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
 
 /// Claude Code 2.1.330, fixture `k-big`: eight agents, one nested, one in the background, 147 calls.
@@ -74,30 +64,21 @@ const TWO_COLUMNS_FROM: usize = 60;
 /// Shortest interval between redraws.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs the command.
 pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
-    let replay = Replay::new(load_recordings(), args.speed.0);
-    let options = HubOptions {
-        prices: context.prices()?.table.clone(),
-        limits: limits(context),
-        ..HubOptions::default()
-    };
-    let hub = Hub::start(Box::new(replay), Box::new(MemoryStore::new()), options)
-        .map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
+    let replay = Replay::new(load_recordings(), args.speed);
+    let hub = Hub::start(Box::new(replay), Box::new(MemoryStore::new()), context.hub_options()?)?;
     let mut feed = hub.subscribe();
-    let tree = if context.terminal.is_terminal && !args.plain {
-        redraw_in_place(&mut feed, args.speed.0, context)?
+    let is_redrawn = context.terminal.is_terminal && !args.plain;
+    let tree = if is_redrawn {
+        redraw_in_place(&mut feed, args.speed, context)?
     } else {
         print_blocks(&mut feed, context)?
     };
-    let Some(tree) = tree else { return Err(CliError::new(ErrorKind::Failed, "the recording is empty")) };
-    let width = screen_size(context).0;
-    let summary = if context.terminal.is_terminal && !args.plain {
-        String::new()
-    } else {
-        format!("{}\n", render_summary(&tree, &context.style(None)))
-    };
-    output::print(&format!("{summary}\n{}", next_steps(width)))
+    let tree = tree.ok_or_else(|| CliError::failed("the recording is empty"))?;
+    if !is_redrawn {
+        output::print(&format!("{}\n", render_summary(&tree, &context.style(None))))?;
+    }
+    output::print(&format!("\n{}", next_steps(screen_size(context).0)))
 }
 
 /// Returns the closing text with next commands, word-wrapped.
@@ -162,19 +143,15 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
         offset_minutes: 0,
     });
     let mut view = LiveView::default();
-    let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
     loop {
         match feed.next(Duration::from_secs(1)) {
             FeedItem::Update(Update::Event(event)) => {
-                if let Some(block) = blocks.block(&event, &|id| names.get(id).cloned()) {
+                let name = |id: &AgentId| view.agent(&event.session_id, id).map(Agent::title);
+                if let Some(block) = blocks.block(&event, &name) {
                     output::print(&block)?;
                 }
             }
-            FeedItem::Update(update) => {
-                view.apply(update);
-                let agents = shown(&view).into_iter().flat_map(|tree| &tree.agents);
-                names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
-            }
+            FeedItem::Update(update) => view.apply(update),
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }
@@ -196,7 +173,7 @@ fn redraw_in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }
-        if frame.is_due() {
+        if frame.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL) {
             frame.draw(&view, replay_time(&view, began, speed), context)?;
         }
     }
@@ -219,22 +196,15 @@ struct DemoFrame {
 }
 
 impl DemoFrame {
-    fn is_due(&self) -> bool {
-        self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL)
-    }
-
     fn draw(&mut self, view: &LiveView, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
         let Some(tree) = shown(view) else { return Ok(()) };
         let (columns, height) = screen_size(context);
         let is_last = now.is_none();
         let options = TreeOptions {
-            detail: Detail::Moderate,
             style: context.style(Some(columns)),
             now: now.or(tree.session.ended_at_ms),
-            agent: None,
             offset_minutes: 0,
-            flat: false,
-            most: None,
+            ..context.tree_options(Detail::Moderate)
         };
         let drawn = render_tree(tree, &options);
         let mut lines: Vec<&str> = drawn.lines().collect();

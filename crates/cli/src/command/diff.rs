@@ -4,20 +4,13 @@ use std::slice;
 
 use subscope_model::{Comparison, Problem, Tree};
 use subscope_render::render_comparison;
-use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, load};
-use crate::{
-    args::{DiffArgs, value::TargetArg},
-    context::Context,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::prelude::*;
 
-/// Runs the command.
 pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
     if args.a == "-" && args.b == "-" {
-        return Err(CliError::new(ErrorKind::Usage, "stdin is one session").hint("name a file for the other"));
+        return Err(CliError::usage("stdin is one session").hint("name a file for the other"));
     }
     let (a, mut problems) = read_tree(&args.a, context)?;
     let (b, more) = read_tree(&args.b, context)?;
@@ -33,8 +26,7 @@ pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
 
 /// Reads the tree of one session, with its problems.
 fn read_tree(target: &TargetArg, context: &Context) -> Result<(Tree, Vec<Problem>), CliError> {
-    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at: None, dialect: None };
-    let loaded = load(slice::from_ref(target), &reading, context)?;
+    let loaded = load(slice::from_ref(target), &ReadOptions::ROWS, context)?;
     let problems = loaded.problems();
     Ok((loaded.tree, problems))
 }

@@ -10,11 +10,7 @@ use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Upda
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
 use super::run::printer::{Printer, Weight};
-use crate::{
-    context::{Context, Verbosity},
-    error::CliError,
-    output,
-};
+use crate::prelude::*;
 
 /// Output format and starting point.
 #[derive(Clone, Copy, Debug)]
@@ -27,77 +23,29 @@ pub(crate) struct EventFormat {
     pub(crate) shows_past: bool,
 }
 
-/// Output of an [`EventPrinter`].
-#[derive(Debug)]
-pub(crate) enum EventOutput {
-    /// Stdout; writes block on a slow reader.
-    Stdout,
-    /// A [`Printer`] with a queue; never blocks.
-    Printer(Printer),
-}
-
-impl EventOutput {
-    fn print_text(&self, block: String, weight: Weight) -> Result<(), CliError> {
-        match self {
-            Self::Stdout => output::print(&block),
-            Self::Printer(printer) => {
-                printer.push(block, weight);
-                Ok(())
-            }
-        }
-    }
-
-    fn print_json(&self, lines: &str, weight: Weight) -> Result<(), CliError> {
-        match self {
-            Self::Stdout => output::print_lines(lines),
-            Self::Printer(printer) => {
-                printer.push(output::harmless_lines(lines), weight);
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Returns whether an event may be dropped for a slow reader: changes of agents' state may not.
 fn weight(event: &Event) -> Weight {
-    match event.kind {
+    let is_state = matches!(
+        event.kind,
         EventKind::SessionStart
-        | EventKind::SessionEnd
-        | EventKind::RunStart
-        | EventKind::RunEnd
-        | EventKind::SubagentStart
-        | EventKind::SubagentStop
-        | EventKind::Stall
-        | EventKind::AgentRenamed
-        | EventKind::Attribution => Weight::State,
-        EventKind::UserPrompt
-        | EventKind::AgentMessage
-        | EventKind::Reasoning
-        | EventKind::Usage
-        | EventKind::ToolPre
-        | EventKind::ToolPost
-        | EventKind::ToolFailure
-        | EventKind::PermissionRequest
-        | EventKind::PermissionDenied
-        | EventKind::SubagentProgress
-        | EventKind::Heartbeat
-        | EventKind::Retry
-        | EventKind::Notification
-        | EventKind::CompactPre
-        | EventKind::CompactPost
-        | EventKind::TodoCreated
-        | EventKind::TodoCompleted
-        | EventKind::UnknownHook
-        | EventKind::Problem => Weight::Activity,
-    }
+            | EventKind::SessionEnd
+            | EventKind::RunStart
+            | EventKind::RunEnd
+            | EventKind::SubagentStart
+            | EventKind::SubagentStop
+            | EventKind::Stall
+            | EventKind::AgentRenamed
+            | EventKind::Attribution
+    );
+    if is_state { Weight::State } else { Weight::Activity }
 }
 
-/// Prints the updates of a feed.
 pub(crate) struct EventPrinter<'c> {
     context: &'c Context,
     blocks: Blocks,
     format: EventFormat,
-    out: EventOutput,
+    /// Prints without blocking; `None`: stdout, where writes block on a slow reader.
+    printer: Option<&'c Printer>,
     is_caught_up: bool,
     view: LiveView,
     heartbeat: Duration,
@@ -107,7 +55,7 @@ pub(crate) struct EventPrinter<'c> {
 
 impl<'c> EventPrinter<'c> {
     /// Returns a printer that has printed nothing yet.
-    pub(crate) fn new(format: EventFormat, out: EventOutput, context: &'c Context) -> Self {
+    pub(crate) fn new(format: EventFormat, printer: Option<&'c Printer>, context: &'c Context) -> Self {
         let settings = context.settings();
         let options = BlockOptions {
             verbose: settings.watch.verbose,
@@ -120,7 +68,7 @@ impl<'c> EventPrinter<'c> {
             context,
             blocks: Blocks::new(options),
             format,
-            out,
+            printer,
             is_caught_up: false,
             view: LiveView::default(),
             heartbeat: settings.watch.heartbeat,
@@ -136,10 +84,9 @@ impl<'c> EventPrinter<'c> {
             Update::Missed(count) => {
                 self.context.warn(&format!("{count} events were not shown: the output is too slow"));
             }
-            Update::Reset => {
-                self.context
-                    .warn("some events were not shown: the hub's log does not reach back to the last one");
-            }
+            Update::Reset => self
+                .context
+                .warn("some events were not shown: the hub's log does not reach back to the last one"),
             Update::Snapshot(_) | Update::Change(_) => {}
             Update::CaughtUp => {
                 self.is_caught_up = true;
@@ -161,11 +108,12 @@ impl<'c> EventPrinter<'c> {
             self.context.warn(&format!("{at}: {what}"));
         }
         if self.format.is_json {
-            return self.out.print_json(&format!("{}\n", feed_line(event)), weight(event));
+            return self
+                .print_block(output::harmless_lines(&format!("{}\n", feed_line(event))), weight(event));
         }
         let name = |id: &AgentId| self.view.agent(&event.session_id, id).map(Agent::title);
         match self.blocks.block(event, &name) {
-            Some(block) => self.out.print_text(block, weight(event)),
+            Some(block) => self.print_block(block, weight(event)),
             None => Ok(()),
         }
     }
@@ -207,18 +155,12 @@ impl<'c> EventPrinter<'c> {
                 let doing = activity(row, Some(now), &style).map(|(_, words)| words).unwrap_or_default();
                 let since = row.started_at_ms.map(|start| now - start).filter(|span| *span >= 0);
                 let name = safe::line(&row.title(), style.charset());
-                lines += &style.one_line(
-                    &format!(
-                        "{} {} {name}: {doing} {}",
-                        text::clock(now, self.context.offset_minutes()),
-                        style.glyphs().running,
-                        text::duration(since)
-                    ),
-                    style.width,
-                );
+                let (clock, since) = (text::clock(now, self.context.offset_minutes()), text::duration(since));
+                let line = format!("{clock} {} {name}: {doing} {since}", style.glyphs().running);
+                lines += &style.one_line(&line, style.width);
                 lines.push('\n');
             }
-            return self.out.print_text(lines, Weight::Activity);
+            return self.print_block(lines, Weight::Activity);
         }
         let mut sessions: BTreeMap<&SessionId, Vec<&Agent>> = BTreeMap::new();
         for (session, row) in self.running() {
@@ -229,34 +171,34 @@ impl<'c> EventPrinter<'c> {
             lines += &feed_line(&heartbeat(session, &rows, now, self.heartbeats));
             lines.push('\n');
         }
-        self.out.print_json(&lines, Weight::Activity)
+        self.print_block(output::harmless_lines(&lines), Weight::Activity)
     }
 
     /// Prints the pending block at the end of the feed.
     pub(crate) fn finish(&mut self) -> Result<(), CliError> {
         match self.blocks.finish() {
-            Some(block) if !self.format.is_json => self.out.print_text(block, Weight::Activity),
+            Some(block) if !self.format.is_json => self.print_block(block, Weight::Activity),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Prints a sanitised message of our own, unless quiet.
-    pub(crate) fn print_message(&self, text: &str, weight: Weight) {
+    pub(crate) fn print_message(&self, text: &str) {
         if self.context.verbosity >= Verbosity::Normal {
-            // A closed output is ignored.
-            let _ = self
-                .out
-                .print_text(format!("{}\n", safe::line(text, self.context.style(None).charset())), weight);
+            self.print(format!("{}\n", safe::line(text, self.context.style(None).charset())));
         }
     }
 
-    /// Prints a text that is already sanitised.
-    pub(crate) fn print(&self, text: String) {
-        let _ = self.out.print_text(text, Weight::State);
+    fn print_block(&self, block: String, weight: Weight) -> Result<(), CliError> {
+        match self.printer {
+            None => return output::print(&block),
+            Some(printer) => printer.push(block, weight),
+        }
+        Ok(())
     }
 
-    /// Returns the output.
-    pub(crate) fn into_out(self) -> EventOutput {
-        self.out
+    /// Prints a text that is already sanitised. A closed output is ignored.
+    pub(crate) fn print(&self, text: String) {
+        let _ = self.print_block(text, Weight::State);
     }
 }

@@ -12,27 +12,20 @@ use subscope_export::{
 };
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
-use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
-use crate::{
-    args::{ExportArgs, Format, ShapeChoice},
-    context::Context,
-    error::{CliError, ErrorKind},
-    output::{self, HarmlessJson},
-};
+use crate::{output::HarmlessJson, prelude::*};
 
-/// Runs the command.
 pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
     if args.shape.is_some() && args.format != Format::Feed {
-        return Err(CliError::new(ErrorKind::Usage, "--shape goes with --as feed"));
+        return Err(CliError::usage("--shape goes with --as feed"));
     }
     let events = matches!(args.format, Format::Trace | Format::Feed | Format::Html);
-    let reading = ReadOptions { keep: FactDetail::Payloads, events, at: None, dialect: args.dialect };
+    let reading = ReadOptions { events, dialect: args.dialect, ..ReadOptions::FEED };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
     let events = if events { loaded.events(context)? } else { Vec::new() };
-    if loaded.has_rows_only() {
+    if loaded.has_rows_only {
         // A feed consists of texts only.
         if args.format == Format::Feed && events.is_empty() {
             return Err(texts_are_gone());
@@ -50,15 +43,14 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         Format::Execution => write_json(args, &mut |out| write_execution(&loaded.tree, &resolve, out))?,
         Format::Feed => {
-            let shape = args.shape.unwrap_or(ShapeChoice::Event);
-            write_json(args, &mut |out| write_feed(&events, Shape::from(shape), out))?;
+            let shape = args.shape.unwrap_or(Shape::Event);
+            write_json(args, &mut |out| write_feed(&events, shape, out))?;
         }
         // CSV is not JSON: its writer masks and sanitises cells itself.
         Format::Csv => write_output(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
         Format::Html => {
-            let page = subscope_page::saved();
-            let page = page
-                .ok_or_else(|| CliError::new(ErrorKind::Failed, "this program was built without its page"))?;
+            let none = || CliError::failed("this program was built without its page");
+            let page = subscope_page::saved().ok_or_else(none)?;
             let saved = Saved { tree: &loaded.tree, timeline: timeline(&loaded.tree, None), events: &events };
             // Not escaped as JSON: the page contains scripts; `write_html` escapes the data.
             write_output(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
@@ -99,11 +91,10 @@ fn write_checkpoint_folder(
 
 /// Masks the secrets of a checkpoint by a JSON round trip, so that masks are the same in every format.
 fn mask_secrets(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
-    let failed = |error: serde_json::Error| CliError::caused(ErrorKind::Failed, anyhow::Error::new(error));
     let mut out = Redacted::new(Vec::new());
-    serde_json::to_writer(&mut out, checkpoint).map_err(failed)?;
+    serde_json::to_writer(&mut out, checkpoint)?;
     let bytes = out.finish().map_err(|error| CliError::write("memory", error))?;
-    serde_json::from_slice(&bytes).map_err(failed)
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 /// Writes escaped JSON, masked if requested, to the output.
@@ -129,12 +120,7 @@ fn write_output(
     work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
     let Some(path) = &args.output else { return output::to_stdout(|out| work(out)) };
-    let wrong = |error: io::Error| {
-        CliError::caused(
-            ErrorKind::Failed,
-            anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
-        )
-    };
+    let wrong = |error| CliError::because(format!("cannot write {}", path.display()), error);
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
     work(&mut file).and_then(|()| file.flush()).map_err(wrong)
 }

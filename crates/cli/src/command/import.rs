@@ -1,28 +1,14 @@
 //! `subscope import FILE`: prints a checkpoint as a tree; feeds and recorded streams are passed to `tree`.
 
-use std::{
-    fs::File,
-    io::{BufReader, Read},
-    path::Path,
-};
+use std::{fs::File, io::BufReader, path::Path};
 
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_export::{CHECKPOINT_FILE, checkpoint_tree, read_checkpoint};
-use subscope_model::Tree;
 use subscope_render::{TreeOptions, render_tree};
 
-use super::tree;
-use crate::{
-    args::{ImportArgs, TreeArgs},
-    context::Context,
-    error::CliError,
-    output,
-};
+use super::{target::read_head, tree};
+use crate::prelude::*;
 
-/// Bytes at the start of a file that are used to recognise its format.
-const HEAD_BYTES: u64 = 64 << 10;
-
-/// Runs the command.
 pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> {
     let path = Path::new(&args.file);
     if !is_checkpoint(path) {
@@ -39,23 +25,11 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
     if args.json {
         output::print_json(&tree)?;
     } else {
-        output::print(&render(&tree, context))?;
+        // Agents of a checkpoint have ended: no running timers.
+        let detail = context.settings().subagent_tracing_detail;
+        output::print(&render_tree(&tree, &TreeOptions { now: None, ..context.tree_options(detail) }))?;
     }
     context.report(&tree.problems)
-}
-
-fn render(tree: &Tree, context: &Context) -> String {
-    let options = TreeOptions {
-        detail: context.settings().subagent_tracing_detail,
-        style: context.style(None),
-        // Agents of a checkpoint have ended: no running timers.
-        now: None,
-        agent: None,
-        offset_minutes: context.offset_minutes(),
-        flat: false,
-        most: None,
-    };
-    render_tree(tree, &options)
 }
 
 /// Top-level fields that distinguish a checkpoint from a line of a recording.
@@ -87,20 +61,10 @@ fn is_checkpoint(path: &Path) -> bool {
         Ok(TopLevelFields { version, kind, schema }) => {
             version.is_some() && kind.is_none() && schema.is_none()
         }
-        Err(_) => read_head(path).is_some_and(|read_head| {
-            begins_an_object(&read_head) && subscope_harness::recognise(&read_head).is_none()
+        Err(_) => read_head(path).is_ok_and(|head| {
+            head.trim_ascii_start().starts_with(b"{") && subscope_harness::recognise(&head).is_none()
         }),
     }
-}
-
-fn begins_an_object(read_head: &[u8]) -> bool {
-    read_head.trim_ascii_start().first() == Some(&b'{')
-}
-
-fn read_head(path: &Path) -> Option<Vec<u8>> {
-    let mut read_head = Vec::new();
-    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut read_head).ok()?;
-    Some(read_head)
 }
 
 #[cfg(test)]

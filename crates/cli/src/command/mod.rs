@@ -1,6 +1,5 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
-mod completions;
 mod config;
 mod demo;
 mod diff;
@@ -11,23 +10,18 @@ pub(crate) mod history;
 pub(crate) mod hook;
 mod hooks;
 mod import;
-mod man;
 mod mcp;
 pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod serve;
-mod session_reader;
+mod shell;
 mod stop;
 pub(crate) mod target;
 mod tree;
 mod ui;
 mod watch;
 
-use crate::{
-    args::{CliCommand, HookArgs, McpServer},
-    context::Context,
-    error::CliError,
-};
+use crate::prelude::*;
 
 /// Runs the command.
 ///
@@ -64,8 +58,8 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Mcp(args) => mcp::run(args, context),
         CliCommand::Config(args) => config::run(*args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
-        CliCommand::Completions(args) => completions::run(*args),
-        CliCommand::Man(args) => man::run(args),
+        CliCommand::Completions(args) => shell::print_completions(*args),
+        CliCommand::Man(args) => shell::print_man(args),
     }
 }
 
@@ -78,44 +72,27 @@ pub(crate) fn run_ui(plain: bool, context: &mut Context) -> Result<(), CliError>
     ui::run(plain, context)
 }
 
-/// Whether a command must not run with invalid settings. The others help to repair them.
+/// Whether a command must not run with invalid settings. An agent waits for `mcp agent`, `publish` and `hook`, which use
+/// no settings; the other exceptions help to repair them.
 fn relies_on_settings(command: &CliCommand) -> bool {
-    match command {
-        CliCommand::Tree(_) | CliCommand::Diff(_) | CliCommand::Watch(_) | CliCommand::Demo(_) => true,
-        CliCommand::Export(_) | CliCommand::Import(_) | CliCommand::Replay(_) => true,
-        CliCommand::Ls(_)
-        | CliCommand::Search(_)
-        | CliCommand::Show(_)
-        | CliCommand::Stats(_)
-        | CliCommand::Index(_) => true,
-        CliCommand::Run(_)
-        | CliCommand::Forget(_)
-        | CliCommand::Serve(_)
-        | CliCommand::Status(_)
-        | CliCommand::Stop(_) => true,
-        CliCommand::Mcp(args) => match args.server {
-            McpServer::Query(_) => true,
-            McpServer::Agent(_) => false,
-        },
-        // An agent waits for `mcp agent`, `publish` and `hook`, which use no settings; the others help to repair them.
-        CliCommand::Publish(_)
-        | CliCommand::Hooks(_)
-        | CliCommand::Hook(_)
-        | CliCommand::Config(_)
-        | CliCommand::Doctor(_)
-        | CliCommand::Completions(_)
-        | CliCommand::Man(_) => false,
-    }
+    !matches!(
+        command,
+        CliCommand::Mcp(McpArgs { server: McpServer::Agent(_) })
+            | CliCommand::Publish(_)
+            | CliCommand::Hooks(_)
+            | CliCommand::Hook(_)
+            | CliCommand::Config(_)
+            | CliCommand::Doctor(_)
+            | CliCommand::Completions(_)
+            | CliCommand::Man(_)
+    )
 }
 
 /// Fails if a setting is invalid; warns about unknown ones.
 fn check_settings(context: &mut Context) -> Result<(), CliError> {
-    for file in context.config.paths.all().iter().filter(|file| file.exists()) {
-        context.debug(&format!("settings of the {} from {}", file.owner.as_str(), file.path.display()));
+    for file in context.config.paths.all.iter().filter(|file| file.exists()) {
+        context.debug(&format!("settings of the {} from {}", file.layer.as_str(), file.path.display()));
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
-    match context.config.take_error() {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    context.config.take_error().map_or(Ok(()), Err)
 }

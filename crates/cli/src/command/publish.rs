@@ -13,17 +13,11 @@ use self::{
     lines::{LineReader, PublishLine},
     runs::RunTracker,
 };
-use crate::{
-    args::{FailureChoice, PublishArgs},
-    context::Context,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::prelude::*;
 
 /// Environment variable with the parent of subagents that name none; `mcp agent` sets it for its command.
-const PARENT_VARIABLE: &str = "SUBSCOPE_PARENT_RUN_ID";
+pub(crate) const PARENT_VARIABLE: &str = "SUBSCOPE_PARENT_RUN_ID";
 
-/// RunTracker the command.
 pub(crate) fn run(args: &PublishArgs, context: &Context) -> Result<(), CliError> {
     let address = args.address.clone().or_else(|| context.environment.text(ADDRESS_VARIABLE));
     let Some(address) = address else {
@@ -61,7 +55,7 @@ pub(crate) fn with_spool(
 /// Builds the event that the options describe; `None` without `--type`.
 fn event_from_args(args: &PublishArgs) -> Option<Event> {
     let (kind, name, run_id) = (args.kind?, args.name.as_deref()?, args.run_id.as_deref()?);
-    let mut event = Event::new(name, run_id, kind.into()).with_is_error(args.is_error);
+    let mut event = Event::new(name, run_id, kind).with_is_error(args.is_error);
     event.tool_name.clone_from(&args.tool);
     event.tool_call_id.clone_from(&args.call_id);
     event.payload = args.payload.as_deref().map(encode_payload);
@@ -104,8 +98,7 @@ impl EventPublisher<'_> {
         if event.kind == EventKind::SubagentStart && event.cwd.is_none() {
             event.cwd = working_folder(self.context);
         }
-        let published = self.publisher.publish(&event);
-        let published = published.map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
+        let published = self.publisher.publish(&event)?;
         if let Some(warning) = published.warning() {
             let then = match published {
                 Published::Spooled(_) => "; it is spooled with all that follows of its run, for the next hub",
@@ -132,7 +125,7 @@ impl EventPublisher<'_> {
                     if run.as_ref().is_some_and(|run| runs.is_aborted(run)) {
                         continue;
                     }
-                    (run, Some(CliError::new(ErrorKind::Usage, format!("line {number}: {what}"))))
+                    (run, Some(CliError::usage(format!("line {number}: {what}"))))
                 }
             };
             let Some(error) = failed else { continue };
@@ -142,9 +135,6 @@ impl EventPublisher<'_> {
             }
             output::complain(&error.render(self.context.style(None).charset()));
         }
-        match runs.outcome() {
-            None => Ok(()),
-            Some((kind, aborted)) => Err(CliError::new(kind, aborted)),
-        }
+        runs.outcome().map_or(Ok(()), |(kind, aborted)| Err(CliError::new(kind, aborted)))
     }
 }

@@ -5,12 +5,11 @@ mod background;
 mod history_service;
 
 use std::{
+    io,
     net::SocketAddr,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    pin::Pin,
     sync::{
-        Arc,
         atomic::{AtomicI32, Ordering},
         mpsc::{Receiver, RecvTimeoutError, sync_channel},
     },
@@ -18,14 +17,13 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool};
-use subscope_harness::Root;
 use subscope_hub::{
     FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool,
-    index::{IndexError, IndexOptions, ProgressCallback, index_beside, index_texts},
+    index::{IndexError, IndexOptions, index_beside, index_texts},
 };
 use subscope_model::HubMode;
 use subscope_server::{
-    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token, TokenError,
+    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError, TextIndex};
 use tokio::{
@@ -33,20 +31,14 @@ use tokio::{
     sync::oneshot,
 };
 
-use self::background::IdleDetector;
+use self::{background::IdleDetector, history_service::HistoryService};
 use super::{
     history,
     hook::Breaker,
-    target::{limits, root_folders, roots, shown},
+    target::{root_folders, roots, shown},
 };
 use crate::{
-    allocator::restart_with_immediate_purge,
-    args::ServeArgs,
-    browser,
-    config::KEEP_DAYS,
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection, logging, output,
+    allocator::restart_with_immediate_purge, browser, config::KEEP_DAYS, hub_connection, logging, prelude::*,
 };
 
 /// Threads of the HTTP server: the hub has its own, and requests are short.
@@ -72,7 +64,6 @@ const NICE_VALUE: i32 = 10;
 /// File of the token in the data directory, on systems that cannot identify a caller's user.
 const TOKEN_FILE: &str = "token";
 
-/// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if args.stop {
         hub_connection::stop(&context.data_folder()?)?;
@@ -91,20 +82,23 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
             if args.open
                 && let Some(page) = running_page_url(context)?
             {
-                return open_running_page(&page, context);
+                context.info("a hub runs already: its page is shown");
+                open_page(&page, context);
+                return output::print(&format!("{page}\n"));
             }
             let hint = "another hub runs: `subscope serve --stop` ends it; --store names another folder";
-            return Err(history::failed(error).hint(hint));
+            return Err(CliError::from(error).hint(hint));
         }
-        Err(error) => return Err(history::failed(error)),
+        Err(error) => return Err(error.into()),
     };
     prepared.options.stops_stalled = args.stall_kill;
-    context.info(&format!("following live sessions below {} (Ctrl-C ends)", shown(&prepared.roots)));
+    context.info(&format!("following live sessions below {} (Ctrl-C ends)", shown(&prepared.history.roots)));
     if !prepared.server.listen.ip().is_loopback() {
         context.info("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
-    prepared.run(StopCondition::Signal, |server| {
-        let (url, page) = (server.url(), server.page().map_err(history::failed)?);
+    let (_running, ended) = oneshot::channel();
+    prepared.run(ended, &AtomicI32::new(0), |server| {
+        let (url, page) = (server.url(), server.page()?);
         output::print(&format!("{url}\n"))?;
         if page != url {
             context.info(&format!("in one browser, once: {page}"));
@@ -114,13 +108,6 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         }
         Ok(())
     })
-}
-
-/// Opens the page of the running hub, however it was started.
-fn open_running_page(page: &str, context: &Context) -> Result<(), CliError> {
-    context.info("a hub runs already: its page is shown");
-    open_page(page, context);
-    output::print(&format!("{page}\n"))
 }
 
 /// Opens a page. A missing browser is only a warning: the URL was printed on stdout.
@@ -140,14 +127,17 @@ fn running_page_url(context: &Context) -> Result<Option<String>, CliError> {
 /// Runs a background hub. If another process holds the store this one exits with success: the command that started it
 /// connects to the other.
 fn run_in_background(context: &Context) -> Result<(), CliError> {
-    background::detach();
+    // Neither the end of the starting terminal nor its Ctrl-C reaches a session of its own. Fails for a process group
+    // leader: that was started from a shell, and is controlled from its terminal.
+    let _ = rustix::process::setsid();
     let prepared = match PreparedHub::prepare(HubMode::Background, None, context)? {
         Ok(prepared) => prepared,
         Err(OpenError::Locked(_)) => return Ok(()),
-        Err(error) => return Err(history::failed(error)),
+        Err(error) => return Err(error.into()),
     };
-    let (pid, data) = (std::process::id(), prepared.data.clone());
-    let outcome = prepared.run(StopCondition::Signal, |server| {
+    let (pid, data) = (std::process::id(), prepared.history.data.clone());
+    let (_running, ended) = oneshot::channel();
+    let outcome = prepared.run(ended, &AtomicI32::new(0), |server| {
         let (url, data) = (server.url(), data.display());
         tracing::info!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
         Ok(())
@@ -156,27 +146,14 @@ fn run_in_background(context: &Context) -> Result<(), CliError> {
     outcome
 }
 
-/// What stops a hub, besides a client's request.
-pub(crate) enum StopCondition {
-    /// SIGINT or SIGTERM.
-    Signal,
-    /// The sender is dropped, or a signal arrives: its number is stored.
-    Command(oneshot::Receiver<()>, Arc<AtomicI32>),
-}
-
 /// A hub that is ready to start and holds the store's lock.
 pub(crate) struct PreparedHub {
-    mode: HubMode,
-    roots: Vec<Root>,
-    data: PathBuf,
     store: SqliteStore,
-    rules: String,
-    index_options: IndexOptions,
+    history: HistoryService,
     options: HubOptions,
     server: ServerOptions,
-    /// Idle timeout; `None`: never.
-    idle: Option<Duration>,
-    log: PathBuf,
+    /// Idle timeout and log of a background hub.
+    idle: Option<(Duration, PathBuf)>,
 }
 
 impl PreparedHub {
@@ -201,8 +178,10 @@ impl PreparedHub {
                 Err(error) => return Ok(Err(error)),
             }
         };
-        let index_options = history::index_options(root_folders(context), context)?;
-        let index_options = IndexOptions { workers: Some(indexing_threads()), ..index_options };
+        let mut index_options = history::index_options(root_folders(context), context)?;
+        // Agents work on the same machine: half of the cores.
+        index_options.workers =
+            Some(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)));
         let forgotten = history::index::remove_expired(&mut store, None, &index_options, context)?;
         if forgotten > 0 {
             context
@@ -210,19 +189,14 @@ impl PreparedHub {
         }
         let (hub, watch) = (&context.settings().hub, &context.settings().watch);
         Ok(Ok(Self {
-            mode,
             store,
-            rules: history::rows_fingerprint(context)?,
             options: HubOptions {
-                prices: index_options.prices.clone(),
-                limits: limits(context),
                 texts: Some(FullTextLocation {
                     folder: data.clone(),
                     archive: index_options.archive.clone(),
                 }),
-                ..HubOptions::default()
+                ..context.hub_options()?
             },
-            index_options,
             server: ServerOptions {
                 listen: hub.listen,
                 socket: data.join(hub_connection::SOCKET),
@@ -232,49 +206,47 @@ impl PreparedHub {
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
             },
-            idle: (mode == HubMode::Background).then_some(hub.idle),
-            log: hub_connection::log_path(&data, context),
-            roots: roots(context),
-            data,
+            idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
+            history: HistoryService {
+                roots: roots(context),
+                rules: history::rows_fingerprint(context)?,
+                options: index_options,
+                data,
+            },
         }))
     }
 
-    /// Serves until stopped; calls `ready` once it answers.
+    /// Serves until a client asks it to stop, the sender of `ended` is dropped, or SIGINT or SIGTERM arrives, whose number
+    /// is stored in `signal`. Calls `ready` once it answers.
     pub(crate) fn run(
         self,
-        end: StopCondition,
+        ended: oneshot::Receiver<()>,
+        signal: &AtomicI32,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { mode, roots, data, store, rules, index_options, options, mut server, idle, log } = self;
+        let Self { store, history, options, mut server, idle } = self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
-        let sources = history_service::HistoryService {
-            roots: roots.clone(),
-            data: data.clone(),
-            rules: rules.clone(),
-            options: index_options.clone(),
-        };
         // Only a hub needs an async runtime; other commands run without.
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
-        let runtime = runtime.map_err(history::failed)?;
-        let hub = Hub::start(Box::new(FileTailDriver::roots(roots)?), Box::new(store), options);
-        let hub = hub.map_err(history::failed)?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(WORKERS).enable_all().build()?;
+        let hub =
+            Hub::start(Box::new(FileTailDriver::roots(history.roots.clone())?), Box::new(store), options)?;
         // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);
-        let end = runtime.block_on(stop_requested(end))?;
-        let server = runtime.block_on(bind(server, mode, &hub))?;
+        let stopped = runtime.block_on(stop_requested(ended, signal))?;
+        let server = runtime.block_on(bind(server, &hub))?;
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         std::thread::scope(|scope| {
-            let (handle, connections, data, location) =
-                (hub.handle(), server.connections(), data.as_path(), &location);
-            let mut idle = idle.map(|limit| (IdleDetector::new(limit), log));
+            let (handle, connections, history, location) =
+                (hub.handle(), server.connections(), &history, &location);
+            let mut idle = idle.map(|(limit, log)| (IdleDetector::new(limit), log));
             scope.spawn(move || {
-                drain_spool_periodically(&handle, data, location, &ended, |hub| {
+                drain_spool_periodically(&handle, &history.data, location, &ended, |hub| {
                     let Some((idle, log)) = &mut idle else { return false };
                     hub_connection::rotate_log(log);
                     idle.is_idle(hub, &connections)
@@ -283,15 +255,13 @@ impl PreparedHub {
             });
             scope.spawn(move || {
                 lower_priority();
-                sources.answer(&queue);
+                history.answer(&queue);
             });
-            let reading = hub.handle();
-            scope.spawn(move || {
-                BackgroundIndexer { hub: reading, location, options: index_options }.run(&indexer_ended)
-            });
+            let (handle, options) = (hub.handle(), history.options.clone());
+            scope.spawn(move || index_in_background(&handle, location, options, &indexer_ended));
             runtime.block_on(server.run(async {
                 tokio::select! {
-                    () = end => {}
+                    () = stopped => {}
                     _ = left => {}
                 }
             }));
@@ -304,17 +274,17 @@ impl PreparedHub {
         if location.is_in_place() {
             return Ok(());
         }
-        let gone = StoreError::Gone(data);
-        Err(history::failed(gone).hint("what was spooled since then waits for the next hub"))
+        let gone = StoreError::Gone(history.data);
+        Err(CliError::from(gone).hint("what was spooled since then waits for the next hub"))
     }
 }
 
 /// Binds the server. Except in the foreground, a taken port is replaced by a free one.
-async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server, CliError> {
+async fn bind(options: ServerOptions, hub: &Hub) -> Result<Server, CliError> {
     let mut elsewhere = options.clone();
     elsewhere.listen.set_port(0);
     match Server::bind(options, hub.handle()).await {
-        Err(ListenError::Address { .. }) if mode != HubMode::Foreground => {
+        Err(ListenError::Address { .. }) if elsewhere.identity.mode != HubMode::Foreground => {
             Server::bind(elsewhere, hub.handle()).await.map_err(server_error)
         }
         bound => bound.map_err(server_error),
@@ -322,34 +292,27 @@ async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server
 }
 
 /// Installs the signal handlers; returns a future that completes when the hub is to stop.
-async fn stop_requested(end: StopCondition) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
-    let signalled = async move {
-        tokio::select! {
+async fn stop_requested(
+    ended: oneshot::Receiver<()>,
+    number: &AtomicI32,
+) -> io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        let kind = tokio::select! {
             _ = interrupt.recv() => SignalKind::interrupt(),
             _ = terminate.recv() => SignalKind::terminate(),
-        }
-    };
-    match end {
-        StopCondition::Signal => Ok(Box::pin(async move {
-            signalled.await;
-        })),
-        StopCondition::Command(ended, number) => Ok(Box::pin(async move {
-            tokio::select! {
-                signal = signalled => number.store(signal.as_raw_value(), Ordering::Release),
-                _ = ended => {}
-            }
-        })),
-    }
+            _ = ended => return,
+        };
+        number.store(kind.as_raw_value(), Ordering::Release);
+    })
 }
 
 /// Returns the token of TCP clients: from `file`; else none if the system identifies the user of a peer, else from the
 /// data directory.
 fn load_token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<Token>, CliError> {
-    let wrong = |error: TokenError| CliError::caused(ErrorKind::Failed, error);
     if let Some(path) = file {
-        return Token::of_file(path).map(Some).map_err(wrong);
+        return Ok(Some(Token::of_file(path)?));
     }
     if !listen.ip().is_loopback() {
         return Err(server_error(ListenError::NeedsToken(listen)));
@@ -357,14 +320,8 @@ fn load_token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Op
     if IDENTIFIES_TCP_PEERS {
         return Ok(None);
     }
-    let unable = |error: std::io::Error| CliError::caused(ErrorKind::Failed, error);
-    std::fs::create_dir_all(data).map_err(unable)?;
-    Token::of_file(&data.join(TOKEN_FILE)).map(Some).map_err(wrong)
-}
-
-/// Threads of background indexing: half of the cores, since agents work on the same machine.
-fn indexing_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+    std::fs::create_dir_all(data)?;
+    Ok(Some(Token::of_file(&data.join(TOKEN_FILE))?))
 }
 
 /// Lowers the priority of this thread and the threads it starts.
@@ -411,57 +368,56 @@ fn drain_spool_periodically(
     }
 }
 
-/// Indexes history and full text in the background.
-struct BackgroundIndexer<'a> {
-    hub: HubHandle,
-    location: &'a Location,
-    options: IndexOptions,
+/// Indexes what was written while no hub ran, then updates the full text while events arrive, until the server stops.
+fn index_in_background(
+    hub: &HubHandle,
+    location: &Location,
+    mut options: IndexOptions,
+    ended: &Receiver<()>,
+) {
+    lower_priority();
+    let (mut indexed, mut is_behind) = (None, true);
+    loop {
+        // No answer of the hub counts as no new events.
+        let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
+        if is_behind || indexed != Some(seq) {
+            options.now_ms = clock::now_ms();
+            match index(hub, location, &options, is_behind, ended) {
+                Ok(()) => (indexed, is_behind) = (Some(seq), false),
+                Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
+                // A failure is retried in the next round; nothing waits for it.
+                Err(error) => tracing::warn!("past sessions are not up to date: {error:#}"),
+            }
+        }
+        if has_ended(ended, TEXTS_INTERVAL) {
+            return;
+        }
+    }
 }
 
-impl BackgroundIndexer<'_> {
-    /// Indexes what was written while no hub ran, then updates the full text while events arrive, until the server
-    /// stops.
-    fn run(mut self, ended: &Receiver<()>) {
-        lower_priority();
-        let (mut indexed, mut is_behind) = (None, true);
-        loop {
-            // No answer of the hub counts as no new events.
-            let seq = background::hub_figures(&self.hub).map_or(0, |figures| figures.seq);
-            if is_behind || indexed != Some(seq) {
-                self.options.now_ms = clock::now_ms();
-                let mut told = |_| match has_ended(ended, Duration::ZERO) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                };
-                match self.read(is_behind, &mut told) {
-                    Ok(()) => (indexed, is_behind) = (Some(seq), false),
-                    Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
-                    // A failure is retried in the next round; nothing waits for it.
-                    Err(error) => {
-                        tracing::warn!("past sessions are not up to date: {error:#}");
-                    }
-                }
-            }
-            if has_ended(ended, TEXTS_INTERVAL) {
-                return;
-            }
-        }
+fn index(
+    hub: &HubHandle,
+    location: &Location,
+    options: &IndexOptions,
+    is_behind: bool,
+    ended: &Receiver<()>,
+) -> anyhow::Result<()> {
+    if !location.is_in_place() {
+        // The store was removed or replaced.
+        return Ok(());
     }
-
-    fn read(&self, is_behind: bool, told: ProgressCallback<'_>) -> anyhow::Result<()> {
-        if !self.location.is_in_place() {
-            // The store was removed or replaced.
-            return Ok(());
-        }
-        let store = self.location.open()?;
-        let mut texts = TextIndex::open(self.location.folder(), Access::Write)?;
-        if is_behind {
-            index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
-            self.hub.reads_past(false);
-            return Ok(());
-        }
-        Ok(index_texts(&store, &mut texts, &self.options, told)?)
+    let mut on_progress = |_| match has_ended(ended, Duration::ZERO) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let store = location.open()?;
+    let mut texts = TextIndex::open(location.folder(), Access::Write)?;
+    if is_behind {
+        index_beside(hub, &store, &mut texts, options, &mut on_progress)?;
+        hub.reads_past(false);
+        return Ok(());
     }
+    Ok(index_texts(&store, &mut texts, options, &mut on_progress)?)
 }
 
 fn server_error(error: ListenError) -> CliError {

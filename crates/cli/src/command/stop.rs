@@ -7,21 +7,17 @@ use subscope_model::Ordered;
 use subscope_render::safe;
 
 use crate::{
-    args::StopArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
     hub_connection::{HubConnection, NoHub, StartPolicy},
-    output,
+    prelude::*,
 };
 
-/// Runs the command.
 pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     let (session, agent) = match args.agent.split_once('/') {
         Some((session, agent)) => (Some(session), agent),
         None => (None, args.agent.as_str()),
     };
     if agent.is_empty() || session.is_some_and(str::is_empty) {
-        let error = CliError::new(ErrorKind::Usage, "the agent's id is empty");
+        let error = CliError::usage("the agent's id is empty");
         return Err(error.hint("give the beginning of its id, or SESSION/AGENT"));
     }
     let ordered = request_stop(session, agent, context)?;
@@ -52,17 +48,16 @@ pub(crate) fn request_stop(
 ) -> Result<Ordered, CliError> {
     let hint = "an order needs a hub that tells the agent: start `subscope serve`";
     let mut hub = HubConnection::new(StartPolicy::Never, context)?.hub().map_err(|no_hub| match no_hub {
-        NoHub::Unresponsive(why) => CliError::new(ErrorKind::Failed, why),
-        NoHub::Failed(why) => CliError::new(ErrorKind::Failed, why).hint(hint),
-        NoHub::NotWanted | NoHub::Locked => CliError::new(ErrorKind::Failed, "no hub runs").hint(hint),
+        NoHub::Unresponsive(why) => CliError::failed(why),
+        NoHub::Failed(why) => CliError::failed(why).hint(hint),
+        NoHub::NotWanted | NoHub::Locked => CliError::failed("no hub runs").hint(hint),
     })?;
     hub.stop(session, agent).map_err(|error| {
         if let ClientError::Refused { message, .. } = &error
             && !message.is_empty()
         {
-            return CliError::new(ErrorKind::Failed, message)
-                .hint("`subscope tree last` shows who is at work");
+            return CliError::failed(message).hint("`subscope tree last` shows who is at work");
         }
-        CliError::caused(ErrorKind::Failed, error)
+        CliError::from(error)
     })
 }

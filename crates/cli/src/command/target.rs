@@ -14,16 +14,13 @@ use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, IterationMeta, IterationStatus};
-use subscope_session::{FactDetail, LimitRule, Limits, Now, RouterOptions};
+use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
-use super::history::{self, failed};
+use super::history;
 use crate::{
-    args::value::TargetArg,
-    config::SettingOrigin,
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of},
+    hub_connection::{LAST, MAX_PREFIX_MATCHES, one_of},
+    prelude::*,
 };
 
 /// Bytes at the start of a file that are used to recognise its dialect.
@@ -32,15 +29,12 @@ const HEAD_BYTES: u64 = 64 << 10;
 /// Most events taken from the change log, for a session whose transcript is gone.
 const MAX_LOGGED_EVENTS: usize = 50_000;
 
-/// A resolved TARGET.
 pub(crate) enum ResolvedTarget {
-    /// A file or directory.
     Path(PathBuf),
     /// A complete output file: its writer has exited.
     FinishedFile(PathBuf),
     /// A session that is in the store or has a transcript below the harness's directory.
     Session(SessionId),
-    /// Standard input.
     Stdin,
 }
 
@@ -59,7 +53,6 @@ pub(crate) fn shown(roots: &[Root]) -> String {
     roots.iter().map(|root| root.folder.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Resolves TARGETs.
 pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<ResolvedTarget>, CliError> {
     let mut resolved = Vec::new();
     for target in targets {
@@ -74,11 +67,7 @@ pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<Re
 /// Returns the files of an iteration recorded by `run`; `None` for another directory.
 fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTarget>> {
     let meta = IterationMeta::read(folder)?;
-    let is_recognised = |path: &PathBuf| {
-        let mut head = Vec::new();
-        let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-        read.is_ok() && recognise(&head).is_some()
-    };
+    let is_recognised = |path: &PathBuf| read_head(path).is_ok_and(|head| recognise(&head).is_some());
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
     let recognised: Vec<PathBuf> = files.iter().filter(|path| is_recognised(path)).cloned().collect();
     if recognised.is_empty()
@@ -89,14 +78,16 @@ fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTa
         return Some(vec![ResolvedTarget::Session(session)]);
     }
     let files = if recognised.is_empty() { files.into_iter().take(1).collect() } else { recognised };
-    let of = |path| {
-        if meta.status == IterationStatus::Running {
-            ResolvedTarget::Path(path)
-        } else {
-            ResolvedTarget::FinishedFile(path)
-        }
-    };
+    let is_running = meta.status == IterationStatus::Running;
+    let of = if is_running { ResolvedTarget::Path } else { ResolvedTarget::FinishedFile };
     Some(files.into_iter().map(of).collect())
+}
+
+/// Reads the start of a file.
+pub(crate) fn read_head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 fn resolve_one(target: &TargetArg, context: &Context) -> Result<ResolvedTarget, CliError> {
@@ -128,7 +119,7 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     }
     one_of(word, found)?.ok_or_else(|| {
         let message = format!("{word:?} is neither a file nor the beginning of a session's id");
-        CliError::new(ErrorKind::Failed, message).hint(
+        CliError::failed(message).hint(
             "`subscope ls` lists the sessions; a TARGET may also be a transcript, `last`, or - for stdin",
         )
     })
@@ -147,7 +138,7 @@ pub(crate) fn sources_of(
     context: &Context,
 ) -> Result<SessionSources, CliError> {
     let transcripts = transcripts_of(&roots(context), session);
-    SessionSources::find(session, transcripts, store, &history::archive(context)?).map_err(failed)
+    Ok(SessionSources::find(session, transcripts, store, &history::archive(context)?)?)
 }
 
 /// Opens the store read-only; `None`, with a debug message, if it cannot be opened.
@@ -171,18 +162,21 @@ pub(crate) struct ReadOptions {
     pub(crate) dialect: Option<Dialect>,
 }
 
+impl ReadOptions {
+    pub(crate) const ROWS: Self = Self { keep: FactDetail::Rows, events: false, at: None, dialect: None };
+    pub(crate) const FEED: Self = Self { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
+}
+
 /// A session read from TARGETs.
 pub(crate) struct LoadedSession {
-    /// The session's id.
     pub(crate) session: SessionId,
-    /// The session's rows.
     pub(crate) tree: Tree,
     /// The time of the rows.
     pub(crate) at: Millis,
     batch: BatchRead,
     has_ended: bool,
-    /// Whether the transcript is gone and the rows come from the store.
-    has_rows_only: bool,
+    /// Whether the transcript is gone, so that only rows can be shown, which come from the store.
+    pub(crate) has_rows_only: bool,
 }
 
 impl LoadedSession {
@@ -195,8 +189,7 @@ impl LoadedSession {
     pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
         if self.has_rows_only
             && let Some(store) = open_store_for_reading(context)?
-            && let Some(events) =
-                store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS).map_err(failed)?
+            && let Some(events) = store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS)?
             && !events.is_empty()
         {
             return Ok(events);
@@ -210,11 +203,6 @@ impl LoadedSession {
         // Source numbers in stored rows are not valid in this process.
         if self.has_rows_only { None } else { self.batch.payload(payload) }
     }
-
-    /// Whether the transcript is gone, so that only rows can be shown.
-    pub(crate) fn has_rows_only(&self) -> bool {
-        self.has_rows_only
-    }
 }
 
 /// Warning for a session of which only rows can be shown.
@@ -222,35 +210,12 @@ pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript was deleted an
 
 /// Error of a command that needs a transcript that is gone.
 pub(crate) fn texts_are_gone() -> CliError {
-    CliError::new(ErrorKind::Failed, TEXTS_ARE_GONE)
+    CliError::failed(TEXTS_ARE_GONE)
         .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
 }
 
 fn now_at(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
-    Ok(Now { at, has_ended, is_growing: false, prices: &context.prices()?.table, limits: limits(context) })
-}
-
-/// Returns the stall limits of the settings.
-pub(crate) fn limits(context: &Context) -> Limits {
-    let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    let watch = &context.settings().watch;
-    // A limit given as an option overrides the rules for harnesses and models.
-    let is_overridable = |key| !matches!(context.config.origin(key), SettingOrigin::Flag(_));
-    let rules = watch.limits.iter().map(|rule| LimitRule {
-        stall_ms: rule.limits.stall_ms.filter(|_| is_overridable("watch.stall")),
-        stall_subagents_ms: rule
-            .limits
-            .stall_subagents_ms
-            .filter(|_| is_overridable("watch.stall_subagents")),
-        ..rule.limits.clone()
-    });
-    Limits {
-        stall_ms: ms(watch.stall),
-        stall_subagents_ms: ms(watch.stall_subagents),
-        stall_open_ms: ms(watch.stall_open),
-        rules: rules.collect(),
-        ..Limits::default()
-    }
+    Ok(Now { at, has_ended, is_growing: false, prices: &context.prices()?.table, limits: context.limits() })
 }
 
 /// Reads TARGETs that must belong to one session.
@@ -276,22 +241,22 @@ fn load_resolved(
     reading: &ReadOptions,
     context: &Context,
 ) -> Result<LoadedSession, CliError> {
-    let ReadTargets { batch, at, has_ended, sessions, stored } = read(resolved, reading, context)?;
+    let read = read(resolved, reading, context)?;
     // Ingested input may contain other sessions as well.
-    let session = match sessions.as_slice() {
-        [only] if batch.router.sessions().any(|known| known == only) || stored.contains_key(only) => {
+    let session = match read.sessions.as_slice() {
+        [only]
+            if read.batch.router.sessions().any(|known| known == only) || read.stored.contains_key(only) =>
+        {
             only.clone()
         }
-        _ => only_session(&batch, context)?,
+        _ => only_session(&read.batch, context)?,
     };
-    let read = batch.router.tree(&session, &now_at(context, at, has_ended)?);
-    let (tree, has_rows_only) =
-        match stored.get(&session).filter(|stored| stored.has_more(read.as_ref(), reading)) {
-            Some(_) if reading.at.is_some() => return Err(texts_are_gone()),
-            Some(stored) => (Some(stored.tree.clone()), true),
-            None => (read, false),
-        };
-    let tree = tree.ok_or_else(|| CliError::new(ErrorKind::Failed, "the session is empty"))?;
+    let (tree, has_rows_only) = read.tree(&session, reading, &now_at(context, read.at, read.has_ended)?);
+    if has_rows_only && reading.at.is_some() {
+        return Err(texts_are_gone());
+    }
+    let tree = tree.ok_or_else(|| CliError::failed("the session is empty"))?;
+    let ReadTargets { batch, at, has_ended, .. } = read;
     Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
 }
 
@@ -309,23 +274,19 @@ pub(crate) fn load_each(
     }
     let resolved = resolve(targets, context)?;
     let are_ids = resolved.iter().all(|target| matches!(target, ResolvedTarget::Session(_)));
-    let ReadTargets { batch, at, has_ended, sessions, stored } = read(resolved, reading, context)?;
-    let now = now_at(context, at, has_ended)?;
-    let mut sessions = if are_ids { sessions } else { sessions_in(&batch) };
+    let read = read(resolved, reading, context)?;
+    let now = now_at(context, read.at, read.has_ended)?;
+    let mut sessions = if are_ids { read.sessions.clone() } else { sessions_in(&read.batch) };
     if sessions.is_empty() {
-        sessions.push(only_session(&batch, context)?);
+        sessions.push(only_session(&read.batch, context)?);
     }
-    let tree = |session: &SessionId| {
-        let read = batch.router.tree(session, &now);
-        let better = stored.get(session).filter(|stored| stored.has_more(read.as_ref(), reading));
-        better.map(|stored| stored.tree.clone()).or(read)
-    };
-    let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
+    let mut trees: Vec<Tree> =
+        sessions.iter().filter_map(|session| read.tree(session, reading, &now).0).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
     let own = trees.iter().flat_map(|tree| &tree.problems);
-    let mut problems: Vec<Problem> = batch.problems.iter().chain(own).cloned().collect();
+    let mut problems: Vec<Problem> = read.batch.problems.iter().chain(own).cloned().collect();
     problems.dedup();
-    Ok((trees, problems, at))
+    Ok((trees, problems, read.at))
 }
 
 /// Data read from TARGETs.
@@ -335,21 +296,22 @@ struct ReadTargets {
     has_ended: bool,
     /// Sessions that were named by id, without duplicates.
     sessions: Vec<SessionId>,
-    /// Stored rows of those sessions whose store may hold more than their sources.
-    stored: BTreeMap<SessionId, StoredRows>,
+    /// Stored rows of those sessions whose sources are, or may be, incomplete, and whether they are.
+    stored: BTreeMap<SessionId, (Tree, bool)>,
 }
 
-/// Stored rows of a session whose sources are, or may be, incomplete.
-struct StoredRows {
-    tree: Tree,
-    is_gone: bool,
-}
-
-impl StoredRows {
-    /// Whether the stored rows hold more than what was read from the sources.
-    fn has_more(&self, read: Option<&Tree>, reading: &ReadOptions) -> bool {
-        let has_more_than = |read: &Tree| reading.at.is_none() && has_more_than(&self.tree, read);
-        self.is_gone || read.is_none_or(has_more_than)
+impl ReadTargets {
+    /// Returns a session's rows, and whether they are the stored ones, which hold more than what was read.
+    fn tree(&self, session: &SessionId, reading: &ReadOptions, now: &Now<'_>) -> (Option<Tree>, bool) {
+        let read = self.batch.router.tree(session, now);
+        let has_more = |(stored, is_incomplete): &&(Tree, bool)| {
+            let is_shorter = |read: &Tree| reading.at.is_none() && has_more_than(stored, read);
+            *is_incomplete || read.as_ref().is_none_or(is_shorter)
+        };
+        match self.stored.get(session).filter(has_more) {
+            Some((stored, _)) => (Some(stored.clone()), true),
+            None => (read, false),
+        }
     }
 }
 
@@ -377,9 +339,9 @@ fn read(
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
             && (!found.is_whole() || found.has_no_files())
-            && let Some(tree) = store.tree(session).map_err(failed)?
+            && let Some(tree) = store.tree(session)?
         {
-            stored.insert(session.clone(), StoredRows { tree, is_gone: !found.is_whole() });
+            stored.insert(session.clone(), (tree, !found.is_whole()));
         }
         expanded = expanded.merge(found.take_files());
         sources.push(found);
@@ -388,13 +350,11 @@ fn read(
     let mut batch = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
         let read = batch.read_stream(io::stdin().lock(), reading.dialect);
-        read.map_err(|error| {
-            CliError::caused(ErrorKind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
-        })?;
+        read.map_err(|error| CliError::because("cannot read stdin", error))?;
     }
     context.debug(&format!("{} files read", batch.files));
     for found in &sources {
-        found.join_to(&mut batch, store.as_ref()).map_err(failed)?;
+        found.join_to(&mut batch, store.as_ref())?;
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
     Ok(ReadTargets { batch, at, has_ended, sessions, stored })
@@ -422,7 +382,7 @@ fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliEr
             let problems: Vec<Problem> =
                 batch.problems.iter().chain(batch.router.unassigned_problems()).cloned().collect();
             if problems.is_empty() {
-                return Err(CliError::new(ErrorKind::Failed, "there is nothing in it"));
+                return Err(CliError::failed("there is nothing in it"));
             }
             // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
@@ -438,7 +398,7 @@ fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliEr
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();
             let more = if several.len() > names.len() { ", …" } else { "" };
             let message = format!("{} sessions in it: {}{more}", several.len(), names.join(", "));
-            Err(CliError::new(ErrorKind::Usage, message).hint("name one session's transcript or folder"))
+            Err(CliError::usage(message).hint("name one session's transcript or folder"))
         }
     }
 }

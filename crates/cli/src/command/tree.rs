@@ -2,24 +2,17 @@
 
 use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
-use subscope_session::FactDetail;
 
 use super::target::{ReadOptions, load_each};
-use crate::{
-    args::TreeArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::prelude::*;
 
-/// Runs the command.
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
-    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at, dialect: args.dialect };
+    let reading = ReadOptions { at, dialect: args.dialect, ..ReadOptions::ROWS };
     let (trees, problems, now) = load_each(&args.targets, &reading, context)?;
     if trees.len() > 1 && args.agent.is_some() {
         let message = format!("the targets are {} sessions, and --agent is of one", trees.len());
-        return Err(CliError::new(ErrorKind::Usage, message).hint("name one session's transcript or folder"));
+        return Err(CliError::usage(message).hint("name one session's transcript or folder"));
     }
     for (number, tree) in trees.into_iter().enumerate() {
         if number > 0 && !args.json {
@@ -43,13 +36,11 @@ fn print_tree(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -
     } else if context.settings().subagent_tracing_detail != Detail::Off {
         let detail = context.settings().subagent_tracing_detail;
         let options = TreeOptions {
-            detail: if args.flat { Detail::Minimal } else { detail },
             flat: args.flat,
-            most: None,
             style: context.style(args.width.map(usize::from)),
             now: Some(now),
             agent,
-            offset_minutes: context.offset_minutes(),
+            ..context.tree_options(if args.flat { Detail::Minimal } else { detail })
         };
         output::print(&render_tree(&tree, &options))?;
     }
@@ -64,11 +55,9 @@ pub(crate) fn find_agent(tree: &Tree, prefix: &str) -> Result<AgentId, CliError>
         (Some(row), ..) | (None, Some(row), None) => Ok(row.id.clone()),
         (None, Some(_), Some(_)) => {
             let message = format!("{prefix:?} is the beginning of several agents' ids");
-            Err(CliError::new(ErrorKind::Usage, message).hint("give more of the id"))
+            Err(CliError::usage(message).hint("give more of the id"))
         }
-        (None, None, _) => {
-            Err(CliError::new(ErrorKind::Failed, format!("no agent's id begins with {prefix:?}")))
-        }
+        (None, None, _) => Err(CliError::failed(format!("no agent's id begins with {prefix:?}"))),
     }
 }
 

@@ -3,32 +3,27 @@
 pub(super) mod live;
 mod session;
 
-use std::time::Duration;
+use std::{any::Any, time::Duration};
 
-use subscope_hub::{Driver, FileTailDriver, Hub, HubOptions, MemoryStore, StreamDriver};
+use subscope_hub::{Driver, FileTailDriver, Hub, MemoryStore, StreamDriver};
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 
 use super::{
-    event_printer::{EventFormat, EventOutput, EventPrinter},
+    event_printer::{EventFormat, EventPrinter},
     stop,
-    target::{ResolvedTarget, limits, open_store_for_reading, resolve, roots, shown, sources_of},
+    target::{ResolvedTarget, open_store_for_reading, resolve, roots, shown, sources_of},
 };
-use crate::{
-    args::WatchArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
-};
+use crate::prelude::*;
 
 /// Longest wait for an update; the granularity of heartbeats.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Runs the command.
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let mut followed =
         if args.targets.is_empty() { follow_all(args, context)? } else { follow_targets(args, context)? };
     // With a TARGET all of its events are shown; without one, events from now on.
     let format = EventFormat { is_json: args.json, full: args.full, shows_past: !args.targets.is_empty() };
-    let mut printer = EventPrinter::new(format, EventOutput::Stdout, context);
+    let mut printer = EventPrinter::new(format, None, context);
     loop {
         match followed.feed.next(WAIT) {
             FeedItem::Update(update) => {
@@ -56,10 +51,10 @@ fn stalled(update: &Update) -> Option<(String, String)> {
     (agent != AgentId::ROOT).then(|| (event.session_id.to_string(), agent.to_owned()))
 }
 
-/// A feed with the hub that must live as long.
 pub(super) struct FollowedFeed {
     pub(super) feed: Box<dyn Feed>,
-    pub(super) _hub: live::HubGuard,
+    /// The hub behind it, if that is in this process: dropping it ends the feed.
+    pub(super) hub: Option<Box<dyn Any>>,
 }
 
 /// Follows every live session.
@@ -89,7 +84,7 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
             }
         }
     }
-    let alone = |what: &str| CliError::new(ErrorKind::Usage, format!("{what} is followed alone"));
+    let alone = |what: &str| CliError::usage(format!("{what} is followed alone"));
     match (without_files.pop(), has_stdin) {
         (Some((session, sources)), false) if paths.is_empty() && without_files.is_empty() => {
             if args.silence.has_limits() || args.prices.is_some() {
@@ -101,7 +96,7 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
         (None, true) if !paths.is_empty() => Err(alone("-").hint("`subscope tree` merges stdin with files")),
         (None, true) => {
             let stream = StreamDriver::start(std::io::stdin(), args.dialect);
-            in_process(Box::new(stream.map_err(|error| CliError::caused(ErrorKind::Failed, error))?), context)
+            in_process(Box::new(stream?), context)
         }
         (None, false) => in_process(Box::new(FileTailDriver::targets(paths, args.dialect)?), context),
     }
@@ -109,12 +104,6 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
 
 /// Follows a driver with a hub in this process that stores nothing.
 fn in_process(driver: Box<dyn Driver>, context: &Context) -> Result<FollowedFeed, CliError> {
-    let options = HubOptions {
-        prices: context.prices()?.table.clone(),
-        limits: limits(context),
-        ..HubOptions::default()
-    };
-    let hub = Hub::start(driver, Box::new(MemoryStore::new()), options)
-        .map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
-    Ok(FollowedFeed { feed: Box::new(hub.subscribe()), _hub: live::HubGuard::Hub(hub) })
+    let hub = Hub::start(driver, Box::new(MemoryStore::new()), context.hub_options()?)?;
+    Ok(FollowedFeed { feed: Box::new(hub.subscribe()), hub: Some(Box::new(hub)) })
 }

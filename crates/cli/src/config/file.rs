@@ -8,12 +8,12 @@ use std::{
 
 use toml::de::{DeTable, DeValue};
 
-use super::{origin::FileOwner, paths::ConfigPath, value::SettingValue};
+use super::{Layer, paths::ConfigPath, value::SettingValue};
 use crate::error::{CliError, ErrorKind};
 
 /// Largest file that is read. Real ones have a few hundred bytes; a project's file comes with its repository and is not
 /// trusted.
-const LIMIT_BYTES: u64 = 1 << 20;
+pub(crate) const LIMIT_BYTES: u64 = 1 << 20;
 
 /// Reads a settings file. Returns each setting with its line (1-based) and its key, `section.name` in one of the
 /// `sections`, in file order.
@@ -25,13 +25,10 @@ pub(super) fn read(
     sections: &[&str],
 ) -> Result<Vec<(usize, String, SettingValue)>, CliError> {
     // A repository may hold a named pipe there, which would block for ever.
-    if source.owner == FileOwner::Project && !source.path.is_file() {
-        return Err(CliError::new(
-            ErrorKind::Failed,
-            format!("{} is no regular file", source.path.display()),
-        ));
+    if source.layer == Layer::Project && !source.path.is_file() {
+        return Err(CliError::failed(format!("{} is no regular file", source.path.display())));
     }
-    let text = read_text(&source.path)?;
+    let text = read_text(&source.path, LIMIT_BYTES, ErrorKind::Usage)?;
     let table = DeTable::parse(&text).map_err(|error| syntax_error(&source.path, &text, &error))?;
     let mut entries = Vec::new();
     for (key, value) in table.get_ref() {
@@ -60,24 +57,21 @@ fn line_of(text: &str, offset: usize) -> usize {
 /// Returns the error, with its line, of a text that is not TOML or not of the expected structure.
 pub(crate) fn syntax_error(path: &Path, text: &str, error: &toml::de::Error) -> CliError {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
-    CliError::new(ErrorKind::Usage, format!("{}:{line}: {}", path.display(), error.message()))
+    CliError::usage(format!("{}:{line}: {}", path.display(), error.message()))
 }
 
-/// Reads a file of at most [`LIMIT_BYTES`].
-pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
+/// Reads a text file of at most `limit_bytes`. One that is longer or not UTF-8 is an error of the kind `wrong`.
+pub(crate) fn read_text(path: &Path, limit_bytes: u64, wrong: ErrorKind) -> Result<String, CliError> {
     let failed = |error: io::Error| {
-        let kind =
-            if error.kind() == io::ErrorKind::InvalidData { ErrorKind::Usage } else { ErrorKind::Failed };
-        CliError::caused(kind, anyhow::Error::new(error).context(format!("cannot read {}", path.display())))
+        let is_wrong = error.kind() == io::ErrorKind::InvalidData;
+        let error = CliError::because(format!("cannot read {}", path.display()), error);
+        if is_wrong { error.of_kind(wrong) } else { error }
     };
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;
-    let length = file.take(LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if u64::try_from(length).is_ok_and(|length| length > LIMIT_BYTES) {
-        return Err(CliError::new(
-            ErrorKind::Usage,
-            format!("{} is larger than {LIMIT_BYTES} bytes", path.display()),
-        ));
+    let length = file.take(limit_bytes + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > limit_bytes {
+        return Err(CliError::new(wrong, format!("{} is larger than {limit_bytes} bytes", path.display())));
     }
     Ok(text)
 }

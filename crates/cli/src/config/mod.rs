@@ -6,29 +6,72 @@
 
 mod file;
 mod limits;
-mod origin;
 mod paths;
 mod settings;
 mod value;
 mod words;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use schemars::generate::SchemaSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use self::{
-    file::{read_text, syntax_error},
-    origin::SettingOrigin,
+    file::{LIMIT_BYTES, read_text, syntax_error},
+    limits::SilenceLimit,
     paths::ConfigPaths,
     settings::{AsciiChoice, KEEP_DAYS, PRICES, Settings},
 };
 use self::{paths::ConfigPath, value::SettingValue};
-use crate::{
-    environment::Environment,
-    error::{CliError, ErrorKind},
-};
+use crate::{environment::Environment, error::CliError};
+
+/// Layer of settings; the weakest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Layer {
+    #[default]
+    Default,
+    /// The user's file: it applies to all projects.
+    User,
+    Project,
+    Environment,
+    Flag,
+}
+
+impl Layer {
+    /// Name for people and JSON.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+        }
+    }
+}
+
+/// Origin of a setting's value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct SettingOrigin {
+    pub(crate) layer: Layer,
+    /// Place within the layer: `file:line`, a variable or an option; `None` for a default.
+    pub(crate) place: Option<String>,
+}
+
+impl SettingOrigin {
+    pub(crate) fn new(layer: Layer, place: impl Into<String>) -> Self {
+        Self { layer, place: Some(place.into()) }
+    }
+}
+
+impl fmt::Display for SettingOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.layer.as_str())?;
+        self.place.as_ref().map_or(Ok(()), |place| write!(f, " ({place})"))
+    }
+}
 
 /// Result of loading all layers.
 #[derive(Debug, Default)]
@@ -46,13 +89,12 @@ pub(crate) struct LoadedConfig {
 }
 
 /// One setting as `config show` prints it.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct SettingRow {
     /// Its key; `section.name` in a section.
     pub(crate) key: String,
-    /// Its value.
     pub(crate) value: Value,
-    /// Its origin.
+    #[serde(flatten)]
     pub(crate) origin: SettingOrigin,
 }
 
@@ -62,9 +104,8 @@ impl LoadedConfig {
         (!self.errors.is_empty()).then(|| self.errors.remove(0))
     }
 
-    /// Returns the origin of a setting.
     pub(crate) fn origin(&self, key: &str) -> SettingOrigin {
-        self.origins.get(key).cloned().unwrap_or(SettingOrigin::BuiltIn)
+        self.origins.get(key).cloned().unwrap_or_default()
     }
 
     /// Sets a setting to the value of a command's option, if given.
@@ -77,7 +118,7 @@ impl LoadedConfig {
     ) {
         let Some(value) = value else { return };
         *slot(&mut self.settings) = value;
-        self.origins.insert(key.to_owned(), SettingOrigin::Flag(option));
+        self.origins.insert(key.to_owned(), SettingOrigin::new(Layer::Flag, option));
     }
 
     /// Returns every setting in the order of its definition.
@@ -108,7 +149,7 @@ impl Layers {
                 self.config.origins.insert(key.to_owned(), origin);
                 self.values = values;
             }
-            Err(what) => self.config.errors.push(CliError::new(ErrorKind::Usage, format!("{place}: {what}"))),
+            Err(what) => self.config.errors.push(CliError::usage(format!("{place}: {what}"))),
         }
     }
 
@@ -121,8 +162,7 @@ impl Layers {
         for (line, key, value) in entries {
             let place = format!("{}:{line}", source.path.display());
             if keys.contains(&key) {
-                let origin =
-                    SettingOrigin::File { owner: source.owner, path: source.path.as_path().into(), line };
+                let origin = SettingOrigin::new(source.layer, &place);
                 self.set(&key, value, origin, &format!("{place}: {key}"));
             } else {
                 self.config.warnings.push(format!("{place}: there is no setting {key:?}; it is ignored"));
@@ -140,12 +180,16 @@ pub(crate) fn load(paths: ConfigPaths, environment: &Environment) -> LoadedConfi
     for key in keys {
         let name = variable(&key);
         if let Some(text) = environment.text(&name) {
-            layers.set(&key, SettingValue::Variable(text), SettingOrigin::Variable(name.clone()), &name);
+            let origin = SettingOrigin::new(Layer::Environment, &name);
+            layers.set(&key, SettingValue::Variable(text), origin, &name);
         }
     }
     let mut config = LoadedConfig { paths, ..layers.config };
-    let origin = config.origin(PRICES);
-    config.settings.prices = config.settings.prices.map(|path| origin.resolve(&path));
+    // In a file, a relative path starts at the file's directory.
+    let layer = config.origin(PRICES).layer;
+    let file = config.paths.all.iter().find(|source| source.layer == layer);
+    let folder = file.and_then(|file| file.path.parent()).unwrap_or(Path::new(""));
+    config.settings.prices = config.settings.prices.map(|path| folder.join(path));
     config
 }
 

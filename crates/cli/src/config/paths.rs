@@ -2,11 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::origin::FileOwner;
-use crate::{
-    environment::Environment,
-    error::{CliError, ErrorKind},
-};
+use super::Layer;
+use crate::{environment::Environment, error::CliError};
 
 /// Environment variable with the path of the user's file.
 pub(crate) const CONFIG_VARIABLE: &str = "SUBSCOPE_CONFIG";
@@ -16,8 +13,8 @@ const PROJECT_FILE: &str = ".subscope/config.toml";
 /// A path at which a settings file is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigPath {
-    /// Owner of the file.
-    pub(crate) owner: FileOwner,
+    /// [`Layer::User`] or [`Layer::Project`].
+    pub(crate) layer: Layer,
     /// The file.
     pub(crate) path: PathBuf,
     /// Option or variable that chose the path; such a file must exist.
@@ -27,7 +24,7 @@ pub(crate) struct ConfigPath {
 /// All paths, weakest layer first.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigPaths {
-    all: Vec<ConfigPath>,
+    pub(crate) all: Vec<ConfigPath>,
 }
 
 impl ConfigPaths {
@@ -35,26 +32,21 @@ impl ConfigPaths {
     /// `~/.config` (also on macOS). The project's: in the working directory, or the nearest directory above that has
     /// one.
     pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Self {
-        let source = |path, chosen_by| ConfigPath { owner: FileOwner::User, path, chosen_by };
+        let source = |path, chosen_by| ConfigPath { layer: Layer::User, path, chosen_by };
         let chosen = flag.map(|path| source(path.to_owned(), Some("--config")));
         let chosen = chosen
             .or_else(|| environment.path(CONFIG_VARIABLE).map(|path| source(path, Some(CONFIG_VARIABLE))))
-            .or_else(|| default_user_file(environment).map(|path| source(path, None)));
+            .or_else(|| Some(source(environment.config_folder()?.join("config.toml"), None)));
         // The working directory is empty if it was removed.
         let above = environment.working_folder().ancestors().filter(|folder| folder.is_absolute());
         let project = above.map(|folder| folder.join(PROJECT_FILE)).find(|path| path.exists());
-        let project = project.map(|path| ConfigPath { owner: FileOwner::Project, path, chosen_by: None });
+        let project = project.map(|path| ConfigPath { layer: Layer::Project, path, chosen_by: None });
         Self { all: chosen.into_iter().chain(project).collect() }
-    }
-
-    /// Returns all paths, weakest layer first.
-    pub(crate) fn all(&self) -> &[ConfigPath] {
-        &self.all
     }
 
     /// Returns the path of the user's file, which need not exist; `None` if not even `HOME` is set.
     pub(crate) fn user_file(&self) -> Option<&Path> {
-        self.all.iter().find(|source| source.owner == FileOwner::User).map(|source| source.path.as_path())
+        self.all.iter().find(|source| source.layer == Layer::User).map(|source| source.path.as_path())
     }
 
     /// Returns the user's file if an option or variable chose it.
@@ -65,7 +57,7 @@ impl ConfigPaths {
 
     /// Whether the project has a settings file.
     pub(crate) fn has_project(&self) -> bool {
-        self.all.iter().any(|source| source.owner == FileOwner::Project)
+        self.all.iter().any(|source| source.layer == Layer::Project)
     }
 
     /// Returns the paths that exist, weakest layer first.
@@ -79,22 +71,14 @@ impl ConfigPaths {
         let errors = missing.filter_map(|source| {
             let chosen_by = source.chosen_by?;
             let message = format!("the settings file {} does not exist", source.path.display());
-            Some(CliError::new(ErrorKind::Failed, message).hint(format!("{chosen_by} names it")))
+            Some(CliError::failed(message).hint(format!("{chosen_by} names it")))
         });
         errors.collect()
     }
 }
 
 impl ConfigPath {
-    /// Whether the path exists.
     pub(crate) fn exists(&self) -> bool {
         self.path.exists()
     }
-}
-
-fn default_user_file(environment: &Environment) -> Option<PathBuf> {
-    // XDG Base Directory Specification: a relative path must be ignored.
-    let xdg = environment.path("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
-    let folder = xdg.or_else(|| environment.path("HOME").map(|home| home.join(".config")))?;
-    Some(folder.join("subscope/config.toml"))
 }

@@ -24,7 +24,7 @@ pub(crate) const KEEP_DAYS: &str = "store.keep_days";
 const DAY_MS: Millis = 86_400_000;
 
 /// Settings of subscope: the user's `config.toml` and a project's `.subscope/config.toml`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     #[serde(with = "ColorWhen")]
     pub(crate) color: ColorChoice,
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
+    #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
     /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of the
     /// settings file.
@@ -133,9 +134,10 @@ enum ColorWhen {
 }
 
 /// Character set of drawings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AsciiChoice {
     /// Unicode if terminal and locale support it.
+    #[default]
     Auto,
     /// Only ASCII.
     Always,
@@ -154,22 +156,6 @@ pub(crate) enum Theme {
     Sixteen,
     #[default]
     Auto,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            subagent_tracing_detail: Detail::Moderate,
-            code_tools: Vec::new(),
-            color: ColorChoice::Auto,
-            ascii: AsciiChoice::Auto,
-            prices: None,
-            watch: WatchSettings::default(),
-            store: StoreSettings::default(),
-            hub: HubSettings::default(),
-            ui: UiSettings::default(),
-        }
-    }
 }
 
 impl Default for WatchSettings {

@@ -7,6 +7,7 @@ use subscope_tui::Palette;
 use tempfile::TempDir;
 
 use super::*;
+use crate::error::ErrorKind;
 
 /// A home with a user's file, and a project below it with its own.
 fn folders(user: Option<&str>, project: Option<&str>) -> TempDir {
@@ -80,8 +81,8 @@ fn project_wins_over_user() {
     );
     let config = load_in(folder.path(), &[]);
     assert_eq!(config.settings.subagent_tracing_detail, Detail::Full);
-    assert_eq!(config.origin("subagent_tracing_detail").layer(), "project");
-    assert_eq!((config.settings.ascii, config.origin("ascii").layer()), (AsciiChoice::Always, "user"));
+    assert_eq!(config.origin("subagent_tracing_detail").layer.as_str(), "project");
+    assert_eq!((config.settings.ascii, config.origin("ascii").layer.as_str()), (AsciiChoice::Always, "user"));
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn flag_wins_over_variable_wins_over_files() {
     config
         .set_option("--detail", Some(Detail::Full), detail, |settings| &mut settings.subagent_tracing_detail);
     assert_eq!(config.settings.subagent_tracing_detail, Detail::Full);
-    assert_eq!(config.origin(detail), SettingOrigin::Flag("--detail"));
+    assert_eq!(config.origin(detail), SettingOrigin::new(Layer::Flag, "--detail"));
     assert_eq!(config.settings.watch.stall, Duration::from_secs(120));
     assert_eq!(config.origin("watch.stall").to_string(), "environment (SUBSCOPE_WATCH_STALL)");
 }
@@ -113,7 +114,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
         .rows()
         .iter()
         .map(|row| {
-            assert_eq!(row.origin.layer(), "user", "{}", row.key);
+            assert_eq!(row.origin.layer.as_str(), "user", "{}", row.key);
             let words = row.value.as_array().into_iter().flatten().filter_map(Value::as_str);
             let text = match (row.value.as_str(), words.collect::<Vec<_>>().join(", ")) {
                 (Some(text), _) => text.to_owned(),
@@ -128,7 +129,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     let again = load_in(folder.path(), &variables);
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
-    assert!(again.rows().iter().all(|row| row.origin.layer() == "environment"));
+    assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
     assert_eq!(config.rows().len(), 18);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
@@ -215,7 +216,7 @@ fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
 fn xdg_folder_counts_unless_it_is_relative() {
     let find = |xdg: &str| {
         let environment = Environment::of(Path::new("/nowhere"), &[("HOME", "/h"), ("XDG_CONFIG_HOME", xdg)]);
-        ConfigPaths::find(None, &environment).all().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
+        ConfigPaths::find(None, &environment).all.iter().map(|place| place.path.clone()).collect::<Vec<_>>()
     };
     assert_eq!(find("/x"), [Path::new("/x/subscope/config.toml")]);
     assert_eq!(find("x"), [Path::new("/h/.config/subscope/config.toml")]);
@@ -235,5 +236,5 @@ fn the_sample_file_is_valid() {
     let folder = folders(Some(include_str!("../../data/config.toml")), None);
     let loaded = load_in(folder.path(), &[]);
     assert_eq!((messages(&loaded, folder.path()), loaded.warnings.len()), (Vec::new(), 0));
-    assert!(loaded.rows().iter().all(|row| row.origin.layer() == "user"));
+    assert!(loaded.rows().iter().all(|row| row.origin.layer.as_str() == "user"));
 }

@@ -12,22 +12,18 @@ use serde::{
 };
 use toml::de::DeValue;
 
-/// An untyped value.
 #[derive(Clone, Debug)]
 pub(super) enum SettingValue {
     /// From an environment variable; the setting decides how it is read.
     Variable(String),
     /// From a file, like the ones below.
     Text(String),
-    /// True or false.
     Switch(bool),
     /// Digits of a number.
     Number(String),
     /// A date or time, which no setting takes.
     Date,
-    /// A list.
     List(Vec<SettingValue>),
-    /// A section.
     Table(BTreeMap<String, SettingValue>),
 }
 

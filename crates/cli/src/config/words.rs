@@ -1,8 +1,8 @@
 //! Reads and shows values of settings whose text form is not serde's own.
 
-use std::{borrow::Cow, fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Unexpected, Visitor},
@@ -22,7 +22,6 @@ pub(super) fn detail<'de, D: Deserializer<'de>>(value: D) -> Result<Detail, D::E
     word.parse().map_err(|_| wrong(format!("{word:?} is no level of detail")))
 }
 
-/// Reads the name of a file.
 pub(super) fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
     let path = String::deserialize(value)?;
     if path.is_empty() { Err(D::Error::custom("must name a file")) } else { Ok(Some(path.into())) }
@@ -33,12 +32,10 @@ pub(super) fn show_file<S: Serializer>(file: &Option<PathBuf>, to: S) -> Result<
     file.as_ref().map(|file| file.to_string_lossy()).serialize(to)
 }
 
-/// Reads a heartbeat interval.
 pub(super) fn heartbeat<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     span(value, parse_heartbeat)
 }
 
-/// Reads a stall limit or timeout.
 pub(super) fn limit<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     span(value, parse_limit)
 }
@@ -58,12 +55,10 @@ pub(super) fn show_span<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, 
     to.serialize_str(&format_duration(*span))
 }
 
-/// Reads an address.
 pub(super) fn listen<'de, D: Deserializer<'de>>(value: D) -> Result<std::net::SocketAddr, D::Error> {
     parse_listen(&String::deserialize(value)?).map_err(D::Error::custom)
 }
 
-/// Reads a number of days.
 pub(super) fn days<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
     value.deserialize_u32(DaysVisitor).map(Some)
 }
@@ -120,12 +115,6 @@ impl Serialize for AsciiChoice {
     }
 }
 
-impl JsonSchema for AsciiChoice {
-    fn schema_name() -> Cow<'static, str> {
-        "AsciiChoice".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [true, false, "auto"] })
-    }
+pub(super) fn ascii_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": [true, false, "auto"] })
 }

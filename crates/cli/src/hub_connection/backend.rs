@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subscope_client::{Client, ClientError, SessionQuery};
+use subscope_client::{Client, SessionQuery};
 use subscope_collect::archive::Archive;
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
@@ -12,14 +12,7 @@ use subscope_model::{
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
 use super::{HubConnection, NoHub, StartPolicy};
-use crate::{
-    command::{
-        history::{self, failed},
-        target::limits,
-    },
-    context::Context,
-    error::{CliError, ErrorKind},
-};
+use crate::{command::history, context::Context, error::CliError};
 
 /// Most live sessions that a status is made of.
 const MAX_LIVE: usize = 200;
@@ -50,7 +43,6 @@ pub(crate) enum Needs {
 
 /// Source of answers.
 pub(crate) enum Backend {
-    /// A hub.
     Hub(Client),
     /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
     Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
@@ -92,14 +84,14 @@ impl Backend {
                 context.info("another process writes the store; this is what it has committed");
                 Self::committed(needs, context)
             }
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Opens the store read-only: answers are what its writer has committed.
     fn committed(needs: Needs, context: &Context) -> Result<Self, CliError> {
         let texts = texts(needs, Access::Read, context)?;
-        let store = history::open_rows(Access::Read, context)?.map_err(failed)?;
+        let store = history::open_rows(Access::Read, context)??;
         Ok(Self::Store(Box::new(store), texts))
     }
 
@@ -109,7 +101,7 @@ impl Backend {
             Self::Hub(client) => fetch_pages(client, limit, only_live),
             Self::Store(store, _) => {
                 let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
-                Ok(SessionPage::of(store.list(&query).map_err(failed)?, limit))
+                Ok(SessionPage::of(store.list(&query)?, limit))
             }
         }
     }
@@ -117,32 +109,31 @@ impl Backend {
     /// Returns a session's tree; `None` if it is unknown.
     pub(crate) fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, CliError> {
         match self {
-            Self::Hub(client) => client.tree(session).map_err(client_error),
-            Self::Store(store, _) => store.tree(session).map_err(failed),
+            Self::Hub(client) => Ok(client.tree(session)?),
+            Self::Store(store, _) => Ok(store.tree(session)?),
         }
     }
 
     /// Returns session and agent ids with a prefix, at most `limit` of each.
     pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<IdMatches, CliError> {
         match self {
-            Self::Hub(client) => client.names(prefix, limit).map_err(client_error),
+            Self::Hub(client) => Ok(client.names(prefix, limit)?),
             Self::Store(store, _) => {
                 let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
-                let agents = store.agents_with_prefix(prefix, limit).map_err(failed)?;
+                let agents = store.agents_with_prefix(prefix, limit)?;
                 Ok(IdMatches {
                     schema: NAMES_SCHEMA.into(),
-                    sessions: store.sessions_with_prefix(prefix, limit).map_err(failed)?,
+                    sessions: store.sessions_with_prefix(prefix, limit)?,
                     agents: agents.into_iter().map(name).collect(),
                 })
             }
         }
     }
 
-    /// Returns statistics over all sessions.
     pub(crate) fn stats(&mut self) -> Result<Stats, CliError> {
         match self {
-            Self::Hub(client) => client.stats().map_err(client_error),
-            Self::Store(store, _) => store.stats().map_err(failed),
+            Self::Hub(client) => Ok(client.stats()?),
+            Self::Store(store, _) => Ok(store.stats()?),
         }
     }
 
@@ -153,14 +144,12 @@ impl Backend {
         session: Option<SessionId>,
         limit: usize,
     ) -> Result<Hits, CliError> {
-        let none = || CliError::new(ErrorKind::Failed, "there is no full text");
+        let none = || CliError::failed("there is no full text");
         match self {
-            Self::Hub(client) => {
-                client.search(terms, session.as_ref(), limit).map_err(client_error)?.ok_or_else(none)
-            }
+            Self::Hub(client) => client.search(terms, session.as_ref(), limit)?.ok_or_else(none),
             Self::Store(store, texts) => {
                 let (texts, archive) = texts.as_ref().ok_or_else(none)?;
-                let hits = search(&**store, texts, archive, terms, session, limit).map_err(failed)?;
+                let hits = search(&**store, texts, archive, terms, session, limit)?;
                 Ok(Hits { schema: HITS_SCHEMA.into(), hits })
             }
         }
@@ -173,41 +162,33 @@ impl Backend {
         context: &Context,
     ) -> Result<Status, CliError> {
         let store = match self {
-            Self::Hub(client) => return client.status(session).map_err(client_error),
+            Self::Hub(client) => return Ok(client.status(session)?),
             Self::Store(store, _) => store,
         };
         let ids: Vec<SessionId> = match session {
             Some(session) => vec![session.clone()],
             None => {
-                let query = ListQuery::live(MAX_LIVE);
                 // Rows in the store are as they were when last written: no hub has marked silent sessions as lost. Skip
                 // those beyond the limit.
-                let since = context.now_ms() - limits(context).longest_ms();
-                let rows = store.list(&query).map_err(failed)?.into_iter();
+                let since = context.now_ms() - context.limits().longest_ms();
+                let rows = store.list(&ListQuery::live(MAX_LIVE))?.into_iter();
                 rows.filter(|row| row.last_event_at_ms >= Some(since)).map(|row| row.id).collect()
             }
         };
-        let mut trees = Vec::new();
-        for id in &ids {
-            trees.extend(store.tree(id).map_err(failed)?);
-        }
+        let trees = ids.iter().filter_map(|id| store.tree(id).transpose()).collect::<Result<Vec<_>, _>>()?;
         Ok(Status::of(&trees, context.now_ms()))
     }
 
     /// Returns the hub's health; `None` without a hub.
     pub(crate) fn health(&mut self) -> Option<Health> {
-        match self {
-            Self::Hub(client) => client.health().ok(),
-            Self::Store(..) => None,
-        }
+        let Self::Hub(client) = self else { return None };
+        client.health().ok()
     }
 
     /// Returns a URL at which one browser is let in to the page; `None` if no hub serves it.
     pub(crate) fn page(&mut self) -> Option<String> {
-        match self {
-            Self::Hub(client) => client.page().ok(),
-            Self::Store(..) => None,
-        }
+        let Self::Hub(client) = self else { return None };
+        client.page().ok()
     }
 
     /// Returns the one session with an id prefix; `last` names the newest.
@@ -222,34 +203,28 @@ impl Backend {
 
 /// Opens the full text index, if needed, with the archive that may hold its passages.
 fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(TextIndex, Archive)>, CliError> {
-    match needs {
-        Needs::Committed | Needs::RowsNoStart | Needs::Rows => Ok(None),
-        Needs::Texts => {
-            let texts = TextIndex::open(&context.data_folder()?, access).map_err(failed)?;
-            Ok(Some((texts, history::archive(context)?)))
-        }
+    if needs != Needs::Texts {
+        return Ok(None);
     }
+    Ok(Some((TextIndex::open(&context.data_folder()?, access)?, history::archive(context)?)))
 }
 
 /// Returns the one session of a store with an id prefix; `last` names the newest.
 pub(crate) fn session_in(store: &SqliteStore, word: &str) -> Result<SessionId, CliError> {
     if word == LAST {
-        return first_session(SessionPage::of(store.list(&ListQuery::first(1)).map_err(failed)?, 1));
+        return first_session(SessionPage::of(store.list(&ListQuery::first(1))?, 1));
     }
-    one_of(word, store.sessions_with_prefix(word, MAX_PREFIX_MATCHES).map_err(failed)?)?
-        .ok_or_else(|| unknown_session(word))
+    one_of(word, store.sessions_with_prefix(word, MAX_PREFIX_MATCHES)?)?.ok_or_else(|| unknown_session(word))
 }
 
-/// Returns the first session of a page.
 fn first_session(page: SessionPage) -> Result<SessionId, CliError> {
     let row = page.sessions.into_iter().next();
-    row.map(|row| row.id).ok_or_else(|| CliError::new(ErrorKind::Failed, "no sessions yet"))
+    row.map(|row| row.id).ok_or_else(|| CliError::failed("no sessions yet"))
 }
 
 /// Error for an id prefix that no session has.
 fn unknown_session(word: &str) -> CliError {
-    CliError::new(ErrorKind::Failed, format!("no session's id begins with {word:?}"))
-        .hint("`subscope ls` lists them")
+    CliError::failed(format!("no session's id begins with {word:?}")).hint("`subscope ls` lists them")
 }
 
 /// Returns the one session that a prefix names among those that match it; an exact id wins over longer ones.
@@ -261,7 +236,7 @@ pub(crate) fn one_of(prefix: &str, mut found: Vec<SessionId>) -> Result<Option<S
     }
     if found.len() > 1 {
         let message = format!("{prefix:?} is the beginning of {} sessions' ids", found.len());
-        return Err(CliError::new(ErrorKind::Usage, message).hint("give more of the id"));
+        return Err(CliError::usage(message).hint("give more of the id"));
     }
     Ok(found.pop())
 }
@@ -287,7 +262,7 @@ fn fetch_pages(client: &mut Client, limit: usize, only_live: bool) -> Result<Ses
         let wanted = limit.saturating_sub(all.sessions.len()).min(MAX_PAGE);
         let after = all.next.take().map(|next| next.to_string());
         let query = SessionQuery { limit: Some(wanted), after, only_live };
-        let page = client.sessions(&query).map_err(client_error)?;
+        let page = client.sessions(&query)?;
         all.sessions.extend(page.sessions);
         all.next = page.next;
         if all.next.is_none() || all.sessions.len() >= limit {
@@ -296,9 +271,4 @@ fn fetch_pages(client: &mut Client, limit: usize, only_live: bool) -> Result<Ses
             return Ok(all);
         }
     }
-}
-
-/// Converts a client error to an error of the command.
-fn client_error(error: ClientError) -> CliError {
-    CliError::caused(ErrorKind::Failed, error)
 }

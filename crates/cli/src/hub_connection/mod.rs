@@ -20,15 +20,12 @@ use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
 use subscope_store::SqliteStore;
 
-use self::start::{HubExit, HubStarter};
+use self::start::HubStarter;
 pub(crate) use self::{
     backend::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of, session_in},
     log::{path as log_path, rotate as rotate_log},
 };
-use crate::{
-    context::Context,
-    error::{CliError, ErrorKind},
-};
+use crate::{context::Context, error::CliError};
 
 /// File name of the hub's socket in the data directory.
 pub(crate) const SOCKET: &str = "hub.sock";
@@ -53,15 +50,19 @@ const POLL: Duration = Duration::from_millis(3);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Why no hub can be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoHub {
     /// None runs, and none may be started.
+    #[error("no hub runs")]
     NotWanted,
     /// Another process holds the store and does not answer.
+    #[error("another process writes the store and answers nothing")]
     Locked,
-    /// A hub accepts connections but does not answer, and holds the store. With a message for people.
+    /// A hub accepts connections but does not answer, and holds the store.
+    #[error("{0}")]
     Unresponsive(String),
-    /// A hub cannot be started or is incompatible. With a message for people.
+    /// A hub cannot be started or is incompatible.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -153,12 +154,11 @@ impl HubConnection {
             }
             let Some(starter) = &mut self.starter else { return Err(NoHub::NotWanted) };
             match starter.exit() {
-                Some(HubExit::Locked) => is_locked = true,
-                Some(HubExit::Failed) => {
-                    return Err(NoHub::Failed(format!(
-                        "the hub that was started has ended: {}",
-                        starter.see_log()
-                    )));
+                // It ends with success if another process holds the store.
+                Some(status) if status.success() => is_locked = true,
+                Some(_) => {
+                    let log = starter.log.display();
+                    return Err(NoHub::Failed(format!("the hub that was started has ended: see {log}")));
                 }
                 None => {}
             }
@@ -170,7 +170,7 @@ impl HubConnection {
                 started = clock::tick();
             }
             if began.elapsed() > START_TIMEOUT {
-                return Err(NoHub::Failed(format!("the hub does not answer: {}", starter.see_log())));
+                return Err(NoHub::Failed(format!("the hub does not answer: see {}", starter.log.display())));
             }
             std::thread::sleep(POLL);
         }
@@ -203,25 +203,25 @@ fn unresponsive_message(error: &ClientError) -> String {
 /// If none runs, it does not answer, or it does not exit.
 pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
     let (client, _) = greet(data).map_err(|error| match error {
-        ClientError::Unreachable { .. } => CliError::new(ErrorKind::Failed, "no hub runs"),
-        ClientError::Unresponsive { .. } => CliError::new(ErrorKind::Failed, unresponsive_message(&error)),
+        ClientError::Unreachable { .. } => CliError::failed("no hub runs"),
+        ClientError::Unresponsive { .. } => CliError::failed(unresponsive_message(&error)),
         ClientError::Untrusted(_)
         | ClientError::Broken(_)
         | ClientError::Refused { .. }
         | ClientError::Garbled(_)
-        | ClientError::Other(_) => CliError::caused(ErrorKind::Failed, error),
+        | ClientError::Other(_) => error.into(),
     })?;
     stop_and_wait(client, data)
 }
 
 /// Asks a hub to exit and waits until nothing listens on its socket and its store is unlocked.
 fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
-    client.drain().map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
+    client.drain()?;
     drop(client);
     let began = clock::tick();
     while Client::connect(Address::Socket(data.join(SOCKET))).is_ok() || SqliteStore::is_written(data) {
         if began.elapsed() > EXIT_TIMEOUT {
-            return Err(CliError::new(ErrorKind::Failed, "the hub was asked to leave and has not"));
+            return Err(CliError::failed("the hub was asked to leave and has not"));
         }
         std::thread::sleep(POLL);
     }
@@ -235,9 +235,7 @@ fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
 pub(crate) fn stop_background_hub(data: &Path) -> Result<(), CliError> {
     match greet(data) {
         Ok((client, Health { mode: HubMode::Background, .. })) => stop_and_wait(client, data),
-        Err(error @ ClientError::Unresponsive { .. }) => {
-            Err(CliError::new(ErrorKind::Failed, unresponsive_message(&error)))
-        }
+        Err(error @ ClientError::Unresponsive { .. }) => Err(CliError::failed(unresponsive_message(&error))),
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -2,28 +2,19 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
     io,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 use super::{NoHub, log};
 use crate::context::Context;
 
-/// How a started hub has exited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HubExit {
-    /// Another process holds the store.
-    Locked,
-    /// It failed; the log says why.
-    Failed,
-}
-
 /// Starts background hubs and reaps them.
 pub(super) struct HubStarter {
     arguments: Vec<OsString>,
-    log: PathBuf,
+    /// Says why a hub has failed.
+    pub(super) log: PathBuf,
     /// Started hubs that have not been reaped: without `wait` they would stay zombies while this process lives.
     started: Vec<Child>,
 }
@@ -44,33 +35,18 @@ impl HubStarter {
     pub(super) fn start(&mut self) -> Result<(), NoHub> {
         let start = || -> io::Result<Child> {
             let log = log::open(&self.log)?;
-            let errors: File = log.try_clone()?;
-            Command::new(std::env::current_exe()?)
-                .args(&self.arguments)
-                .current_dir("/")
-                .stdin(Stdio::null())
-                .stdout(log)
-                .stderr(errors)
-                .spawn()
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(&self.arguments).current_dir("/").stdin(Stdio::null());
+            command.stdout(log.try_clone()?).stderr(log).spawn()
         };
         self.started.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        match start() {
-            Ok(child) => {
-                self.started.push(child);
-                Ok(())
-            }
-            Err(error) => Err(NoHub::Failed(format!("no hub can be started: {error}"))),
-        }
+        let child = start().map_err(|error| NoHub::Failed(format!("no hub can be started: {error}")))?;
+        self.started.push(child);
+        Ok(())
     }
 
     /// How the last started hub exited; `None` while it runs.
-    pub(super) fn exit(&mut self) -> Option<HubExit> {
-        let status = self.started.last_mut()?.try_wait().ok()??;
-        Some(if status.success() { HubExit::Locked } else { HubExit::Failed })
-    }
-
-    /// Tells people where to find the reason of a failure.
-    pub(super) fn see_log(&self) -> String {
-        format!("see {}", self.log.display())
+    pub(super) fn exit(&mut self) -> Option<ExitStatus> {
+        self.started.last_mut()?.try_wait().ok()?
     }
 }

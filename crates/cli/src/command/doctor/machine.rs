@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Check, CheckState, survey::Survey};
+use super::{Check, survey::Survey};
 
 /// Most directories that one `watch` observes for idle sessions: it leaves the rest of the limit to other programs.
 const IDLE_FOLDERS: u64 = 4096;
@@ -12,7 +12,7 @@ const INOTIFY_DIR: &str = "/proc/sys/fs/inotify";
 /// Reports the version and the platform.
 pub(super) fn version() -> Check {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    Check::new("version", CheckState::Ok, format!("subscope {} on {os} {arch}", env!("CARGO_PKG_VERSION")))
+    Check::ok("version", format!("subscope {} on {os} {arch}", env!("CARGO_PKG_VERSION")))
 }
 
 /// Checks whether the directories of all sessions can be watched; `None` if the system has no such limits.
@@ -28,10 +28,10 @@ fn compare(folders: u64, watches: u64, instances: u64) -> Check {
         format!("inotify: {needed} of {watches} folder watches needed, {instances} watchers allowed");
     // Other programs need some too: warn above half of the limit.
     if needed <= watches / 2 && instances > 1 {
-        return Check::new("limits", CheckState::Ok, message);
+        return Check::ok("limits", message);
     }
     let wanted = needed.saturating_mul(4).max(65_536);
-    Check::new("limits", CheckState::Warning, message).hint(format!(
+    Check::warning("limits", message).hint(format!(
         "where the limit is reached, files are looked at every second instead; raise it with: \
          sysctl fs.inotify.max_user_watches={wanted} fs.inotify.max_user_instances=512"
     ))
@@ -39,7 +39,7 @@ fn compare(folders: u64, watches: u64, instances: u64) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::CheckState, *};
 
     #[test]
     fn limits_warn_before_they_are_reached() {

@@ -10,16 +10,12 @@ mod survey;
 use std::fmt::Write;
 
 use serde::Serialize;
+use serde_json::json;
 use subscope_render::{Style, safe, text};
 
 use self::survey::Survey;
 use super::{history, target::roots};
-use crate::{
-    args::DoctorArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::prelude::*;
 
 /// Width of the name column.
 const NAME_WIDTH: usize = 10;
@@ -36,12 +32,10 @@ enum CheckState {
     Failure,
 }
 
-/// A finished check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
     state: CheckState,
-    /// The finding.
     says: String,
     /// What the user can do about it.
     hint: Option<String>,
@@ -52,18 +46,22 @@ impl Check {
         Self { name, state, says: says.into(), hint: None }
     }
 
+    fn ok(name: &'static str, says: impl Into<String>) -> Self {
+        Self::new(name, CheckState::Ok, says)
+    }
+
+    fn warning(name: &'static str, says: impl Into<String>) -> Self {
+        Self::new(name, CheckState::Warning, says)
+    }
+
+    fn failure(name: &'static str, says: impl Into<String>) -> Self {
+        Self::new(name, CheckState::Failure, says)
+    }
+
     fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
-}
-
-/// What `doctor --json` prints.
-#[derive(Serialize)]
-struct DoctorReport<'a> {
-    schema: &'static str,
-    ok: bool,
-    checks: &'a [Check],
 }
 
 /// Runs all checks, prints them, and fails if something is broken.
@@ -71,14 +69,14 @@ pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
     let checks = run_checks(context);
     let broken = checks.iter().filter(|check| check.state == CheckState::Failure).count();
     if args.json {
-        output::print_json(&DoctorReport { schema: "subscope.doctor/1", ok: broken == 0, checks: &checks })?;
+        output::print_json(&json!({ "schema": "subscope.doctor/1", "ok": broken == 0, "checks": checks }))?;
     } else {
         output::print(&render(&checks, &context.style(None)))?;
     }
     match broken {
         0 => Ok(()),
-        1 => Err(CliError::new(ErrorKind::Failed, "1 check failed")),
-        more => Err(CliError::new(ErrorKind::Failed, format!("{more} checks failed"))),
+        1 => Err(CliError::failed("1 check failed")),
+        more => Err(CliError::failed(format!("{more} checks failed"))),
     }
 }
 
@@ -125,9 +123,9 @@ mod tests {
     #[test]
     fn render_checks_with_icon_name_and_hint() {
         let checks = [
-            Check::new("version", CheckState::Ok, "1"),
-            Check::new("limits", CheckState::Warning, "few\u{1b}[2J"),
-            Check::new("settings", CheckState::Failure, "wrong").hint("mend\nit"),
+            Check::ok("version", "1"),
+            Check::warning("limits", "few\u{1b}[2J"),
+            Check::failure("settings", "wrong").hint("mend\nit"),
         ];
         let style = |ascii| Style { color: false, ascii, width: 80 };
         insta::assert_snapshot!(render(&checks, &style(false)), @r"

@@ -6,7 +6,7 @@ use subscope_harness::{Harness, Home, Root, RunPlan, harnesses};
 use subscope_model::Millis;
 use subscope_render::text;
 
-use super::{Check, CheckState, survey::Survey};
+use super::{Check, survey::Survey};
 use crate::{command::target::shown, environment::Environment};
 
 /// Says of each harness whether its folder is there and can be read. One that was never used is left out where another was.
@@ -24,16 +24,16 @@ fn check(harness: &dyn Harness, home: &Home) -> Check {
     let name = harness.run().map_or(harness.name(), RunPlan::program);
     let (title, folder, variable) = (harness.title(), home.folder.display(), home.variable);
     match fs::read_dir(&home.folder) {
-        Ok(_) => Check::new(name, CheckState::Ok, format!("{title}'s folder {folder}")),
+        Ok(_) => Check::ok(name, format!("{title}'s folder {folder}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound && home.is_chosen => {
-            Check::new(name, CheckState::Failure, format!("{folder} does not exist"))
+            Check::failure(name, format!("{folder} does not exist"))
                 .hint(format!("{variable} names it: correct or unset it"))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Check::new(name, CheckState::Warning, format!("no {title} folder at {folder}"))
+            Check::warning(name, format!("no {title} folder at {folder}"))
                 .hint(format!("set {variable} if it is elsewhere; paths as TARGET work without it"))
         }
-        Err(error) => Check::new(name, CheckState::Failure, format!("cannot read {folder}: {error}"))
+        Err(error) => Check::failure(name, format!("cannot read {folder}: {error}"))
             .hint(format!("run subscope as the user who runs {title}")),
     }
 }
@@ -47,20 +47,14 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
             survey.sessions,
             survey.unreadable.len()
         );
-        return Check::new(name, CheckState::Failure, message)
-            .hint(format!("the first is {}", folder.display()));
+        return Check::failure(name, message).hint(format!("the first is {}", folder.display()));
     }
     match survey.newest_ms {
         Some(newest_ms) => {
             let age = text::duration(Some(now_ms.saturating_sub(newest_ms)));
-            Check::new(
-                name,
-                CheckState::Ok,
-                format!("{} found, the newest written {age} ago", survey.sessions),
-            )
+            Check::ok(name, format!("{} found, the newest written {age} ago", survey.sessions))
         }
-        None => Check::new(name, CheckState::Warning, "none found")
-            .hint("try subscope demo, or give a path as TARGET"),
+        None => Check::warning(name, "none found").hint("try subscope demo, or give a path as TARGET"),
     }
 }
 
@@ -71,14 +65,14 @@ pub(super) fn watched(roots: &[Root], survey: &Survey) -> Check {
         1 => "1 live session".to_owned(),
         more => format!("{more} live sessions"),
     };
-    Check::new("watch", CheckState::Ok, format!("{says} below {}", shown(roots)))
+    Check::ok("watch", format!("{says} below {}", shown(roots)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::*;
+    use super::{super::CheckState, *};
 
     fn state(variables: &[(&str, &str)]) -> CheckState {
         homes(&Environment::of(Path::new("/"), variables))[0].state

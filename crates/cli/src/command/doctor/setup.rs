@@ -6,8 +6,8 @@ use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_store::{Access, OpenError, SqliteStore};
 
-use super::{Check, CheckState};
-use crate::{config::LoadedConfig, error::CliError, prices::Prices, terminal::Terminal};
+use super::Check;
+use crate::{config::LoadedConfig, prelude::*, prices::Prices, terminal::Terminal};
 
 /// Age in days from which prices are likely to be outdated: models and prices change several times a year.
 const OLD_DAYS: i64 = 180;
@@ -19,14 +19,14 @@ const DAY_MS: i64 = 86_400_000;
 pub(super) fn settings(config: &LoadedConfig) -> Vec<Check> {
     let name = "settings";
     let mut checks: Vec<Check> =
-        config.errors.iter().map(|error| Check::new(name, CheckState::Failure, error.to_string())).collect();
-    checks.extend(config.warnings.iter().map(|warning| Check::new(name, CheckState::Warning, warning)));
+        config.errors.iter().map(|error| Check::failure(name, error.to_string())).collect();
+    checks.extend(config.warnings.iter().map(|warning| Check::warning(name, warning)));
     if checks.is_empty() {
-        let paths = config.paths.all().iter().filter(|path| path.exists());
+        let paths = config.paths.all.iter().filter(|path| path.exists());
         let files: Vec<String> = paths.map(|path| path.path.display().to_string()).collect();
         let message =
             if files.is_empty() { "no file; the built-in ones hold".to_owned() } else { files.join(", ") };
-        checks.push(Check::new(name, CheckState::Ok, message));
+        checks.push(Check::ok(name, message));
     }
     checks
 }
@@ -36,7 +36,7 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
     let name = "prices";
     let prices = match prices {
         Ok(prices) => prices,
-        Err(error) => return Check::new(name, CheckState::Failure, error.to_string()),
+        Err(error) => return Check::failure(name, error.to_string()),
     };
     let table = &prices.table;
     let from = match &prices.file {
@@ -48,10 +48,10 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
     match parse_rfc3339(&format!("{}T00:00:00Z", table.date)) {
         Some(taken_ms) if now_ms.saturating_sub(taken_ms) > OLD_DAYS * DAY_MS => {
             let days = now_ms.saturating_sub(taken_ms) / DAY_MS;
-            Check::new(name, CheckState::Warning, format!("{message}: {days} days old")).hint(hint)
+            Check::warning(name, format!("{message}: {days} days old")).hint(hint)
         }
-        Some(_) => Check::new(name, CheckState::Ok, message),
-        None => Check::new(name, CheckState::Warning, format!("{message}: not a date")).hint(hint),
+        Some(_) => Check::ok(name, message),
+        None => Check::warning(name, format!("{message}: not a date")).hint(hint),
     }
 }
 
@@ -59,28 +59,22 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
 pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     let folder = match folder {
         Ok(folder) => folder,
-        Err(error) => return Check::new("store", CheckState::Failure, error.to_string()),
+        Err(error) => return Check::failure("store", error.to_string()),
     };
     let hint = "--store or SUBSCOPE_DATA_DIR names another folder";
     if folder.exists() && !folder.is_dir() {
-        return Check::new(
-            "store",
-            CheckState::Failure,
-            format!("{}, meant for data, is no folder", folder.display()),
-        )
-        .hint(hint);
+        return Check::failure("store", format!("{}, meant for data, is no folder", folder.display()))
+            .hint(hint);
     }
     match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
-            Check::new("store", CheckState::Ok, format!("{megabytes} MB of rows in {}", folder.display()))
+            Check::ok("store", format!("{megabytes} MB of rows in {}", folder.display()))
         }
-        Err(OpenError::Missing(_)) => Check::new(
-            "store",
-            CheckState::Ok,
-            format!("nothing kept yet; it will be in {}", folder.display()),
-        ),
-        Err(error) => Check::new("store", CheckState::Failure, error.to_string()).hint(hint),
+        Err(OpenError::Missing(_)) => {
+            Check::ok("store", format!("nothing kept yet; it will be in {}", folder.display()))
+        }
+        Err(error) => Check::failure("store", error.to_string()).hint(hint),
     }
 }
 
@@ -92,7 +86,7 @@ pub(super) fn archive(archive: Result<Archive, CliError>) -> Vec<Check> {
     let Verified { files, without_checksums, damaged } = archive.verify();
     if !damaged.is_empty() {
         let failure = |(path, what): (PathBuf, String)| {
-            Check::new(name, CheckState::Failure, format!("{}: {what}", path.display()))
+            Check::failure(name, format!("{}: {what}", path.display()))
                 .hint("copy the file from a backup; without one, subscope goes on reading what is left of it")
         };
         return damaged.into_iter().map(failure).collect();
@@ -100,10 +94,10 @@ pub(super) fn archive(archive: Result<Archive, CliError>) -> Vec<Check> {
     let message = format!("{files} compressed transcripts");
     match (files, without_checksums) {
         (0, _) => Vec::new(),
-        (_, 0) => vec![Check::new(name, CheckState::Ok, format!("{message}; all checksums are right"))],
+        (_, 0) => vec![Check::ok(name, format!("{message}; all checksums are right"))],
         (_, some) => {
             let message = format!("{message}, {some} of an older version without checksums");
-            vec![Check::new(name, CheckState::Warning, message).hint("`subscope index` adds them")]
+            vec![Check::warning(name, message).hint("`subscope index` adds them")]
         }
     }
 }
@@ -114,15 +108,14 @@ pub(super) fn terminal(terminal: &Terminal) -> [Check; 3] {
     let (color, ascii, width) = (&terminal.color, &terminal.ascii, &terminal.width);
     let kind = if terminal.is_terminal { "a terminal" } else { "no terminal" };
     let message = if color.value { "colours" } else { "no colours" };
-    let colors = Check::new(name, CheckState::Ok, format!("stdout is {kind}; {message}: {}", color.because));
+    let colors = Check::ok(name, format!("stdout is {kind}; {message}: {}", color.because));
     let message = if ascii.value { "ASCII" } else { "Unicode" };
-    let letters = Check::new(name, CheckState::Ok, format!("{message}: {}", ascii.because));
+    let letters = Check::ok(name, format!("{message}: {}", ascii.because));
     let message = format!("{} columns: {}", width.value, width.because);
     let columns = if width.value < NARROW {
-        Check::new(name, CheckState::Warning, message)
-            .hint(format!("trees are drawn whole from {NARROW} columns on"))
+        Check::warning(name, message).hint(format!("trees are drawn whole from {NARROW} columns on"))
     } else {
-        Check::new(name, CheckState::Ok, message)
+        Check::ok(name, message)
     };
     [colors, letters, columns]
 }
@@ -131,7 +124,7 @@ pub(super) fn terminal(terminal: &Terminal) -> [Check; 3] {
 mod tests {
     use std::path::Path;
 
-    use super::*;
+    use super::{super::CheckState, *};
     use crate::{
         config::{ConfigPaths, LoadedConfig, SettingOrigin, load},
         environment::Environment,
@@ -141,7 +134,7 @@ mod tests {
 
     #[test]
     fn prices_tell_source_date_and_age() {
-        let read = prices::load(None, SettingOrigin::BuiltIn).unwrap();
+        let read = prices::load(None, SettingOrigin::default()).unwrap();
         let taken_ms = parse_rfc3339(&format!("{}T00:00:00Z", read.table.date)).unwrap();
         let young = super::prices(Ok(&read), taken_ms + DAY_MS);
         assert_eq!(young.state, CheckState::Ok);

@@ -4,25 +4,20 @@ use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
 use subscope_store::{Access, History, SqliteStore, TextIndex};
 
-use super::{failed, index_options, open_exclusively, run_index};
-use crate::{
-    args::ForgetArgs, command::target::root_folders, context::Context, error::CliError,
-    hub_connection::session_in, output,
-};
+use super::{index::run_index, index_options, open_exclusively};
+use crate::{command::target::root_folders, hub_connection::session_in, prelude::*};
 
-/// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
     let mut store = open_exclusively(context)?;
-    let mut texts = TextIndex::open(&context.data_folder()?, Access::Write).map_err(failed)?;
+    let mut texts = TextIndex::open(&context.data_folder()?, Access::Write)?;
     // Index first: existing files must be known so that they are not ingested again, and `last` must be up to date.
     let options = index_options(root_folders(context), context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = sessions_to_forget(args, &store, context)?;
-    let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;
+    let count = forget(&mut store, &mut texts, &options.archive, &sessions)?;
     output::print(&format!("{count} sessions forgotten\n"))
 }
 
-/// Returns the sessions to remove.
 fn sessions_to_forget(
     args: &ForgetArgs,
     store: &SqliteStore,
@@ -32,6 +27,6 @@ fn sessions_to_forget(
         return args.sessions.iter().map(|word| session_in(store, word)).collect();
     };
     let limit = moment.resolve(context.now_ms());
-    let rows = store.list(&ListQuery::first(usize::MAX)).map_err(failed)?.into_iter();
+    let rows = store.list(&ListQuery::first(usize::MAX))?.into_iter();
     Ok(rows.filter(|row| row.last_event_at_ms.is_some_and(|last| last < limit)).map(|row| row.id).collect())
 }

@@ -1,24 +1,19 @@
 //! `subscope ls --iterations`: lists iterations recorded by `run`.
 
-use std::path::Path;
+use std::borrow::Cow;
 
 use serde::Serialize;
+use serde_json::json;
 use subscope_model::AgentStatus;
 use subscope_render::{safe, text};
 use subscope_run::record::{self, IterationMeta, IterationStatus};
 
-use crate::{args::LsArgs, clock::stamp, context::Context, error::CliError, output};
+use crate::{clock::stamp, prelude::*};
 
-/// Output of `--json` (subscope.iterations/1).
-#[derive(Serialize)]
-struct IterationList<'a> {
-    schema: &'static str,
-    iterations: Vec<IterationRow<'a>>,
-}
-
+/// An iteration in the output of `--json` (subscope.iterations/1).
 #[derive(Serialize)]
 struct IterationRow<'a> {
-    folder: String,
+    folder: Cow<'a, str>,
     #[serde(flatten)]
     meta: &'a IterationMeta,
 }
@@ -32,9 +27,9 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let total = found.len();
     found.truncate(args.limit);
     if args.json {
-        let row = |folder: &Path, meta| IterationRow { folder: folder.to_string_lossy().into_owned(), meta };
-        let iterations = found.iter().map(|(folder, meta)| row(folder, meta)).collect();
-        return output::print_json(&IterationList { schema: "subscope.iterations/1", iterations });
+        let rows = found.iter().map(|(folder, meta)| IterationRow { folder: folder.to_string_lossy(), meta });
+        let rows: Vec<_> = rows.collect();
+        return output::print_json(&json!({ "schema": "subscope.iterations/1", "iterations": rows }));
     }
     if found.is_empty() {
         context.info(&format!("no iterations below {}", base.display()));

@@ -2,15 +2,8 @@
 
 use subscope_render::table::render_sessions;
 
-use crate::{
-    args::LsArgs,
-    context::Context,
-    error::CliError,
-    hub_connection::{Backend, Needs},
-    output,
-};
+use crate::prelude::*;
 
-/// Runs the command.
 pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.iterations {
         return super::iterations::run(args, context);

@@ -10,20 +10,14 @@ pub(super) mod show;
 pub(super) mod stats;
 pub(super) mod status;
 
-use std::ops::ControlFlow;
-
 use subscope_collect::archive::Archive;
-use subscope_hub::index::{IndexOptions, Progress, Report, index as build_index};
+use subscope_hub::index::IndexOptions;
 use subscope_model::event_id;
 use subscope_session::REVISION;
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
-use super::target::{limits, root_folders};
-use crate::{
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection,
-};
+use super::target::root_folders;
+use crate::{hub_connection, prelude::*};
 
 /// Returns the fingerprint of what stored rows were derived with: rule revision and prices. Rows with another one are
 /// derived again.
@@ -41,10 +35,6 @@ pub(crate) fn open_rows(
     Ok(SqliteStore::open(&context.data_folder()?, access, &rows_fingerprint(context)?, now_us))
 }
 
-pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CliError {
-    CliError::caused(ErrorKind::Failed, error)
-}
-
 /// Returns the archive of transcripts that the harness has deleted.
 pub(crate) fn archive(context: &Context) -> Result<Archive, CliError> {
     Ok(Archive::new(context.data_folder()?.join("archive")))
@@ -57,7 +47,7 @@ pub(super) fn index_options(
     Ok(IndexOptions {
         roots,
         prices: context.prices()?.table.clone(),
-        limits: limits(context),
+        limits: context.limits(),
         now_ms: context.now_ms(),
         workers: None,
         archive: archive(context)?,
@@ -71,7 +61,7 @@ fn open_exclusively(context: &Context) -> Result<SqliteStore, CliError> {
     hub_connection::stop_background_hub(&context.data_folder()?)?;
     open_rows(Access::Write, context)?.map_err(|error| {
         let is_locked = matches!(error, OpenError::Locked(_));
-        let error = failed(error);
+        let error = CliError::from(error);
         if is_locked { error.hint("`subscope serve --stop` ends the hub that holds it") } else { error }
     })
 }
@@ -83,24 +73,7 @@ pub(crate) fn index_new(
     context: &Context,
 ) -> Result<(), CliError> {
     let options = index_options(root_folders(context), context)?;
-    let report = run_index(store, texts, &options, context)?;
+    let report = index::run_index(store, texts, &options, context)?;
     context.debug(&format!("{} sessions were new or had changed", report.sessions));
     Ok(())
-}
-
-/// Runs the indexer with a progress bar on a terminal.
-fn run_index(
-    store: &mut SqliteStore,
-    texts: Option<&mut TextIndex>,
-    options: &IndexOptions,
-    context: &Context,
-) -> Result<Report, CliError> {
-    let bar = index::progress_bar(context);
-    let mut on_progress = |progress: Progress| {
-        index::show_progress(&bar, progress);
-        ControlFlow::Continue(())
-    };
-    let report = build_index(store, texts, options, &mut on_progress);
-    bar.finish_and_clear();
-    report.map_err(failed)
 }

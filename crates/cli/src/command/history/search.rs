@@ -1,20 +1,13 @@
 //! `subscope search`: searches the full text.
 
-use subscope_render::table::{Found as HitRow, render_hits};
+use subscope_render::table::render_hits;
 use subscope_store::words;
 
-use crate::{
-    args::SearchArgs,
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, Needs},
-    output,
-};
+use crate::prelude::*;
 
-/// Runs the command.
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
     if args.query.iter().all(|word| words(word).is_empty()) {
-        return Err(CliError::new(ErrorKind::Usage, "there is no word in the query"));
+        return Err(CliError::usage("there is no word in the query"));
     }
     let mut backend = Backend::open(Needs::Texts, context)?;
     let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
@@ -22,20 +15,8 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     if args.json {
         return output::print_json(&found);
     }
-    let hits = found.hits;
-    if hits.is_empty() {
-        return Err(CliError::new(ErrorKind::Failed, "nothing has all these words"));
+    if found.hits.is_empty() {
+        return Err(CliError::failed("nothing has all these words"));
     }
-    let now = context.now_ms();
-    let shown: Vec<HitRow<'_>> = hits
-        .iter()
-        .map(|hit| HitRow {
-            session: &hit.session_id,
-            agent: &hit.agent,
-            kind: &hit.kind,
-            age_ms: hit.at_ms.map(|at| now - at),
-            snippet: &hit.snippet,
-        })
-        .collect();
-    output::print(&render_hits(&shown, &context.style(None)))
+    output::print(&render_hits(&found.hits, context.now_ms(), &context.style(None)))
 }

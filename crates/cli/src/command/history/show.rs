@@ -3,16 +3,8 @@
 use subscope_model::AgentName;
 use subscope_render::{Detail, TreeOptions, render_tree};
 
-use crate::{
-    args::ShowArgs,
-    command::tree::find_agent,
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, Needs},
-    output,
-};
+use crate::{command::tree::find_agent, prelude::*};
 
-/// Runs the command.
 pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
     let (session, agent) = match args.agent.split_once('/') {
@@ -24,36 +16,22 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         }
     };
     let tree = backend.tree(&session)?;
-    let tree = tree.ok_or_else(|| CliError::new(ErrorKind::Failed, "the session is gone"))?;
+    let tree = tree.ok_or_else(|| CliError::failed("the session is gone"))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {
         let row = tree.agents.iter().find(|row| row.id == agent);
         return output::print_json(&row);
     }
     let detail = args.detail.unwrap_or(Detail::Full);
-    output::print(&render_tree(
-        &tree,
-        &TreeOptions {
-            detail,
-            flat: false,
-            most: None,
-            style: context.style(None),
-            now: Some(context.now_ms()),
-            agent: Some(agent),
-            offset_minutes: context.offset_minutes(),
-        },
-    ))
+    output::print(&render_tree(&tree, &TreeOptions { agent: Some(agent), ..context.tree_options(detail) }))
 }
 
 fn one_agent(found: &[AgentName], prefix: &str) -> Result<AgentName, CliError> {
     match found {
         [one] => Ok(one.clone()),
-        [] => Err(CliError::new(ErrorKind::Failed, format!("no agent's id begins with {prefix:?}"))
+        [] => Err(CliError::failed(format!("no agent's id begins with {prefix:?}"))
             .hint("SESSION/root names a session's main thread")),
-        _ => Err(CliError::new(
-            ErrorKind::Usage,
-            format!("{prefix:?} is the beginning of several agents' ids"),
-        )
-        .hint("give more of the id, or SESSION/AGENT")),
+        _ => Err(CliError::usage(format!("{prefix:?} is the beginning of several agents' ids"))
+            .hint("give more of the id, or SESSION/AGENT")),
     }
 }

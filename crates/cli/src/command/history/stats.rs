@@ -2,15 +2,8 @@
 
 use subscope_render::table::render_stats;
 
-use crate::{
-    args::StatsArgs,
-    context::Context,
-    error::CliError,
-    hub_connection::{Backend, Needs},
-    output,
-};
+use crate::prelude::*;
 
-/// Runs the command.
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
     let stats = Backend::open(Needs::Rows, context)?.stats()?;
     if args.json {

@@ -6,13 +6,7 @@ use serde::{Deserialize, Serialize};
 use subscope_model::{Health, SessionId, Status};
 use subscope_render::{safe, table::render_status};
 
-use crate::{
-    args::StatusLineArgs,
-    context::Context,
-    error::CliError,
-    hub_connection::{Backend, Needs},
-    output,
-};
+use crate::prelude::*;
 
 /// Limit of standard input: a status line's JSON has a few kilobytes.
 const STDIN_BYTES: u64 = 1 << 20;
@@ -32,7 +26,6 @@ struct StatusOutput {
     hub: Option<Health>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliError> {
     let named = session_on_stdin();
     let mut backend = Backend::open(Needs::RowsNoStart, context)?;

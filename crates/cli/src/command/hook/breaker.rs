@@ -63,7 +63,6 @@ impl Breaker {
         let _ = made.and_then(|file| file.set_modified(now));
     }
 
-    /// Whether the file exists.
     pub(crate) fn is_tripped(&self) -> bool {
         self.0.exists()
     }

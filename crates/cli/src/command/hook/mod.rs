@@ -53,10 +53,7 @@ const WATCHDOG_STACK_BYTES: usize = 16 << 10;
 
 /// Whether the arguments (without the program) are those of a hook. A request for help is not.
 pub(crate) fn is_hook(args: &[OsString]) -> bool {
-    let (first, rest) = match args.split_first() {
-        Some((first, rest)) => (first, rest),
-        None => return false,
-    };
+    let Some((first, rest)) = args.split_first() else { return false };
     first == "hook" && !rest.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
@@ -118,7 +115,8 @@ fn post_unless_open(
     if state == BreakerState::Open {
         return Err(io::ErrorKind::ResourceBusy.into());
     }
-    let answer = post(&socket, delivery, body, deadline)?;
+    let stream = DeadlineIo::new(deadline::connect(&socket, deadline)?, deadline);
+    let answer = post_payload(stream, delivery, body)?;
     if state == BreakerState::HalfOpen {
         breaker.reset();
     }
@@ -141,10 +139,6 @@ fn spool(data: &Path, delivery: Delivery, body: &[u8]) {
 fn read(input: impl Read, payload: &mut Vec<u8>) -> io::Result<()> {
     payload.reserve(CHUNK_BYTES);
     input.take(PAYLOAD_LIMIT_BYTES as u64).read_to_end(payload).map(|_| ())
-}
-
-fn post(socket: &Path, delivery: Delivery, body: &[u8], deadline: PollDeadline) -> io::Result<Vec<u8>> {
-    post_payload(DeadlineIo::new(deadline::connect(socket, deadline)?, deadline), delivery, body)
 }
 
 /// Posts a payload over a stream; returns the body of the response.

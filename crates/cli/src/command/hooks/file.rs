@@ -2,15 +2,15 @@
 //! other, and nothing in between.
 
 use std::{
-    collections::hash_map::RandomState,
-    fs::{self, File, OpenOptions},
-    hash::{BuildHasher, Hasher},
-    io::{self, Read, Write},
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use crate::error::{CliError, ErrorKind};
+use tempfile::NamedTempFile;
+
+use crate::{config::read_text, prelude::*};
 
 /// The greatest file that is edited. Real ones have some thousand bytes.
 const LIMIT_BYTES: u64 = 4 << 20;
@@ -29,31 +29,18 @@ pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
             Err(_) => return Ok(path),
         }
     }
-    Err(CliError::new(ErrorKind::Failed, format!("{} is a ring of links", path.display())))
+    Err(CliError::failed(format!("{} is a ring of links", path.display())))
 }
 
 /// Returns the text of a file; `None` where there is none.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
-    let failed = |error: io::Error| {
-        let kind =
-            if error.kind() == io::ErrorKind::InvalidData { ErrorKind::Input } else { ErrorKind::Failed };
-        CliError::caused(kind, anyhow::Error::new(error).context(format!("cannot read {}", path.display())))
-    };
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(failed)?,
-    };
-    if !metadata.is_file() {
-        return Err(CliError::new(ErrorKind::Failed, format!("{} is no regular file", path.display())));
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(CliError::failed(format!("{} is no regular file", path.display())))
+        }
+        Ok(_) | Err(_) => read_text(path, LIMIT_BYTES, ErrorKind::Input).map(Some),
     }
-    let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
-    let length = file.take(LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if length as u64 > LIMIT_BYTES {
-        let message = format!("{} is larger than {LIMIT_BYTES} bytes", path.display());
-        return Err(CliError::new(ErrorKind::Input, message));
-    }
-    Ok(Some(text))
 }
 
 /// Puts a text in the place of `before`, which must still stand there: written beside it, synced, renamed.
@@ -62,27 +49,18 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
 /// the last look and the rename is overwritten: nothing that file systems offer prevents it.
 pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u32) -> Result<(), CliError> {
     check_untouched(path, before)?;
-    let written = write_beside(path, text, new_mode).and_then(|beside| {
-        if check_untouched(path, before).is_ok() {
-            fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))?;
-            return Ok(true);
-        }
-        fs::remove_file(&beside).map(|()| false)
-    });
-    match written {
-        Ok(true) => {
-            sync_folder(path);
-            Ok(())
-        }
-        Ok(false) => Err(touched(path)),
-        Err(error) => Err(CliError::write(&path.display().to_string(), error)),
-    }
+    let failed = |error| CliError::write(path.display(), error);
+    let beside = write_beside(path, text, new_mode).map_err(failed)?;
+    check_untouched(path, before).map_err(|_| touched(path))?;
+    beside.persist(path).map_err(|error| failed(error.error))?;
+    sync_folder(path);
+    Ok(())
 }
 
 /// Removes a file that still says what it should.
 pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
     check_untouched(path, Some(before))?;
-    fs::remove_file(path).map_err(|error| CliError::write(&path.display().to_string(), error))?;
+    fs::remove_file(path).map_err(|error| CliError::write(path.display(), error))?;
     sync_folder(path);
     Ok(())
 }
@@ -94,7 +72,7 @@ pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     };
     let missing = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-    fs::create_dir_all(folder).map_err(|error| CliError::write(&folder.display().to_string(), error))?;
+    fs::create_dir_all(folder).map_err(|error| CliError::write(folder.display(), error))?;
     Ok(missing)
 }
 
@@ -105,33 +83,34 @@ fn check_untouched(path: &Path, before: Option<&str>) -> Result<(), CliError> {
 fn touched(path: &Path) -> CliError {
     let message =
         format!("{} was changed by somebody else at this moment; it is as they left it", path.display());
-    CliError::new(ErrorKind::Failed, message).hint("run the command again")
+    CliError::failed(message).hint("run the command again")
 }
 
-fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
-    let old = match fs::metadata(path) {
-        Ok(metadata) if metadata.permissions().readonly() => {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
-        }
-        Ok(metadata) => Some(metadata.permissions()),
-        Err(_) => None,
-    };
-    let random = RandomState::new().build_hasher().finish();
-    let beside = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
+fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<NamedTempFile> {
+    let old = fs::metadata(path).ok().map(|metadata| metadata.permissions());
+    if old.as_ref().is_some_and(Permissions::readonly) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
+    }
     // What was private never is less, not even for a moment.
     let mode = if old.is_some() { PRIVATE } else { new_mode };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| old.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
-        .and_then(|()| file.sync_all());
-    written.inspect_err(|_| drop(fs::remove_file(&beside))).map(|()| beside)
+    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut beside =
+        tempfile::Builder::new().prefix(".subscope-").suffix(".tmp").make_in(folder_of(path), create)?;
+    let file = beside.as_file_mut();
+    file.write_all(text.as_bytes())?;
+    old.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
+    file.sync_all()?;
+    Ok(beside)
+}
+
+/// Returns the folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Makes the rename last. Where a folder cannot be synced, it lasts all the same, but for a power cut.
 fn sync_folder(path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::file;
-use crate::{environment::Environment, error::CliError};
+use crate::{environment::Environment, prelude::*};
 
 const SCHEMA: &str = "subscope.settings-before/1";
 
@@ -39,7 +39,6 @@ impl Memory {
 /// Where the memory of one settings file stands.
 #[derive(Debug)]
 pub(super) struct SettingsBackup {
-    /// The settings file.
     settings: PathBuf,
     file: PathBuf,
 }
@@ -74,7 +73,7 @@ impl SettingsBackup {
     }
 
     fn keep(&self, memory: &Memory) -> Result<(), CliError> {
-        let failed = |error| CliError::write(&self.file.display().to_string(), error);
+        let failed = |error| CliError::write(self.file.display(), error);
         if let Some(folder) = self.file.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }

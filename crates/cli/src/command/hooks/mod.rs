@@ -8,25 +8,15 @@ mod memory;
 mod status;
 pub(crate) mod version;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use subscope_harness::{
-    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, Version, hooked,
+    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope, Version, hooked,
 };
 
 use self::memory::{Memory, SettingsBackup};
-use crate::{
-    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice, VERSION_OPTION},
-    context::Context,
-    environment::Environment,
-    error::{CliError, ErrorKind},
-    output,
-};
+use crate::{environment::Environment, prelude::*};
 
-/// Installs, removes or shows.
 pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
     match &args.action {
         HooksAction::Install(args) => install(args, context),
@@ -39,7 +29,7 @@ pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
 struct Scope {
     harness: &'static dyn Harness,
     hooks: &'static dyn HookSupport,
-    choice: ScopeChoice,
+    choice: SettingsScope,
     /// Where the harness looks for it.
     path: PathBuf,
     /// The file itself, behind links; it need not exist.
@@ -47,22 +37,16 @@ struct Scope {
 }
 
 impl Scope {
-    fn find(choice: ScopeChoice, environment: &Environment) -> Result<Self, CliError> {
-        let no_hooks = || CliError::new(ErrorKind::Failed, "no harness that subscope knows has hooks");
+    fn find(choice: SettingsScope, environment: &Environment) -> Result<Self, CliError> {
+        let no_hooks = || CliError::failed("no harness that subscope knows has hooks");
         let (harness, hooks) = hooked().ok_or_else(no_hooks)?;
-        let scope = match choice {
-            ScopeChoice::User => SettingsScope::User,
-            ScopeChoice::Project => SettingsScope::Project,
-            ScopeChoice::Local => SettingsScope::Local,
-        };
         let variables = |name: &str| environment.get(name);
-        let path = hooks.settings_file(scope, &variables, environment.working_folder());
+        let path = hooks.settings_file(choice, &variables, environment.working_folder());
         let path = path.ok_or_else(|| {
-            let message = match choice {
-                ScopeChoice::User => "HOME is not set, so there is no place for settings",
-                ScopeChoice::Project | ScopeChoice::Local => "the working folder is gone",
-            };
-            CliError::new(ErrorKind::Failed, message)
+            CliError::failed(match choice {
+                SettingsScope::User => "HOME is not set, so there is no place for settings",
+                SettingsScope::Project | SettingsScope::Local => "the working folder is gone",
+            })
         })?;
         Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
     }
@@ -75,12 +59,10 @@ impl Scope {
     }
 
     fn parse(&self, text: &str) -> Result<Box<dyn HookSettings>, CliError> {
-        self.hooks.settings(text).map_err(|wrong| self.wrong(&wrong))
-    }
-
-    fn wrong(&self, wrong: &SettingsError) -> CliError {
-        let error = CliError::new(ErrorKind::Input, format!("{}:{wrong}", self.path.display()));
-        error.hint("nothing was changed")
+        self.hooks.settings(text).map_err(|wrong| {
+            let message = format!("{}:{wrong}", self.path.display());
+            CliError::new(ErrorKind::Input, message).hint("nothing was changed")
+        })
     }
 
     /// What the file was before us, where that is remembered.
@@ -101,10 +83,8 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let events = wanted.len();
     let path = scope.path.display();
     if text.as_deref() == Some(new.as_str()) {
-        return output::print_line(
-            &format!("{path}: hooks for {events} events were installed already"),
-            context,
-        );
+        let already = format!("{path}: hooks for {events} events were installed already");
+        return output::print_line(&already, context);
     }
     check(&scope, &new, &wanted)?;
     let folders = file::make_folder_of(&scope.target)?;
@@ -124,10 +104,8 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
         }
     }
     let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
-    output::print_line(
-        &format!("{path}: {done} for {events} events; sessions that start now use them"),
-        context,
-    )
+    let done = format!("{path}: {done} for {events} events; sessions that start now use them");
+    output::print_line(&done, context)
 }
 
 /// Tells what does not hinder, but may not be meant.
@@ -136,17 +114,14 @@ fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
     for obstacle in settings.obstacles() {
         context.warn(&format!("{path} {obstacle}"));
     }
-    if scope.choice == ScopeChoice::Project {
+    if scope.choice == SettingsScope::Project {
         context.warn(&format!("{path} is for everybody who works on this project, and the hooks name a program of this machine; --scope local is for you alone"));
     }
 }
 
 /// A new settings file of the user may come to hold keys; one of a project is shared.
-fn new_mode(choice: ScopeChoice) -> u32 {
-    match choice {
-        ScopeChoice::User | ScopeChoice::Local => file::PRIVATE,
-        ScopeChoice::Project => 0o666,
-    }
+fn new_mode(choice: SettingsScope) -> u32 {
+    if choice == SettingsScope::Project { 0o666 } else { file::PRIVATE }
 }
 
 /// Returns what is to be remembered: what the file was before our first hook. What was changed since an earlier
@@ -170,16 +145,13 @@ fn memory_of(
 fn check(scope: &Scope, text: &str, wanted: &[(&str, HookHandler)]) -> Result<(), CliError> {
     let mut ours = scope.parse(text)?.ours();
     ours.sort_by_key(|(event, _)| wanted.iter().position(|(name, _)| name == event));
-    let is_right = ours.len() == wanted.len()
-        && ours
-            .iter()
-            .zip(wanted)
-            .all(|((event, handler), (name, wanted))| event == name && handler == wanted);
-    if is_right {
+    let wanted: Vec<_> =
+        wanted.iter().map(|(event, handler)| ((*event).to_owned(), handler.clone())).collect();
+    if ours == wanted {
         return Ok(());
     }
     let message = format!("hooks cannot be added to {}, which is left as it is", scope.path.display());
-    Err(CliError::new(ErrorKind::Failed, message))
+    Err(CliError::failed(message))
 }
 
 /// Returns our hooks by event, as the options and the version of the harness ask for.
@@ -188,11 +160,10 @@ fn wanted(
     scope: &Scope,
     context: &Context,
 ) -> Result<Vec<(&'static str, HookHandler)>, CliError> {
-    let usage = |message: String| CliError::new(ErrorKind::Usage, message);
     let Scope { harness, hooks, .. } = scope;
     let version = match &args.harness_version {
         Some(text) => {
-            let wrong = || usage(format!("{text:?} is no version: write it as 2.1.330"));
+            let wrong = || CliError::usage(format!("{text:?} is no version: write it as 2.1.330"));
             Some(version::parse(text).ok_or_else(wrong)?)
         }
         None => harness.run().and_then(|program| version::ask(program, &context.environment)),
@@ -226,7 +197,7 @@ fn check_http(
     if let Some(version) = version.filter(|version| *version < since) {
         let (title, is, since) = (scope.harness.title(), version::show(version), version::show(since));
         let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
-        return Err(CliError::new(ErrorKind::Failed, message).hint("install without --http"));
+        return Err(CliError::failed(message).hint("install without --http"));
     }
     if !http.stays_here() {
         context.warn("the URL is not of this machine: every prompt, call and result goes there");
@@ -236,13 +207,8 @@ fn check_http(
 
 /// The running program, which the hooks are to run.
 pub(crate) fn program() -> Result<PathBuf, CliError> {
-    let failed = |error: std::io::Error| {
-        CliError::caused(
-            ErrorKind::Failed,
-            anyhow::Error::new(error).context("cannot find the running program"),
-        )
-    };
-    let program = std::env::current_exe().map_err(failed)?;
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| CliError::because("cannot find the running program", error))?;
     // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
     // known again.
     let is_known = program.to_str().is_some() && program.file_name().is_some_and(|name| name == PROGRAM);
@@ -251,14 +217,12 @@ pub(crate) fn program() -> Result<PathBuf, CliError> {
     }
     let message = format!("the hooks cannot run {}", program.display());
     let hint = format!("run the program as {} from where it is to stay", PROGRAM);
-    Err(CliError::new(ErrorKind::Failed, message).hint(hint))
+    Err(CliError::failed(message).hint(hint))
 }
 
 /// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.
 pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
-    let Some(store) = &context.store_option else { return Ok(None) };
-    let absolute = std::path::absolute(store).map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
-    Ok(Some(absolute))
+    Ok(context.store_option.as_ref().map(std::path::absolute).transpose()?)
 }
 
 fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
@@ -290,12 +254,7 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         }
     };
     shelf.iter().for_each(SettingsBackup::forget);
-    remove_folders(folders);
+    // Folders that we made go, as far as nothing came into them since.
+    let _ = folders.iter().all(|folder| fs::remove_dir(folder).is_ok());
     output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
-}
-
-/// Removes folders that we made, as far as nothing came into them since.
-fn remove_folders(folders: &[PathBuf]) {
-    let is_removed = |folder: &Path| fs::remove_dir(folder).is_ok();
-    let _ = folders.iter().all(|folder| is_removed(folder));
 }

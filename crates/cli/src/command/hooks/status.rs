@@ -1,27 +1,15 @@
 //! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
 
-use std::{
-    fmt::Write,
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    sync::mpsc::sync_channel,
-    thread,
-    time::Duration,
-};
+use std::{fmt::Write, path::Path, time::Duration};
 
 use serde::Serialize;
+use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::HookHandler;
 use subscope_render::{Charset, safe};
 
 use super::Scope;
-use crate::{
-    args::{ScopeChoice, StatusArgs},
-    context::Context,
-    error::CliError,
-    hub_connection::SOCKET,
-    output,
-};
+use crate::{hub_connection::SOCKET, prelude::*};
 
 const SCHEMA: &str = "subscope.hooks/1";
 /// How long a hub may take to accept: about as long as a hook waits for it.
@@ -79,12 +67,10 @@ struct Waiting {
 /// Shows the settings files, the hub and the spool. A file that cannot be read is told in its row, and makes the command
 /// fail.
 pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
-    let all = [ScopeChoice::User, ScopeChoice::Project, ScopeChoice::Local];
-    let choices = all.into_iter().filter(|choice| args.scope.is_none_or(|asked| asked == *choice));
-    let mut first_error = None;
-    let mut scopes = Vec::new();
-    for choice in choices {
-        let (row, error) = row(&Scope::find(choice, &context.environment)?);
+    let choices = SCOPES.into_iter().filter(|(.., choice)| args.scope.is_none_or(|asked| asked == *choice));
+    let (mut first_error, mut scopes) = (None, Vec::new());
+    for (name, _, choice) in choices {
+        let (row, error) = row(name, &Scope::find(choice, &context.environment)?);
         scopes.push(row);
         first_error = first_error.or(error);
     }
@@ -99,7 +85,7 @@ pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     first_error.map_or(Ok(()), Err)
 }
 
-fn row(scope: &Scope) -> (Row, Option<CliError>) {
+fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
     let (exists, disabled, hooks, error) = match scope.read() {
         Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
         Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
@@ -109,7 +95,7 @@ fn row(scope: &Scope) -> (Row, Option<CliError>) {
         HookHandler::Http(target) => Hook { event, kind: "http", target },
     };
     let row = Row {
-        scope: name(scope.choice),
+        scope: name,
         path: scope.path.to_string_lossy().into_owned(),
         exists,
         disabled,
@@ -120,24 +106,11 @@ fn row(scope: &Scope) -> (Row, Option<CliError>) {
     (row, error)
 }
 
-fn name(choice: ScopeChoice) -> &'static str {
-    match choice {
-        ScopeChoice::User => "user",
-        ScopeChoice::Project => "project",
-        ScopeChoice::Local => "local",
-    }
-}
-
 fn hub(data: &Path) -> Hub {
     let socket = data.join(SOCKET);
-    Hub { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
-}
-
-/// Whether somebody accepts at a socket; nothing is sent. Connecting to a hub that hangs can wait without end.
-fn answers(socket: PathBuf) -> bool {
-    let (told, heard) = sync_channel(1);
-    thread::spawn(move || told.send(UnixStream::connect(socket).is_ok()));
-    heard.recv_timeout(PATIENCE).unwrap_or(false)
+    // Nothing is sent.
+    let answers = connect_socket(&socket, PATIENCE).is_ok();
+    Hub { answers, socket: socket.to_string_lossy().into_owned() }
 }
 
 fn waiting(data: &Path) -> Waiting {

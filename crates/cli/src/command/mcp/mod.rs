@@ -5,12 +5,7 @@ mod query;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::history::failed;
-use crate::{
-    args::{McpArgs, McpServer},
-    context::Context,
-    error::CliError,
-};
+use crate::prelude::*;
 
 /// Threads of a server, which is idle nearly all of the time.
 const WORKERS: usize = 2;
@@ -24,5 +19,5 @@ pub(crate) fn run(args: &McpArgs, context: &Context) -> Result<(), CliError> {
 }
 
 fn runtime() -> Result<Runtime, CliError> {
-    Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(failed)
+    Ok(Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?)
 }

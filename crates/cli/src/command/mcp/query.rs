@@ -10,26 +10,20 @@ use tokio::sync::mpsc;
 
 use super::runtime;
 use crate::{
-    args::QueryArgs,
-    command::{history::failed, session_reader},
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, Needs, VERSION},
+    command::target::{ReadOptions, load_session},
+    hub_connection::VERSION,
+    prelude::*,
 };
 
 /// Most waiting queries: clients send a few at once.
 const MAX_QUESTIONS: usize = 16;
 
-/// Runs the command.
 pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     let scope = match context.environment.working_folder() {
         _ if args.all_projects => Scope::everything(),
         folder if folder.is_absolute() => Scope::project(folder),
         _ => {
-            let error = CliError::new(
-                ErrorKind::Failed,
-                "the working folder is gone, so there is no project to ask about",
-            );
+            let error = CliError::failed("the working folder is gone, so there is no project to ask about");
             return Err(error.hint("--all-projects shows all of them"));
         }
     };
@@ -43,7 +37,7 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
         served.join()
     });
     runtime.shutdown_background();
-    served.map_err(|_| CliError::new(ErrorKind::Failed, "the server broke"))?.map_err(failed)
+    Ok(served.map_err(|_| CliError::failed("the server broke"))??)
 }
 
 impl QueryHost for Context {
@@ -60,7 +54,7 @@ impl QueryHost for Context {
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {
-        Ok(session_reader::read_events(session, self)?)
+        Ok(load_session(session, &ReadOptions::FEED, self)?.events(self)?)
     }
 }
 

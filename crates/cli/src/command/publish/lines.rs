@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use subscope_client::publish::Event;
 
-use crate::error::{CliError, ErrorKind};
+use crate::prelude::*;
 
 /// Longest line: far above the limit of an event, so that an oversized event can still be reported with its run.
 const LINE_BYTES: u64 = 16 << 20;
@@ -18,22 +18,17 @@ const REQUIRED: [(&str, &str); 4] = [
     ("type", "type"),
 ];
 
-/// A line of the input.
 pub(super) enum PublishLine {
-    /// An event.
     Event(Box<Event>),
-    /// Not an event.
     Bad {
         /// Line number (1-based).
         number: u64,
         /// Run id, if it can be read.
         run: Option<String>,
-        /// Error message.
         what: String,
     },
 }
 
-/// Reader of event lines.
 pub(super) struct LineReader<R> {
     input: R,
     number: u64,
@@ -60,9 +55,7 @@ impl<R: BufRead> LineReader<R> {
         loop {
             let mut bytes = Vec::new();
             let read = (&mut self.input).take(LINE_BYTES).read_until(b'\n', &mut bytes);
-            let count = read.map_err(|error| {
-                CliError::caused(ErrorKind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
-            })?;
+            let count = read.map_err(|error| CliError::because("cannot read stdin", error))?;
             if count == 0 {
                 return Ok(None);
             }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use subscope_client::publish::EventKind;
 
-use crate::error::ErrorKind;
+use crate::prelude::*;
 
 /// Active and aborted runs of a stream of events.
 #[derive(Debug, Default)]

@@ -10,13 +10,11 @@ use subscope_store::OpenError;
 
 use crate::{
     command::{
-        history,
         serve::PreparedHub,
         watch::live::{self, HubThread},
     },
-    context::Context,
-    error::CliError,
     hub_connection::{HubConnection, NoHub, StartPolicy},
+    prelude::*,
 };
 
 /// Returns connection and spool for forwarding. A hub is started only when there is something to forward, and never
@@ -30,7 +28,7 @@ pub(super) fn forwarder(context: &Context) -> Result<Forwarder, CliError> {
             Err(error @ OpenError::Locked(_)) => {
                 context.warn(&format!("what this run tells is spooled for the next hub: {error}"));
             }
-            Err(error) => return Err(history::failed(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     let charset = context.style(None).charset();
@@ -43,12 +41,8 @@ pub(super) fn forwarder(context: &Context) -> Result<Forwarder, CliError> {
         // Keeps the hub thread alive as long as this closure.
         let _ = &hub_thread;
         connection.hub().map_err(|no_hub| match no_hub {
-            NoHub::NotWanted => HubUnavailable::Absent("no hub runs".to_owned()),
-            NoHub::Locked => {
-                HubUnavailable::Absent("another process writes the store and answers nothing".to_owned())
-            }
             NoHub::Unresponsive(why) => HubUnavailable::Unresponsive(why),
-            NoHub::Failed(why) => HubUnavailable::Absent(why),
+            NoHub::NotWanted | NoHub::Locked | NoHub::Failed(_) => HubUnavailable::Absent(no_hub.to_string()),
         })
     };
     let connect: Connect = Arc::new(Mutex::new(Box::new(connect)));

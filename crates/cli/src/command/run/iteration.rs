@@ -17,8 +17,8 @@ use std::{
 use subscope_export::trace;
 use subscope_harness::{Harness, ObserveMode, harnesses};
 use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
-use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
-use subscope_render::{TreeOptions, render_tree};
+use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Tree, Update};
+use subscope_render::render_tree;
 use subscope_run::{
     ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRoute, FollowedSessions, HarnessHome,
     LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
@@ -28,12 +28,11 @@ use subscope_run::{
     relay_events,
 };
 
-use super::{RunSession, failed, name_stamp, printer::Weight};
-use crate::command::{
-    event_printer::{EventFormat, EventOutput, EventPrinter},
-    target::limits,
+use super::{RunSession, name_stamp, printer::Printer};
+use crate::{
+    command::event_printer::{EventFormat, EventPrinter},
+    prelude::*,
 };
-use crate::context::Context;
 
 /// Longest wait for an update; the granularity of heartbeats.
 const WAIT: Duration = Duration::from_millis(500);
@@ -62,21 +61,13 @@ struct RunningChild {
     waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
 }
 
-/// Result of one iteration.
-pub(super) struct IterationResult {
-    pub(super) ended: ChildExit,
-    /// Whether the command's output could not be written; the next iteration's could not either.
-    pub(super) is_cut: bool,
-    /// The output, returned for the next iteration.
-    pub(super) out: EventOutput,
-}
-
-/// Runs the command once.
+/// Runs the command once. Returns its exit, and whether its output could not be written; that of the next iteration could
+/// not either.
 pub(super) fn run(
     run: &RunSession<'_>,
     number: u32,
-    out: EventOutput,
-) -> Result<IterationResult, CommandRunError> {
+    printer: &Printer,
+) -> Result<(ChildExit, bool), CommandRunError> {
     let record = match &run.base {
         Some(base) => {
             let meta = run.meta(number);
@@ -88,13 +79,12 @@ pub(super) fn run(
     let format = EventFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
     let is_silent =
         matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread) && !run.args.render;
-    let began = run.context.now_ms();
     let mut observer = IterationObserver {
         run,
-        printer: EventPrinter::new(format, out, run.context),
+        printer: EventPrinter::new(format, Some(printer), run.context),
         is_silent,
         unshown: 0,
-        began,
+        began: run.context.now_ms(),
         followed: child.followed.clone(),
         held: None,
         record,
@@ -104,8 +94,7 @@ pub(super) fn run(
         is_trace_stale: false,
     };
     observer.announce(number);
-    let (ended, is_cut) = observer.follow(child)?;
-    Ok(IterationResult { ended, is_cut, out: observer.printer.into_out() })
+    observer.follow(child)
 }
 
 fn start(
@@ -133,7 +122,7 @@ fn start(
         None => (None, None),
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
-    let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
+    let options = HubOptions { prices, limits: run.context.limits(), ..HubOptions::default() };
     let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::with_log(HUB_LOG_EVENTS)), options)
         .map_err(|error| CommandRunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
@@ -190,20 +179,12 @@ fn start(
     let stdout = match process.stdout.take() {
         Some(pipe) => {
             passthrough::widen(&pipe);
-            let outlet = match &run.plan.mode {
+            let outlet = match (&run.plan.mode, run.plan.harness) {
                 _ if run.args.render => Outlet::Nowhere,
-                ObserveMode::Told => match run.plan.harness {
-                    Some(harness) => {
-                        Outlet::Plain(own(&io::stdout())?, harness.plain_output(&run.plan.arguments()))
-                    }
-                    None => Outlet::Bytes(own(&io::stdout())?),
-                },
-                ObserveMode::AsItIs
-                | ObserveMode::AtTerminal
-                | ObserveMode::Streamed
-                | ObserveMode::Answering
-                | ObserveMode::Interactive
-                | ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
+                (ObserveMode::Told, Some(harness)) => {
+                    Outlet::Plain(own(&io::stdout())?, harness.plain_output(&run.plan.arguments()))
+                }
+                _ => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
@@ -255,8 +236,8 @@ fn spawn<T: Send + 'static>(
 }
 
 /// Prints and records an iteration.
-struct IterationObserver<'r, 'a> {
-    run: &'r RunSession<'a>,
+struct IterationObserver<'a> {
+    run: &'a RunSession<'a>,
     printer: EventPrinter<'a>,
     /// Whether nothing is printed because the child owns the screen.
     is_silent: bool,
@@ -268,7 +249,7 @@ struct IterationObserver<'r, 'a> {
     followed: FollowedSessions,
     /// Last message of the main thread, held back: if it stays the last, it is the answer, which the command prints
     /// itself.
-    held: Option<Event>,
+    held: Option<Update>,
     record: Option<Record>,
     events: Vec<Event>,
     last_trace: Instant,
@@ -276,15 +257,14 @@ struct IterationObserver<'r, 'a> {
     is_trace_stale: bool,
 }
 
-impl IterationObserver<'_, '_> {
+impl IterationObserver<'_> {
     fn announce(&self, number: u32) {
         let Some(record) = &self.record else { return };
         if self.run.args.json || self.is_silent {
             return;
         }
         let of = self.run.args.iterations.map(|of| format!(" of {of}")).unwrap_or_default();
-        self.printer
-            .print_message(&format!("iteration {number}{of}: {}", record.folder().display()), Weight::State);
+        self.printer.print_message(&format!("iteration {number}{of}: {}", record.folder().display()));
     }
 
     /// Prints and records updates until the command has ended. Returns its exit, and whether its output could not be
@@ -296,7 +276,7 @@ impl IterationObserver<'_, '_> {
                 FeedItem::Idle => {}
                 FeedItem::Closed => break,
             }
-            self.update_record(&mut child, false);
+            self.update_record(&mut child);
             if !self.is_silent && !self.is_drawn_over(&child) {
                 // A queueing printer never fails.
                 let _ = self.printer.print_heartbeat_if_due();
@@ -313,28 +293,18 @@ impl IterationObserver<'_, '_> {
         if let Some(error) = &passed.failure
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            self.printer.print_message(&format!("cannot write to stdout: {error}"), Weight::State);
+            self.printer.print_message(&format!("cannot write to stdout: {error}"));
         }
         if self.unshown > 0 {
             let what = format!("{} events were not shown: the screen was the command's", self.unshown);
-            self.printer.print_message(&what, Weight::State);
+            self.printer.print_message(&what);
         }
         let session = child.session.get(Duration::ZERO);
         let tree = child.feed.tree(&SessionId::from(session.as_str()));
         if let (Some(tree), Some(detail)) = (&tree, self.run.args.detail) {
-            let now = self.run.context.now_ms();
-            let options = TreeOptions {
-                detail,
-                flat: false,
-                most: None,
-                style: self.run.context.style(None),
-                now: Some(now),
-                agent: None,
-                offset_minutes: self.run.context.offset_minutes(),
-            };
-            self.printer.print(render_tree(tree, &options));
+            self.printer.print(render_tree(tree, &self.run.context.tree_options(detail)));
         }
-        self.finish_record(&mut FinalState { tree, session, own_name: &child.own_name }, ended, &passed);
+        self.finish_record((&session, &child.own_name), tree.as_ref(), ended, &passed);
         drop((child.feed, child.hub, child.shutdown));
         if let Some(undelivered) = child.forward_thread.map(|thread| thread.finish(DELIVERY_TIMEOUT)) {
             self.report_undelivered(undelivered);
@@ -346,12 +316,11 @@ impl IterationObserver<'_, '_> {
         let Undelivered { lost, why, spooled } = undelivered;
         if lost.lines > 0 {
             let why = why.unwrap_or_else(|| "they came too fast".to_owned());
-            self.printer
-                .print_message(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
+            self.printer.print_message(&format!("warning: {} lines were not kept: {why}", lost.lines));
         }
         if spooled > 0 {
             let what = format!("the hub was too slow: {spooled} lines are spooled for it or the next");
-            self.printer.print_message(&what, Weight::State);
+            self.printer.print_message(&what);
         }
     }
 
@@ -360,10 +329,7 @@ impl IterationObserver<'_, '_> {
         if let Update::Event(event) = &update {
             if event.kind == EventKind::Stall && self.run.args.stall_kill {
                 let who = event.actor_id.to_string();
-                self.printer.print_message(
-                    &format!("{who} is stalled: the command is ended (--stall-kill)"),
-                    Weight::State,
-                );
+                self.printer.print_message(&format!("{who} is stalled: the command is ended (--stall-kill)"));
                 child.job.end()?;
             }
             if self.record.is_some() && self.events.len() < TRACE_EVENTS {
@@ -382,28 +348,21 @@ impl IterationObserver<'_, '_> {
         }
         let prints_answer = matches!(self.run.plan.mode, ObserveMode::Told | ObserveMode::Answering);
         let holds = prints_answer && !self.run.args.render && !self.run.args.json;
-        match update {
-            Update::Event(event)
-                if holds && event.actor_id.0.is_root() && main_thread_continues(event.kind) =>
-            {
-                if let Some(held) = self.held.take() {
-                    let _ = self.printer.apply(Update::event(held));
-                }
-                if event.kind == EventKind::AgentMessage {
-                    self.held = Some(event.into_inner());
-                    return Ok(());
-                }
-                let _ = self.printer.apply(Update::Event(event));
+        if let Update::Event(event) = &update
+            && holds
+            && event.actor_id.0.is_root()
+            && main_thread_continues(event.kind)
+        {
+            let is_message = event.kind == EventKind::AgentMessage;
+            if let Some(held) = self.held.take() {
+                let _ = self.printer.apply(held);
             }
-            Update::Event(_)
-            | Update::Snapshot(_)
-            | Update::Change(_)
-            | Update::Missed(_)
-            | Update::Reset
-            | Update::CaughtUp => {
-                let _ = self.printer.apply(update);
+            if is_message {
+                self.held = Some(update);
+                return Ok(());
             }
         }
+        let _ = self.printer.apply(update);
         Ok(())
     }
 
@@ -421,55 +380,51 @@ impl IterationObserver<'_, '_> {
     }
 
     /// Updates the record, rate-limited by [`TRACE_EVERY`] and [`TRACE_SHARE`].
-    fn update_record(&mut self, child: &mut RunningChild, is_last: bool) {
+    fn update_record(&mut self, child: &mut RunningChild) {
         let Some(record) = &mut self.record else { return };
         let pace = TRACE_EVERY.max(self.trace_took * TRACE_SHARE);
-        if !is_last && (!self.is_trace_stale || self.last_trace.elapsed() < pace) {
+        if !self.is_trace_stale || self.last_trace.elapsed() < pace {
             return;
         }
         self.is_trace_stale = false;
         self.last_trace = clock::tick();
         let session = child.session.get(Duration::ZERO);
-        if session != child.own_name {
-            // An error is ignored: the next write retries it.
-            let _ = record.set_session(&session);
-        }
-        if let Some(tree) = child.feed.tree(&SessionId::from(session.as_str())) {
-            let _ = record.write_trace(&trace(&tree, &self.events));
-        }
+        let tree = child.feed.tree(&SessionId::from(session.as_str()));
+        // An error is ignored: the next write retries it.
+        let _ = save(record, &session, &child.own_name, tree.as_ref(), &self.events);
         self.trace_took = self.last_trace.elapsed();
     }
 
-    fn finish_record(&mut self, last: &mut FinalState<'_>, ended: ChildExit, passed: &PassthroughResult) {
+    fn finish_record(
+        &mut self,
+        (session, own_name): (&str, &str),
+        tree: Option<&Tree>,
+        ended: ChildExit,
+        passed: &PassthroughResult,
+    ) {
         let Some(record) = &mut self.record else { return };
-        let mut done = Ok(());
-        if last.session != last.own_name {
-            done = record.set_session(&last.session);
-        }
-        if let Some(tree) = &last.tree {
-            done = done.and(record.write_trace(&trace(tree, &self.events)));
-        }
-        done = done.and(record.finish(ended.code(), self.run.context.now_ms()));
+        let saved = save(record, session, own_name, tree, &self.events);
+        let done = saved.and(record.finish(ended.code(), self.run.context.now_ms()));
         if let Err(error) = done {
-            self.printer.print_message(
-                &format!("warning: the record is incomplete: {}", failed(error)),
-                Weight::State,
-            );
+            self.printer
+                .print_message(&format!("warning: the record is incomplete: {}", CliError::from(error)));
         }
         if passed.is_unlogged {
-            self.printer.print_message(
-                "warning: the record's output is incomplete: it could not be written",
-                Weight::State,
-            );
+            self.printer.print_message("warning: the record's output is incomplete: it could not be written");
         }
     }
 }
 
-/// Final state, for the record.
-struct FinalState<'a> {
-    tree: Option<subscope_model::Tree>,
-    session: String,
-    own_name: &'a str,
+/// Writes the session's id and the trace to a record; the id only if it is known.
+fn save(
+    record: &mut Record,
+    session: &str,
+    own_name: &str,
+    tree: Option<&Tree>,
+    events: &[Event],
+) -> Result<(), CommandRunError> {
+    let named = if session == own_name { Ok(()) } else { record.set_session(session) };
+    named.and(tree.map_or(Ok(()), |tree| record.write_trace(&trace(tree, events))))
 }
 
 /// Whether an event shows that the main thread continued, so that its last message was not the answer.

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_harness::HookHandler;
+use subscope_harness::{HookHandler, RunSurroundings};
 use subscope_hub::clock;
 use subscope_model::event_id;
 use subscope_render::Charset;
@@ -27,21 +27,9 @@ use subscope_run::{
     record::{self, IterationMeta, IterationStatus},
 };
 
-use self::{
-    plan::{LaunchContext, LaunchPlan},
-    printer::Printer,
-};
-use super::{
-    event_printer::EventOutput,
-    hooks::{self, version},
-};
-use crate::{
-    args::RunArgs,
-    clock::stamp,
-    context::{Context, Verbosity},
-    error::{CliError, ErrorKind},
-    output,
-};
+use self::{plan::LaunchPlan, printer::Printer};
+use super::hooks::{self, version};
+use crate::{clock::stamp, prelude::*};
 
 /// Time to wait at the end for a terminal that does not read.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,7 +37,7 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_FOUND: i32 = 127;
 const NOT_RUN: i32 = 126;
 
-/// IterationStatus shared by all iterations.
+/// What all iterations share.
 struct RunSession<'a> {
     args: &'a RunArgs,
     context: &'a Context,
@@ -70,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<(), CliError> {
 
 fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>, CliError> {
     // Before starting any thread: threads inherit the signal mask.
-    let signals = Signals::block().map_err(failed)?;
+    let signals = Signals::block()?;
     let plan = plan(args, context)?;
     if !plan.added.is_empty() && (args.verbose || context.verbosity >= Verbosity::Verbose) {
         let added: Vec<_> = plan.added.iter().map(|word| word.to_string_lossy()).collect();
@@ -105,17 +93,13 @@ fn plan(args: &RunArgs, context: &Context) -> Result<LaunchPlan, CliError> {
     // A program with another name cannot be a hook: an interactive session is then observed only by its transcript.
     let program = if args.no_store { None } else { hooks::program().ok() };
     let hook = program.map(|program| HookHandler::command(&program, store.as_deref()));
-    let launch = LaunchContext {
+    let own = RunSurroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
-        is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),
-        hook,
-        version: &version::of_program,
+        hook: hook.as_ref(),
+        version: &|| version::of_program(args.command.first()?),
     };
-    Ok(LaunchPlan::of(&args.command, &launch))
-}
-
-fn failed(error: CommandRunError) -> CliError {
-    CliError::caused(ErrorKind::Failed, error)
+    let is_shown = io::stdout().is_terminal() && !args.render && !args.is_recorded();
+    Ok(LaunchPlan::of(&args.command, is_shown, &own))
 }
 
 impl RunSession<'_> {
@@ -125,26 +109,26 @@ impl RunSession<'_> {
             |error: io::Error| CliError::write(if self.args.render { "stdout" } else { "stderr" }, error);
         let printer =
             if self.args.render { Printer::start(&io::stdout()) } else { Printer::start(&io::stderr()) };
-        let mut out = EventOutput::Printer(printer.map_err(unable)?);
+        let printer = printer.map_err(unable)?;
         let mut number = 1;
         let code = loop {
-            let ran = match iteration::run(self, number, out) {
+            let (ended, is_cut) = match iteration::run(self, number, &printer) {
                 Ok(ran) => ran,
-                Err(error) => return self.report_not_run(error),
+                Err(error @ CommandRunError::Start { .. }) => {
+                    return Ok(report_not_started(error, self.context.style(None).charset()));
+                }
+                Err(error) => return Err(error.into()),
             };
-            let ended = ran.ended;
-            out = ran.out;
             let is_done = match (self.args.until_success, self.args.iterations) {
                 (true, limit) => ended.code() == 0 || limit.is_some_and(|limit| number >= limit),
                 (false, limit) => number >= limit.unwrap_or(1),
             };
             // An interrupt ends all iterations.
-            if is_done || ran.is_cut || self.signals.is_terminated() || is_interrupted(ended) {
+            if is_done || is_cut || self.signals.is_terminated() || is_interrupted(ended) {
                 break ended.code();
             }
             number += 1;
         };
-        let EventOutput::Printer(printer) = out else { return Ok(code) };
         match printer.finish(PRINT_TIMEOUT) {
             Ok(true) => Ok(code),
             // The output is stopped, so no message can be printed.
@@ -158,12 +142,6 @@ impl RunSession<'_> {
             }
             Err(_) => Ok(code),
         }
-    }
-
-    /// Reports why a command was not started; returns a shell's exit code.
-    fn report_not_run(&self, error: CommandRunError) -> Result<i32, CliError> {
-        let CommandRunError::Start { .. } = &error else { return Err(failed(error)) };
-        Ok(report_not_started(error, self.context.style(None).charset()))
     }
 
     /// Returns the metadata of a starting iteration.
@@ -193,7 +171,7 @@ impl RunSession<'_> {
 fn report_not_started(error: CommandRunError, charset: Charset) -> i32 {
     let is_missing =
         matches!(&error, CommandRunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
-    output::complain(&failed(error).render(charset));
+    output::complain(&CliError::from(error).render(charset));
     if is_missing { NOT_FOUND } else { NOT_RUN }
 }
 

@@ -1,18 +1,13 @@
 //! What a command is started with, and how it is observed: as its harness says, if it is one.
 
-use std::{
-    ffi::{OsStr, OsString},
-    path::Path,
-};
+use std::{ffi::OsString, path::Path};
 
-use subscope_harness::{HookHandler, ObserveMode, Observed, RunPlan, RunSurroundings, Version, run_plan};
+use subscope_harness::{ObserveMode, Observed, RunPlan, RunSurroundings, run_plan};
 
 /// What a command is started as.
 #[derive(Clone)]
 pub(crate) struct LaunchPlan {
-    /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
-    /// How it is observed.
     pub(crate) mode: ObserveMode,
     /// What was added.
     pub(crate) added: Vec<OsString>,
@@ -20,33 +15,17 @@ pub(crate) struct LaunchPlan {
     pub(crate) harness: Option<&'static dyn RunPlan>,
 }
 
-/// What a plan depends on besides the command.
-pub(crate) struct LaunchContext<'a> {
-    /// Whether a person sits in front of it: stdin and stdout are terminals.
-    pub(crate) is_terminal: bool,
-    /// Whether what it prints goes to a terminal, and nothing else is to have it.
-    pub(crate) is_shown: bool,
-    /// The command that hooks are to run; `None` where nothing is kept.
-    pub(crate) hook: Option<HookHandler>,
-    /// Asks the program for its version.
-    pub(crate) version: &'a dyn Fn(&OsStr) -> Option<Version>,
-}
-
 impl LaunchPlan {
-    /// Makes the plan of a command, which is not empty.
-    pub(crate) fn of(command: &[OsString], launch: &LaunchContext<'_>) -> Self {
-        let mode = if launch.is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
-        let as_it_is = Self { command: command.to_vec(), mode, added: Vec::new(), harness: None };
-        let Some((program, arguments)) = command.split_first() else { return as_it_is };
+    /// Makes the plan of a command, which is not empty. `is_shown`: what it prints goes to a terminal, and nothing else
+    /// is to have it.
+    pub(crate) fn of(command: &[OsString], is_shown: bool, own: &RunSurroundings<'_>) -> Self {
+        let mode = if is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
+        let mut plan = Self { command: command.to_vec(), mode, added: Vec::new(), harness: None };
+        let Some((program, arguments)) = command.split_first() else { return plan };
         let name = Path::new(program).file_name().unwrap_or(program);
-        let Some(harness) = name.to_str().and_then(run_plan) else { return as_it_is };
-        let mut plan = Self { harness: Some(harness), ..as_it_is };
-        let own = RunSurroundings {
-            is_terminal: launch.is_terminal,
-            hook: launch.hook.as_ref(),
-            version: &|| (launch.version)(program),
-        };
-        if let Some(Observed { mode, added }) = harness.observe(&words(arguments), &own) {
+        plan.harness = name.to_str().and_then(run_plan);
+        let observed = plan.harness.and_then(|harness| harness.observe(&words(arguments), own));
+        if let Some(Observed { mode, added }) = observed {
             plan.mode = mode;
             plan.added = added.into_iter().map(OsString::from).collect();
             // In front of those that are there: what follows `--` is no option.
@@ -55,7 +34,6 @@ impl LaunchPlan {
         plan
     }
 
-    /// The arguments of the command.
     pub(crate) fn arguments(&self) -> Vec<&str> {
         words(self.command.get(1..).unwrap_or_default())
     }
@@ -71,9 +49,8 @@ mod tests {
 
     fn plan(words: &str, is_terminal: bool) -> (String, ObserveMode) {
         let command: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let version: &dyn Fn(&OsStr) -> Option<Version> = &|_| Some([2, 1, 330]);
-        let launch = LaunchContext { is_terminal, is_shown: is_terminal, hook: None, version };
-        let plan = LaunchPlan::of(&command, &launch);
+        let own = RunSurroundings { is_terminal, hook: None, version: &|| Some([2, 1, 330]) };
+        let plan = LaunchPlan::of(&command, is_terminal, &own);
         let words: Vec<&str> = plan.command.iter().map(|word| word.to_str().unwrap()).collect();
         (words.join(" "), plan.mode)
     }

@@ -1,11 +1,14 @@
 //! Non-blocking printer: a bounded queue, and a thread that writes each block in one write.
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io::{self, Write},
     os::fd::AsFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -25,129 +28,96 @@ pub(crate) enum Weight {
 /// Prints blocks in order.
 #[derive(Debug)]
 pub(crate) struct Printer {
-    shared: Arc<PrinterQueue>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct PrinterQueue {
-    state: Mutex<PrinterState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct PrinterState {
-    waiting: VecDeque<String>,
-    bytes: usize,
+    blocks: Sender<String>,
+    queued_bytes: Arc<AtomicUsize>,
     /// Blocks dropped since the last one that was queued.
-    dropped: u64,
-    /// Blocks written; shows whether the reader makes progress.
-    written: u64,
-    has_ended: bool,
-    is_done: bool,
-    /// Error of the first failed write.
-    failure: Option<io::Error>,
-}
-
-impl PrinterQueue {
-    fn lock(&self) -> MutexGuard<'_, PrinterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    dropped: AtomicU64,
+    /// Receives a message after each write: whether the reader makes progress.
+    written: Mutex<Receiver<()>>,
+    /// Returns the error of the first failed write.
+    thread: JoinHandle<io::Result<()>>,
 }
 
 impl Printer {
     /// Starts the thread; it writes to stderr or stdout, bypassing their buffers.
     pub(crate) fn start(out: &impl AsFd) -> io::Result<Self> {
         let file = File::from(out.as_fd().try_clone_to_owned()?);
-        let shared = Arc::new(PrinterQueue::default());
-        let work = Arc::clone(&shared);
+        #[expect(clippy::disallowed_methods, reason = "`push` bounds it by MAX_QUEUED_BYTES")]
+        let (blocks, queue) = mpsc::channel();
+        let (progress, written) = mpsc::sync_channel(1);
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let bytes = Arc::clone(&queued_bytes);
         let build = std::thread::Builder::new().name("print".to_owned());
-        let thread = build.spawn(move || work.print(file))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let thread = build.spawn(move || write_blocks(file, &queue, &bytes, &progress))?;
+        Ok(Self { blocks, queued_bytes, dropped: AtomicU64::new(0), written: Mutex::new(written), thread })
     }
 
     /// Queues a block; never blocks.
     pub(crate) fn push(&self, block: String, weight: Weight) {
-        let mut state = self.shared.lock();
-        if weight == Weight::Activity && state.bytes + block.len() > MAX_QUEUED_BYTES {
-            state.dropped += 1;
+        let bytes = self.queued_bytes.load(Ordering::Relaxed) + block.len();
+        if weight == Weight::Activity && bytes > MAX_QUEUED_BYTES {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        state.push_dropped_warning();
-        state.push(block);
-        drop(state);
-        self.shared.changed.notify_all();
+        self.send_dropped_warning();
+        self.send(block);
+    }
+
+    fn send(&self, block: String) {
+        self.queued_bytes.fetch_add(block.len(), Ordering::Relaxed);
+        // The thread receives until the sender is dropped.
+        let _ = self.blocks.send(block);
+    }
+
+    fn send_dropped_warning(&self) {
+        let count = self.dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            self.send(format!("warning: {count} blocks were not shown: the output is too slow\n"));
+        }
     }
 
     /// Waits until everything is printed, or until nothing was written for `patience`. Returns whether everything was.
     ///
     /// # Errors
     /// The first failed write.
-    pub(crate) fn finish(mut self, patience: Duration) -> io::Result<bool> {
-        let mut state = self.shared.lock();
-        state.push_dropped_warning();
-        state.has_ended = true;
-        self.shared.changed.notify_all();
-        while !state.is_done {
-            let written = state.written;
-            let waited = self
-                .shared
-                .changed
-                .wait_timeout_while(state, patience, |state| !state.is_done && state.written == written)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
-            if waited.1.timed_out() {
-                return Ok(false);
-            }
-        }
-        let failure = state.failure.take();
-        drop(state);
-
-        let _ = self.thread.take().map(JoinHandle::join);
-        failure.map_or(Ok(true), Err)
-    }
-}
-
-impl PrinterState {
-    fn push(&mut self, block: String) {
-        self.bytes += block.len();
-        self.waiting.push_back(block);
-    }
-
-    fn push_dropped_warning(&mut self) {
-        let count = std::mem::take(&mut self.dropped);
-        if count > 0 {
-            self.push(format!("warning: {count} blocks were not shown: the output is too slow\n"));
-        }
-    }
-}
-
-impl PrinterQueue {
-    fn print(&self, mut out: File) {
-        let mut state = self.lock();
+    pub(crate) fn finish(self, patience: Duration) -> io::Result<bool> {
+        self.send_dropped_warning();
+        let Self { blocks, written, thread, .. } = self;
+        drop(blocks);
+        let written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(block) = state.waiting.pop_front() {
-                drop(state);
-                let written = out.write_all(block.as_bytes());
-                state = self.lock();
-                state.bytes -= block.len();
-                state.written += 1;
-                if let Err(error) = written {
-                    state.failure.get_or_insert(error);
-                    // The reader is gone: discard the queue.
-                    state.waiting.clear();
-                    state.bytes = 0;
-                }
-                self.changed.notify_all();
-            } else if state.has_ended {
-                state.is_done = true;
-                self.changed.notify_all();
-                return;
-            } else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            match written.recv_timeout(patience) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        thread.join().unwrap_or(Ok(())).map(|()| true)
     }
+}
+
+/// Writes blocks until all senders are dropped.
+fn write_blocks(
+    mut out: File,
+    queue: &Receiver<String>,
+    queued_bytes: &AtomicUsize,
+    progress: &SyncSender<()>,
+) -> io::Result<()> {
+    let mut outcome = Ok(());
+    for block in queue {
+        let written = out.write_all(block.as_bytes());
+        queued_bytes.fetch_sub(block.len(), Ordering::Relaxed);
+        if written.is_err() {
+            outcome = outcome.and(written);
+            // The reader is gone: discard the queue.
+            for block in queue.try_iter() {
+                queued_bytes.fetch_sub(block.len(), Ordering::Relaxed);
+            }
+        }
+        // A message that waits already says the same.
+        let _ = progress.try_send(());
+    }
+    outcome
 }
 
 #[cfg(test)]

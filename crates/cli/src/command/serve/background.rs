@@ -1,23 +1,17 @@
-//! Background hubs: detaches from the starting command, and detects idleness.
+//! Detects that a background hub is idle.
 
 use std::{
     sync::mpsc::sync_channel,
     time::{Duration, Instant},
 };
 
-use subscope_hub::{Figures, HubHandle, ListQuery, clock};
+use subscope_hub::{AskError, Figures, HubHandle, ListQuery, ReplyCallback, clock};
 use subscope_model::Millis;
 use subscope_server::ConnectionCount;
 
 /// Time after its last event for which a session that has not ended counts as live. Longer than any silence after which
 /// a followed session counts as lost: older sessions that the store has as live are no longer followed.
 const LIVE_MS: Millis = 60 * 60_000;
-
-/// Starts a new session (setsid), so that neither the end of the starting terminal nor its Ctrl-C reaches this process.
-pub(super) fn detach() {
-    // Fails for a process group leader: that was started from a shell, and is controlled from its terminal.
-    let _ = rustix::process::setsid();
-}
 
 /// Detects that a hub has been idle for a time.
 pub(super) struct IdleDetector {
@@ -53,24 +47,20 @@ impl IdleDetector {
 
 /// Returns the hub's counters; `None` if it does not answer.
 pub(super) fn hub_figures(hub: &HubHandle) -> Option<Figures> {
-    let (reply, answer) = sync_channel(1);
-    let on_reply = move |figures| {
-        // The caller below waits for it.
-        let _ = reply.send(figures);
-    };
-    hub.figures(Box::new(on_reply)).ok()?;
-    answer.recv().ok()
+    ask(|reply| hub.figures(reply))
 }
 
 fn is_live(hub: &HubHandle) -> bool {
-    let (reply, answer) = sync_channel(1);
-    let newest = ListQuery::live(1);
-    if hub.sessions(newest, Box::new(move |rows| drop(reply.send(rows)))).is_err() {
-        return false;
-    }
     let since = clock::now_ms() - LIVE_MS;
-    let rows = answer.recv().unwrap_or_default();
+    let rows = ask(|reply| hub.sessions(ListQuery::live(1), reply)).unwrap_or_default();
     rows.iter().any(|row| row.last_event_at_ms.is_some_and(|last| last > since))
+}
+
+/// Sends a query to the hub and waits for its answer.
+fn ask<T: Send + 'static>(send: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>) -> Option<T> {
+    let (reply, answer) = sync_channel(1);
+    send(Box::new(move |value| drop(reply.send(value)))).ok()?;
+    answer.recv().ok()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads complete sessions for requests to the server: from files, from the archive if these are gone, and from stored
 //! input. One request at a time, on a low-priority thread.
 //!
-//! Does the same as [`session_reader`](super::super::session_reader), but without a
+//! Does the same as [`load_session`](super::super::target::load_session), but without a
 //! [`Context`](crate::context::Context), which a hub hosted by another command does not have.
 
 use std::{

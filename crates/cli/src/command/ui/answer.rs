@@ -6,12 +6,12 @@ use subscope_tui::{Answer, Question};
 
 use super::settings_writer;
 use crate::{
-    args::value::TargetArg,
     browser,
-    command::{session_reader, stop},
-    context::Context,
-    error::{CliError, ErrorKind},
-    hub_connection::{Backend, Needs},
+    command::{
+        stop,
+        target::{LoadedSession, ReadOptions, load, load_session},
+    },
+    prelude::*,
 };
 
 /// Most hits of a search.
@@ -33,9 +33,17 @@ impl QueryHandler {
         Self { targets: Some((session, targets)) }
     }
 
-    /// Returns the TARGETs of a session; `None` if it is read by id.
-    fn targets_of(&self, session: &SessionId) -> Option<&[TargetArg]> {
-        self.targets.as_ref().filter(|(known, _)| known == session).map(|(_, targets)| targets.as_slice())
+    /// Reads a session: from the TARGETs if it is theirs, else by its id.
+    fn load(
+        &self,
+        session: &SessionId,
+        reading: &ReadOptions,
+        context: &Context,
+    ) -> Result<LoadedSession, CliError> {
+        match &self.targets {
+            Some((known, targets)) if known == session => load(targets, reading, context),
+            Some(_) | None => load_session(session, reading, context),
+        }
     }
 
     pub(super) fn answer(&mut self, question: Question, context: &Context) -> Result<Answer, CliError> {
@@ -48,10 +56,7 @@ impl QueryHandler {
                 Answer::Tree(session, tree.map(Box::new))
             }
             Question::Events(session) => {
-                let events = match self.targets_of(&session) {
-                    Some(targets) => session_reader::read_target_events(targets, context)?,
-                    None => session_reader::read_events(&session, context)?,
-                };
+                let events = self.load(&session, &ReadOptions::FEED, context)?.events(context)?;
                 Answer::Events(session, events)
             }
             Question::At(session, at) => {
@@ -61,7 +66,7 @@ impl QueryHandler {
             Question::Search(text) => {
                 let terms: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
                 if terms.iter().all(|term| words(term).is_empty()) {
-                    return Err(CliError::new(ErrorKind::Usage, "there is no word in it"));
+                    return Err(CliError::usage("there is no word in it"));
                 }
                 let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, MAX_HITS)?.hits;
                 Answer::Found(text, hits)
@@ -84,10 +89,8 @@ impl QueryHandler {
         at: Millis,
         context: &Context,
     ) -> Result<Tree, CliError> {
-        match self.targets_of(session) {
-            Some(targets) => session_reader::read_target_tree_at(targets, at, context),
-            None => session_reader::read_tree_at(session, at, context),
-        }
+        let reading = ReadOptions { at: Some(at), ..ReadOptions::ROWS };
+        Ok(self.load(session, &reading, context)?.tree)
     }
 }
 
@@ -97,7 +100,7 @@ fn open_page(context: &Context) -> Result<String, CliError> {
     let health = backend.health();
     let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());
     let health = health.ok_or_else(|| {
-        CliError::new(ErrorKind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
+        CliError::failed("no hub serves the page: `subscope serve` does in another terminal")
     })?;
     // If the hub requires a token, this URL lets one browser in. An older hub has no such URL.
     let page = backend.page().unwrap_or_else(|| health.url.to_string());

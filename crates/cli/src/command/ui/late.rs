@@ -13,22 +13,11 @@ pub(super) struct LateFeed {
     feed: Option<Box<dyn Feed>>,
 }
 
-/// Sender of the real feed.
-pub(super) struct FeedSender(SyncSender<Box<dyn Feed>>);
-
 impl LateFeed {
-    /// Returns the feed and the sender. If the sender is dropped unused, the feed closes.
-    pub(super) fn new() -> (Self, FeedSender) {
+    /// Returns the feed, and the sender of the real feed. If the sender is dropped unused, the feed closes.
+    pub(super) fn new() -> (Self, SyncSender<Box<dyn Feed>>) {
         let (sender, receiver) = sync_channel(1);
-        (Self { receiver, feed: None }, FeedSender(sender))
-    }
-}
-
-impl FeedSender {
-    /// Connects the real feed.
-    pub(super) fn send(self, feed: Box<dyn Feed>) {
-        // The UI may have ended.
-        let _ = self.0.try_send(feed);
+        (Self { receiver, feed: None }, sender)
     }
 }
 
@@ -71,7 +60,7 @@ mod tests {
     fn feed_is_idle_until_it_is_connected() {
         let (mut late, sender) = LateFeed::new();
         assert_eq!(late.next(Duration::ZERO), FeedItem::Idle);
-        sender.send(Box::new(One));
+        sender.send(Box::new(One)).unwrap();
         assert_eq!(late.next(Duration::ZERO), FeedItem::Update(Update::CaughtUp));
     }
 

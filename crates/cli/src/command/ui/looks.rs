@@ -2,12 +2,11 @@
 
 use subscope_tui::{Palette, Settings};
 
-use crate::{context::Context, environment::Environment};
+use crate::{environment::Environment, prelude::*};
 
 /// Environment variable with the terminal's colours: `foreground;background`, as numbers of the 16 ANSI colours.
 const COLORS_VARIABLE: &str = "COLORFGBG";
 
-/// Returns the UI settings.
 pub(super) fn settings(context: &Context) -> Settings {
     let settings = context.settings();
     let ui = &settings.ui;

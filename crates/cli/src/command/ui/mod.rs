@@ -19,12 +19,8 @@ use subscope_tui::{Answers, Clocks, Ends, Links, Playback, Question, Reply, RunE
 
 pub(crate) use self::replay::run as replay;
 use self::{answer::QueryHandler, late::LateFeed};
-use super::{history::failed, watch::live};
-use crate::{
-    context::{Context, Verbosity},
-    error::{CliError, ErrorKind},
-    output,
-};
+use super::watch::live;
+use crate::prelude::*;
 
 /// Most waiting queries: one of each kind, and some for a user who is faster than the disk.
 const MAX_QUESTIONS: usize = 16;
@@ -44,8 +40,9 @@ pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
     let followed = live::follow_all(&subscope_tui::restore, context);
     let (hub, failure) = match followed {
         Ok(followed) => {
-            feed.send(followed.feed);
-            (Some(followed._hub), None)
+            // The UI may have ended.
+            let _ = feed.try_send(followed.feed);
+            (followed.hub, None)
         }
         Err(error) => {
             ui.show_error(&error);
@@ -54,10 +51,7 @@ pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
     };
     let outcome = ui.serve(&mut QueryHandler::of_everything(), context);
     drop(hub);
-    match failure {
-        Some(error) => Err(error),
-        None => outcome,
-    }
+    failure.map_or(outcome, Err)
 }
 
 /// Prints changes as lines.
@@ -79,7 +73,6 @@ fn print_lines(context: &Context) -> Result<(), CliError> {
     }
 }
 
-/// A running UI.
 struct UiThread {
     thread: thread::JoinHandle<Result<Ends, RunError>>,
     questions: Receiver<Question>,
@@ -97,11 +90,10 @@ impl UiThread {
         let (replies, answers) = sync_channel(MAX_QUESTIONS);
         let links = Links { feed, answers: Answers { questions: ask, replies: answers }, clocks: CLOCKS };
         let build = thread::Builder::new().name("ui".to_owned());
-        let thread = build.spawn(move || subscope_tui::run(settings, links, playback)).map_err(failed)?;
+        let thread = build.spawn(move || subscope_tui::run(settings, links, playback))?;
         Ok(Self { thread, questions, replies })
     }
 
-    /// Shows an error in the UI.
     fn show_error(&self, error: &CliError) {
         // The UI may have ended.
         let _ = self.replies.try_send((Question::Page, Err(error.to_string())));
@@ -119,8 +111,8 @@ impl UiThread {
         match thread.join() {
             Ok(Ok(Ends::Quit)) => Ok(()),
             Ok(Ok(Ends::Signal(number))) => std::process::exit(128 + number),
-            Ok(Err(error)) => Err(failed(error)),
-            Err(_) => Err(CliError::new(ErrorKind::Failed, "the terminal UI broke")),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(CliError::failed("the terminal UI broke")),
         }
     }
 }

@@ -3,45 +3,36 @@
 use std::{thread, time::Duration};
 
 use subscope_model::{Millis, Update};
-use subscope_session::FactDetail;
 use subscope_tui::{Playback, plain::Plain};
 
 use super::{QueryHandler, UiThread};
 use crate::{
-    args::ReplayArgs,
     command::target::{ReadOptions, load, texts_are_gone},
-    context::{Context, Verbosity},
-    error::{CliError, ErrorKind},
-    output,
+    prelude::*,
 };
 
 /// Interval of reading the session when changes are printed.
 const STEP_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs the command.
 pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliError> {
     if args.targets.iter().any(|target| target == "-") {
-        let error = CliError::new(ErrorKind::Usage, "stdin cannot be played back: it is read once");
+        let error = CliError::usage("stdin cannot be played back: it is read once");
         return Err(error.hint("keep it in a file, and name that"));
     }
-    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at: None, dialect: None };
-    let loaded = load(&args.targets, &reading, context)?;
-    if loaded.has_rows_only() {
+    let loaded = load(&args.targets, &ReadOptions::ROWS, context)?;
+    if loaded.has_rows_only {
         return Err(texts_are_gone());
     }
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {
-        return Err(CliError::new(
-            ErrorKind::Failed,
-            "nothing in it has a time, so there is no pace to play it at",
-        ));
+        return Err(CliError::failed("nothing in it has a time, so there is no pace to play it at"));
     };
     let mut handler = QueryHandler::of_targets(tree.session.id.clone(), args.targets.clone());
     if args.plain || !context.terminal.is_terminal {
-        return print_lines(&handler, &tree.session.id, (from, to), args.speed.0, context);
+        return print_lines(&handler, &tree.session.id, (from, to), args.speed, context);
     }
     context.verbosity = Verbosity::Quiet;
-    let playback = Playback { tree, speed: args.speed.0, is_halted: args.step };
+    let playback = Playback { tree, speed: args.speed, is_halted: args.step };
     UiThread::start(None, Some(playback), context)?.serve(&mut handler, context)
 }
 

@@ -5,32 +5,24 @@ use std::{fs, io, path::Path};
 use subscope_tui::{Choice, Setting};
 use toml_edit::{DocumentMut, Item, value};
 
-use crate::{
-    context::Context,
-    error::{CliError, ErrorKind},
-};
+use crate::prelude::*;
 
 /// Saves a choice.
 ///
 /// # Errors
 /// If there is no settings path, or the file cannot be read, parsed or written.
 pub(super) fn save(setting: Setting, choice: Choice, context: &Context) -> Result<(), CliError> {
-    let path = context.config.paths.user_file().ok_or_else(|| {
-        CliError::new(ErrorKind::Failed, "nothing says where settings are kept: HOME is not set")
-    })?;
-    let failed = |what: &str, error: anyhow::Error| {
-        CliError::caused(
-            ErrorKind::Failed,
-            error.context(format!("the choice is not kept: cannot {what} {}", path.display())),
-        )
-    };
+    let none = || CliError::failed("nothing says where settings are kept: HOME is not set");
+    let path = context.config.paths.user_file().ok_or_else(none)?;
+    let failed = |what: &str| format!("the choice is not kept: cannot {what} {}", path.display());
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(failed("read", error.into())),
+        Err(error) => return Err(CliError::because(failed("read"), error)),
     };
-    let text = with_setting(&text, setting, choice).map_err(|error| failed("change", error.into()))?;
-    replace_file(path, &text).map_err(|error| failed("write", error.into()))
+    let text =
+        with_setting(&text, setting, choice).map_err(|error| CliError::because(failed("change"), error))?;
+    replace_file(path, &text).map_err(|error| CliError::because(failed("write"), error))
 }
 
 /// Returns the file's text with the setting changed.

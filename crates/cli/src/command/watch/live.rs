@@ -2,15 +2,14 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicI32, Ordering},
+        atomic::AtomicI32,
         mpsc::{TrySendError, sync_channel},
     },
     thread::JoinHandle,
 };
 
 use subscope_client::{Client, ClientError, LiveFeed};
-use subscope_hub::{FileTailDriver, Hub};
+use subscope_hub::FileTailDriver;
 use subscope_model::HubMode;
 use subscope_render::{Charset, safe};
 use subscope_store::OpenError;
@@ -18,26 +17,10 @@ use tokio::sync::oneshot;
 
 use super::{FollowedFeed, in_process};
 use crate::{
-    command::{
-        history,
-        serve::{PreparedHub, StopCondition},
-        target::roots,
-    },
-    context::{Context, Verbosity},
-    error::{CliError, ErrorKind},
+    command::{serve::PreparedHub, target::roots},
     hub_connection::{HubConnection, NoHub, StartPolicy},
-    output,
+    prelude::*,
 };
-
-/// The hub behind a feed; must live as long as the feed.
-pub(in crate::command) enum HubGuard {
-    /// A hub in another process.
-    NotOwned,
-    /// A hub in this process without a server.
-    Hub(#[expect(dead_code, reason = "dropping it ends the hub")] Hub),
-    /// A hub in this process that serves the socket.
-    HubThread(#[expect(dead_code, reason = "dropping it ends the hub")] HubThread),
-}
 
 /// Cleanup to run before a signal ends this process.
 pub(in crate::command) type OnSignal = &'static (dyn Fn() + Sync);
@@ -64,10 +47,7 @@ pub(in crate::command) fn follow_all(
     let mut connection = HubConnection::new(StartPolicy::IfNone, context)?;
     match connection.hub() {
         Ok(client) => {
-            return Ok(FollowedFeed {
-                feed: Box::new(feed(client, connection, context)?),
-                _hub: HubGuard::NotOwned,
-            });
+            return Ok(FollowedFeed { feed: Box::new(feed(client, connection, context)?), hub: None });
         }
         Err(NoHub::NotWanted | NoHub::Locked) => {}
         Err(NoHub::Unresponsive(why)) => {
@@ -77,31 +57,22 @@ pub(in crate::command) fn follow_all(
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
     match PreparedHub::prepare(HubMode::Command, None, context)? {
-        Ok(prepared) => start_and_follow(prepared, on_signal, context),
+        Ok(prepared) => {
+            // Connects to it like any client.
+            let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
+            let mut connection = HubConnection::new(StartPolicy::Never, context)?;
+            let client = connection.hub().map_err(|no_hub| CliError::failed(describe_no_hub(&no_hub)))?;
+            let feed = feed(client, connection, context)?;
+            Ok(FollowedFeed { feed: Box::new(feed), hub: Some(Box::new(hub_thread)) })
+        }
         Err(OpenError::Locked(_)) => {
             context.info(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
             in_process(Box::new(FileTailDriver::roots(roots(context))?), context)
         }
-        Err(error) => Err(history::failed(error)),
+        Err(error) => Err(error.into()),
     }
-}
-
-/// Starts a hub in this process and connects to it like any client.
-fn start_and_follow(
-    prepared: PreparedHub,
-    on_signal: OnSignal,
-    context: &Context,
-) -> Result<FollowedFeed, CliError> {
-    let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
-    let mut connection = HubConnection::new(StartPolicy::Never, context)?;
-    let client =
-        connection.hub().map_err(|no_hub| CliError::new(ErrorKind::Failed, describe_no_hub(&no_hub)))?;
-    Ok(FollowedFeed {
-        feed: Box::new(feed(client, connection, context)?),
-        _hub: HubGuard::HubThread(hub_thread),
-    })
 }
 
 /// Starts a hub on a thread of this process; returns once it answers.
@@ -111,23 +82,20 @@ pub(in crate::command) fn start(
     charset: Charset,
 ) -> Result<HubThread, CliError> {
     let (end, ended) = oneshot::channel();
-    let signal = Arc::new(AtomicI32::new(0));
     let (ready, is_ready) = sync_channel::<Result<(), CliError>>(1);
     let build = std::thread::Builder::new().name("serve".to_owned());
     let thread = build.spawn(move || {
-        let on_ready = ready.clone();
-        let outcome = prepared.run(StopCondition::Command(ended, Arc::clone(&signal)), |_| {
+        let (on_ready, signal) = (ready.clone(), AtomicI32::new(0));
+        let outcome = prepared.run(ended, &signal, |_| {
             // The starting thread waits for this message.
             let _ = on_ready.send(Ok(()));
             Ok(())
         });
         // A signal ends the whole process, after the hub has committed.
-        match signal.load(Ordering::Acquire) {
-            0 => {}
-            number => {
-                on_signal();
-                std::process::exit(128 + number)
-            }
+        let number = signal.into_inner();
+        if number != 0 {
+            on_signal();
+            std::process::exit(128 + number)
         }
         let Err(error) = outcome else { return };
         if let Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) =
@@ -137,9 +105,9 @@ pub(in crate::command) fn start(
             output::complain(&error.render(charset));
         }
     });
-    let thread = thread.map_err(history::failed)?;
+    let thread = thread?;
     let hub_thread = HubThread { end: Some(end), thread: Some(thread) };
-    is_ready.recv().map_err(history::failed)??;
+    is_ready.recv()??;
     Ok(hub_thread)
 }
 
@@ -159,25 +127,22 @@ fn feed(client: Client, mut connection: HubConnection, context: &Context) -> Res
             }
             Err(no_hub) => {
                 // Warn once per reason: the connection is retried several times a second.
+                let described = describe_no_hub(&no_hub);
                 if speaks && outage.as_ref() != Some(&no_hub) {
-                    print_warning(&describe_no_hub(&no_hub), charset);
+                    output::complain(&format!("warning: {}\n", safe::line(&described, charset)));
                 }
-                outage = Some(no_hub.clone());
-                Err(ClientError::Other(describe_no_hub(&no_hub)))
+                outage = Some(no_hub);
+                Err(ClientError::Other(described))
             }
         }
     };
-    LiveFeed::open(Box::new(connect)).map_err(history::failed)
-}
-
-fn print_warning(message: &str, charset: Charset) {
-    output::complain(&format!("warning: {}\n", safe::line(message, charset)));
+    Ok(LiveFeed::open(Box::new(connect))?)
 }
 
 fn describe_no_hub(no_hub: &NoHub) -> String {
     match no_hub {
         NoHub::NotWanted => "the hub has ended; waiting for another".to_owned(),
-        NoHub::Locked => "another process writes the store and answers nothing; waiting for it".to_owned(),
-        NoHub::Unresponsive(why) | NoHub::Failed(why) => format!("{why}; trying again"),
+        NoHub::Locked => format!("{no_hub}; waiting for it"),
+        NoHub::Unresponsive(_) | NoHub::Failed(_) => format!("{no_hub}; trying again"),
     }
 }

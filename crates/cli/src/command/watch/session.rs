@@ -8,17 +8,10 @@ use std::{
 use subscope_hub::SessionSources;
 use subscope_model::{Feed, FeedItem, SessionId, Text, Tree, Update};
 
-use super::{
-    FollowedFeed,
-    live::{self, HubGuard},
-};
+use super::{FollowedFeed, live};
 use crate::{
-    command::{
-        session_reader,
-        target::{TEXTS_ARE_GONE, texts_are_gone},
-    },
-    context::Context,
-    error::CliError,
+    command::target::{ReadOptions, TEXTS_ARE_GONE, load_session, texts_are_gone},
+    prelude::*,
 };
 
 /// Follows a session. The feed of one whose files were deleted ends after its history.
@@ -29,15 +22,15 @@ pub(super) fn follow(
 ) -> Result<FollowedFeed, CliError> {
     let has_lost_files = !(sources.is_whole() && sources.has_no_files());
     let (live, hub) = if has_lost_files {
-        (None, HubGuard::NotOwned)
+        (None, None)
     } else {
         // Subscribes before reading the history, so that no event is missed; duplicates are dropped.
-        let FollowedFeed { feed, _hub } = live::follow_all(&|| (), context)?;
-        (Some(feed), _hub)
+        let FollowedFeed { feed, hub } = live::follow_all(&|| (), context)?;
+        (Some(feed), hub)
     };
-    let mut loaded = session_reader::read_session(&session, context)?;
+    let mut loaded = load_session(&session, &ReadOptions::FEED, context)?;
     let events = loaded.events(context)?;
-    if loaded.has_rows_only() {
+    if loaded.has_rows_only {
         if events.is_empty() {
             return Err(texts_are_gone());
         }
@@ -50,7 +43,7 @@ pub(super) fn follow(
     let mut history = VecDeque::from([Update::snapshot(loaded.tree)]);
     history.extend(events.into_iter().map(Update::event));
     history.push_back(Update::CaughtUp);
-    Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), _hub: hub })
+    Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), hub })
 }
 
 /// Feed of one session: its history, then its updates from a feed of all sessions.

@@ -1,0 +1,205 @@
+//! Arguments of the commands that read sessions from files: `subscope tree`, `diff`, `export`, `import`, `replay`, `demo`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use subscope_decode::Dialect;
+use subscope_export::{Mask, Shape};
+use subscope_render::Detail;
+
+use super::value::{self, Choice, Moment, TargetArg};
+
+/// Shapes of a feed's lines.
+const SHAPES: [Choice<Shape>; 2] = [
+    ("event", "Each event as it is (subscope.event/1)", Shape::Event),
+    ("uap", "`subagent_start`, `subagent_event` and `subagent_end`, without the root's events", Shape::Uap),
+];
+
+/// Print the agent tree of a session.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  subscope tree last
+  subscope tree 59d3cea2 --detail full --agent a70
+  subscope tree ~/.claude/projects/my-project/59d3cea2.jsonl --at -5m
+  subscope tree stream.jsonl hooks.jsonl --json
+  claude -p --output-format stream-json --verbose … | subscope tree -
+
+Guesses are marked ~, lower bounds ≥, unknown values —.")]
+pub(crate) struct TreeArgs {
+    /// What to show: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) targets: Vec<TargetArg>,
+    /// Show nothing, one line per agent, also one line per call and result, or everything.
+    #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
+    pub(crate) detail: Option<Detail>,
+    /// Show this agent and those below it: a unique prefix of its id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+    /// Show the tree at a past time: RFC 3339, milliseconds since 1970, or a time ago as -5m.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) at: Option<Moment>,
+    /// Print JSON (subscope.tree/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read the targets as this dialect instead of recognising it.
+    #[arg(long, value_name = "NAME", value_parser = value::dialect())]
+    pub(crate) dialect: Option<Dialect>,
+    /// Read prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Draw in this many columns instead of the terminal's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
+    pub(crate) width: Option<u16>,
+    /// Print one agent per line without guides, for grep and cut.
+    #[arg(long)]
+    pub(crate) flat: bool,
+}
+
+/// Compare two sessions: agents and how they ended, tools, time, tokens, cost.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope diff 59d3cea2 last
+  subscope diff before.jsonl after.jsonl --json
+  subscope diff .subscope/iterations/a1b2c3d4_2024-01-15_10-30-45_fix .subscope/iterations/c0ffee12_2024-01-15_10-41-02_fix
+
+Agents stand side by side whose task is the same (type and description, below agents that stand side by side), else those of one type in their order, marked ~.")]
+pub(crate) struct DiffArgs {
+    /// The first session: a path, a session's id or prefix, `last`, the record of an iteration, or - for stdin.
+    #[arg(value_name = "A")]
+    pub(crate) a: TargetArg,
+    /// The second session.
+    #[arg(value_name = "B")]
+    pub(crate) b: TargetArg,
+    /// Print JSON (subscope.diff/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Draw in this many columns instead of the terminal's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
+    pub(crate) width: Option<u16>,
+}
+
+/// Export a session in a format that other programs read.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope export last --as trace
+  subscope export last --as execution -o traces.json
+  subscope export 59d3cea2 --as checkpoint -o checkpoints/1
+  subscope export last --as html -o session.html
+  subscope export session.jsonl --as feed --shape uap --redact")]
+pub(crate) struct ExportArgs {
+    /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) targets: Vec<TargetArg>,
+    /// Output format.
+    #[arg(long = "as", value_name = "FORMAT", value_enum)]
+    pub(crate) format: Format,
+    /// Write to this file (a folder for a checkpoint) instead of stdout.
+    #[arg(long, short, value_name = "PATH", required_if_eq("format", "checkpoint"))]
+    pub(crate) output: Option<PathBuf>,
+    /// The shape of a feed's lines. [default: event]
+    #[arg(long, value_parser = value::choice(SHAPES))]
+    pub(crate) shape: Option<Shape>,
+    /// Mask what looks like a secret; html does it by default.
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Mask nothing.
+    #[arg(long, conflicts_with = "redact")]
+    pub(crate) no_redact: bool,
+    /// Read the targets as this dialect instead of recognising it.
+    #[arg(long, value_name = "NAME", value_parser = value::dialect())]
+    pub(crate) dialect: Option<Dialect>,
+    /// Read prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+impl ExportArgs {
+    /// Returns whether secrets are masked: by default only in HTML, which is made to be shared.
+    pub(crate) fn mask(&self) -> Mask {
+        let is_asked = !self.no_redact && (self.redact || self.format == Format::Html);
+        if is_asked { Mask::Secrets } else { Mask::Nothing }
+    }
+}
+
+/// An export format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON object: the lifecycle of all subagents, their hierarchy and figures.
+    Trace,
+    /// A JSON array: one execution trace for each ended subagent.
+    Execution,
+    /// A folder with checkpoint.json and metadata.json; needs --output.
+    Checkpoint,
+    /// Events as JSON, one per line.
+    Feed,
+    /// A page in one file that shows the session in any browser.
+    Html,
+    /// A table with one line per agent, for spreadsheets.
+    Csv,
+}
+
+/// Print the agent tree of a checkpoint, a feed or a recorded stream.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  subscope import checkpoints/1
+  subscope import checkpoint.json --detail full
+  subscope import feed.jsonl --json")]
+pub(crate) struct ImportArgs {
+    /// A checkpoint's folder or file, a feed, a recorded stream, or - for a feed or stream on stdin.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: TargetArg,
+    /// Print JSON (subscope.tree/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show nothing, one line per agent, also one line per call and result, or everything.
+    #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
+    pub(crate) detail: Option<Detail>,
+}
+
+/// Replay a past session in the terminal UI.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope replay last
+  subscope replay 59d3cea2 --speed 4
+  subscope replay session.jsonl --step
+  subscope replay last --plain --speed 100 | less
+
+In the terminal UI, space halts and goes on, [ and ] go event by event, { and } a tenth of the session, < and > change the speed; ? shows all keys.")]
+pub(crate) struct ReplayArgs {
+    /// What to replay: a path, a session's id or prefix, or `last`. Several of one session are merged.
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) targets: Vec<TargetArg>,
+    /// Replay this many times as fast: 0.01 to 10000.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]
+    pub(crate) speed: f64,
+    /// Start paused, to step event by event.
+    #[arg(long)]
+    pub(crate) step: bool,
+    /// Print changes as lines instead; automatic if stdout is no terminal.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// Replay a real recording that is built into the program.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope demo
+  subscope demo --speed 10
+  subscope demo --plain | less")]
+pub(crate) struct DemoArgs {
+    /// Replay this many times as fast: 0.01 to 10000.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]
+    pub(crate) speed: f64,
+    /// Print blocks one after the other instead of redrawing a tree; automatic if stdout is no terminal.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}

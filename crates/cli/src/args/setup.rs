@@ -1,0 +1,188 @@
+//! Arguments of the commands that set subscope up: `subscope hooks`, `config`, `doctor`, `completions`, `man`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use subscope_harness::SettingsScope;
+
+use super::value::{self, Choice};
+
+/// Claude Code's settings files.
+pub(crate) const SCOPES: [Choice<SettingsScope>; 3] = [
+    (
+        "user",
+        "settings.json in CLAUDE_CONFIG_DIR or ~/.claude: all sessions of this user",
+        SettingsScope::User,
+    ),
+    (
+        "project",
+        ".claude/settings.json in this folder: everybody who works on this project",
+        SettingsScope::Project,
+    ),
+    (
+        "local",
+        ".claude/settings.local.json in this folder: this project, on this machine",
+        SettingsScope::Local,
+    ),
+];
+/// Option of `hooks install` that names the version of the harness.
+pub(crate) const VERSION_OPTION: &str = "--claude-version";
+
+/// Install, remove or show Claude Code's hooks that report to subscope.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "\
+Examples:
+  subscope hooks install                    for all sessions of this user
+  subscope hooks install --scope local      for this project, on this machine only
+  subscope hooks status
+  subscope hooks remove
+
+A running hub takes each event over its private socket; without one, events wait in the spool until a hub takes them. A hook answers within 0.75 s whatever happens, blocks nothing, and prints nothing but a decision of the hub.
+
+Transcripts tell most of what hooks tell, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.",
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+pub(crate) struct HooksArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: HooksAction,
+}
+
+/// Actions of `subscope hooks`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum HooksAction {
+    /// Add hooks to Claude Code's settings; everything else in them is kept.
+    ///
+    /// Subscribes to the 18 events that subscope uses, as far as your version of Claude Code knows them. The other 15
+    /// of 2.1.330 say nothing about agents, and a hook for WorktreeCreate would have to create the worktree itself.
+    /// Installing again updates the hooks, or changes nothing.
+    Install(InstallArgs),
+    /// Remove the hooks; a file that was not changed since is restored byte for byte.
+    Remove(ScopeArgs),
+    /// Show which hooks are installed, whether a hub answers, and how many events wait in the spool.
+    Status(StatusArgs),
+}
+
+/// Arguments of `subscope hooks install`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InstallArgs {
+    /// Settings file to use.
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Run `subscope hook` for each event (the default). Works without a hub: events wait in the spool.
+    #[arg(long, conflicts_with = "http")]
+    pub(crate) command: bool,
+    /// Let Claude Code post events itself (SessionStart still runs the command: it is never sent over HTTP). Without a
+    /// running hub an event is lost, and any program that listens at the URL can answer in its place.
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// URL of the hub.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
+    pub(crate) url: String,
+    /// Assume this version of Claude Code instead of running `claude --version`. Versions before 2.1.101 ignore a whole
+    /// settings file that names an event they do not know.
+    #[arg(long = "claude-version", value_name = "VERSION")]
+    pub(crate) harness_version: Option<String>,
+}
+
+/// Choice of a settings file.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ScopeArgs {
+    /// Settings file to use.
+    #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
+    pub(crate) scope: SettingsScope,
+}
+
+/// Arguments of `subscope hooks status`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct StatusArgs {
+    /// Show only this settings file.
+    #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES))]
+    pub(crate) scope: Option<SettingsScope>,
+    /// Print JSON (subscope.hooks/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Send one event from stdin to the hub, or spool it: the command of installed hooks.
+///
+/// Always exits with code 0 within 0.75 s, and prints nothing but a decision of the hub.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct HookArgs {}
+
+/// Show settings and where they come from.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = concat!(
+    "\
+Examples:
+  subscope config                what every setting is, and which layer set it
+  subscope config path           where files of settings are looked for
+  subscope config show --json
+  subscope config schema         for editors: names, types, defaults and meanings of all settings
+
+The layers, the later wins: built in, the user's file, the project's .subscope/config.toml (nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
+
+",
+    include_str!("../../data/config.toml")
+))]
+pub(crate) struct ConfigArgs {
+    /// What to show.
+    #[arg(value_enum, default_value_t = ConfigPart::Show)]
+    pub(crate) part: ConfigPart,
+    /// Print JSON (subscope.config/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Output of `subscope config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigPart {
+    /// Paths of settings files, and which exist.
+    Path,
+    /// Every setting with its value and the layer that set it.
+    Show,
+    /// The JSON Schema of a settings file.
+    Schema,
+}
+
+/// Check what subscope needs on this machine, and explain what is missing.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope doctor
+  subscope doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+Exit code 1 if something is broken (✗). What is marked ! works, but perhaps not as you expect.")]
+pub(crate) struct DoctorArgs {
+    /// Print JSON (subscope.doctor/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the completion script for a shell.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope completions bash > ~/.local/share/bash-completion/completions/subscope
+  subscope completions zsh > ~/.zfunc/_subscope
+  subscope completions fish > ~/.config/fish/completions/subscope.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// Print the manual page.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope man | man -l -
+  subscope man --dir ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write the pages of all commands into this folder instead of printing the main one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
