@@ -6,13 +6,13 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Event, EventKind,
-    Fact, Observation, Outcome, Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn,
-    SpawnMode, ToolClass, Usage,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Event, EventKind, Fact,
+    Observation, Outcome, Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnMode,
+    ToolClass, Usage,
 };
 
 use crate::{
-    Hint,
+    Emitter, Hint,
     lenient::{Flag, LineText, Num, Str},
     lines::{LineDecoder, LineError},
 };
@@ -88,47 +88,36 @@ impl LineDecoder for FeedLines {
         text: LineText<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
-        let line: Line<'_> = serde_json::from_str(text.text)?;
+        let mut line: Line<'_> = serde_json::from_str(text.text)?;
+        let data = line.data.take().unwrap_or_default();
         if !line.schema.is(Event::SCHEMA) {
             return Err(LineError::Foreign(format!("not {}, kept as text", Event::SCHEMA).into()));
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
-        read(place, text, &line, kind, self.tool_class, sink);
+        let out = Observation {
+            place,
+            kind: SourceKind::Posted,
+            time: line.at_ms,
+            clock: Clock::Stream,
+            session: line.session_id.filled(),
+            line_id: line.id.filled(),
+            claim: match line.actor_id.get().and_then(|actor| actor.strip_prefix("subagent:")) {
+                Some(agent) => Claim::Agent(agent, line.basis),
+                None => Claim::Root(line.basis),
+            },
+            fact: Fact::Activity,
+        };
+        let mut emitter = Emitter::new(out, text, sink);
+        // These facts are of the agent in `data`, which need not be who the line counts for; the line is a sign of
+        // life of its actor all the same.
+        if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {
+            emitter.emit(Fact::Activity);
+        }
+        if let Some(fact) = fact(kind, &line, &data, text, self.tool_class) {
+            emitter.emit(fact);
+        }
         Ok(())
-    }
-}
-
-fn read(
-    place: SourcePosition,
-    text: LineText<'_>,
-    line: &Line<'_>,
-    kind: EventKind,
-    tool_class: fn(&str) -> ToolClass,
-    sink: &mut Sink<'_>,
-) {
-    let out = Observation {
-        place,
-        kind: SourceKind::Posted,
-        time: line.at_ms,
-        clock: Clock::Stream,
-        session: line.session_id.filled(),
-        line_id: line.id.filled(),
-        claim: match line.actor_id.get().and_then(|actor| actor.strip_prefix("subagent:")) {
-            Some(agent) => Claim::Agent(agent, line.basis),
-            None => Claim::Root(line.basis),
-        },
-        fact: Fact::Activity,
-    };
-    let empty = Data::default();
-    let data = line.data.as_ref().unwrap_or(&empty);
-    // These facts are of the agent in `data`, which need not be who the line counts for; the line is a sign of
-    // life of its actor all the same.
-    if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {
-        sink(Decoded::Observation(&Observation { fact: Fact::Activity, ..out.clone() }));
-    }
-    if let Some(fact) = fact(kind, line, data, text, tool_class) {
-        sink(Decoded::Observation(&Observation { fact, ..out }));
     }
 }
 
@@ -208,8 +197,7 @@ fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>, tool_class: fn(&str) -> Too
         detail: data.detail.0.clone(),
         writes: data.writes.0.clone(),
         timeout_s: data.timeout_seconds.0,
-        spawn: None,
-        hindsight: false,
+        ..CallBegin::default()
     }
 }
 
@@ -217,16 +205,10 @@ fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::
     CallEnd {
         id: data.tool_use_id.filled(),
         name: data.tool_name.filled(),
-        digest: 0,
         outcome,
         result,
         duration_ms: data.duration_ms,
-        spawn: None,
-        refused: false,
-        stopped: None,
-        resumed: None,
-        batch_run: None,
-        left_running: false,
+        ..CallEnd::default()
     }
 }
 
@@ -242,7 +224,6 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
     Spawn {
         agent: data.agent_id.filled(),
         call: trigger,
-        run_id: None,
         parent,
         agent_type: data.agent_type.0.clone(),
         description: data.description.0.clone(),
@@ -253,8 +234,7 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
         starts: true,
         is_origin: trigger.is_some() && trigger == data.spawned_by.filled(),
         detached: trigger.is_none() && parent.is_some(),
-        is_note: false,
-        batch: None,
+        ..Spawn::default()
     }
 }
 
@@ -268,13 +248,11 @@ fn stop<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Option<AgentEnd<'a>> {
     Some(AgentEnd {
         agent: data.agent_id.filled(),
         call: data.trigger.filled(),
-        run_id: None,
         status: status(data.status.get()).filter(|status| *status != AgentStatus::Lost)?,
         evidence: EndEvidence::Notification,
-        time: None,
         report: data.result.map(|raw| text.raw(raw)).filter(|raw| raw.json != "null"),
         error: data.error.map(|raw| text.raw(raw)).filter(|raw| raw.json != "null"),
-        agent_type: None,
+        ..AgentEnd::default()
     })
 }
 
@@ -287,12 +265,9 @@ fn response<'a>(line: &'a Line<'_>, data: &'a Data<'_>) -> Option<Response<'a>> 
         usage: Some(usage),
         cache_write_1h: data.cache_write_1h_tokens.0.unwrap_or(0),
         has_stop_reason: !usage.floor,
-        ends_turn: false,
         // A floor stays one: its content counts as longer than its tokens.
         content: if usage.floor { (1, u32::MAX) } else { (0, 0) },
         has_call: true,
-        has_text: false,
-        synthetic: false,
-        api_error: false,
+        ..Response::default()
     })
 }

@@ -1,6 +1,6 @@
 //! Fields of foreign JSON read leniently: a value of an unexpected type counts as absent and costs nothing else.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
@@ -32,7 +32,17 @@ impl Str<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyScalar).map(|scalar| Self(scalar.text))
+        deserialize(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Lenient<'de> for Str<'a> {
+    fn from_text(text: &'de str) -> Self {
+        Self(Some(Cow::Borrowed(text)))
+    }
+
+    fn from_unescaped(text: &str) -> Self {
+        Self(Some(Cow::Owned(text.to_owned())))
     }
 }
 
@@ -40,9 +50,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Num(pub Option<u64>);
 
+impl Num {
+    /// The number, where there is one and it is not too great.
+    pub fn signed(self) -> Option<i64> {
+        self.0.and_then(|number| i64::try_from(number).ok())
+    }
+}
+
 impl<'de> Deserialize<'de> for Num {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyScalar).map(|scalar| Self(scalar.number))
+        deserialize(deserializer)
+    }
+}
+
+impl Lenient<'_> for Num {
+    fn from_number(number: u64) -> Self {
+        Self(Some(number))
     }
 }
 
@@ -59,67 +82,109 @@ impl Flag {
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyScalar).map(|scalar| Self(scalar.truth))
+        deserialize(deserializer)
     }
 }
 
-#[derive(Default)]
-struct Scalar<'a> {
-    text: Option<Cow<'a, str>>,
-    number: Option<u64>,
-    truth: Option<bool>,
+impl Lenient<'_> for Flag {
+    fn from_truth(truth: bool) -> Self {
+        Self(Some(truth))
+    }
 }
 
-struct AnyScalar;
+/// A value that is read from JSON of any type: the default, where the type has no method of its own.
+pub trait Lenient<'de>: Default {
+    /// Reads a string without escapes.
+    fn from_text(_: &'de str) -> Self {
+        Self::default()
+    }
 
-impl<'de> Visitor<'de> for AnyScalar {
-    type Value = Scalar<'de>;
+    /// Reads a string that had escapes.
+    fn from_unescaped(_: &str) -> Self {
+        Self::default()
+    }
+
+    /// Reads a number; a fraction is cut, and a negative number gives the default.
+    fn from_number(_: u64) -> Self {
+        Self::default()
+    }
+
+    /// Reads a truth value.
+    fn from_truth(_: bool) -> Self {
+        Self::default()
+    }
+
+    /// Reads an array.
+    ///
+    /// # Errors
+    /// Where it is not JSON.
+    fn from_seq<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// Where it is not JSON.
+    fn from_map<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+}
+
+/// Reads a value of any type: the body of `Deserialize::deserialize` for a [`Lenient`] type.
+///
+/// # Errors
+/// Where it is not JSON.
+pub fn deserialize<'de, T: Lenient<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    deserializer.deserialize_any(AnyValue(PhantomData))
+}
+
+struct AnyValue<T>(PhantomData<T>);
+
+impl<'de, T: Lenient<'de>> Visitor<'de> for AnyValue<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Scalar { text: Some(Cow::Borrowed(text)), ..Scalar::default() })
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<T, E> {
+        Ok(T::from_text(text))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Scalar { text: Some(Cow::Owned(text.to_owned())), ..Scalar::default() })
+    fn visit_str<E>(self, text: &str) -> Result<T, E> {
+        Ok(T::from_unescaped(text))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Scalar { number: Some(number), ..Scalar::default() })
+    fn visit_u64<E>(self, number: u64) -> Result<T, E> {
+        Ok(T::from_number(number))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Scalar { number: u64::try_from(number).ok(), ..Scalar::default() })
+    fn visit_i64<E>(self, number: i64) -> Result<T, E> {
+        Ok(u64::try_from(number).map_or_else(|_| T::default(), T::from_number))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        // `as` saturates: NaN and negative numbers give 0, which is as absent as such a number is.
-        Ok(Scalar { number: (number >= 0.0).then_some(number as u64), ..Scalar::default() })
+    fn visit_f64<E>(self, number: f64) -> Result<T, E> {
+        // `as` saturates.
+        Ok(if number >= 0.0 { T::from_number(number as u64) } else { T::default() })
     }
 
-    fn visit_bool<E>(self, truth: bool) -> Result<Self::Value, E> {
-        Ok(Scalar { truth: Some(truth), ..Scalar::default() })
+    fn visit_bool<E>(self, truth: bool) -> Result<T, E> {
+        Ok(T::from_truth(truth))
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Scalar::default())
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
     }
 
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(Scalar::default())
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<T, A::Error> {
+        T::from_seq(seq)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Scalar::default())
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::from_map(map)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bytes of one dialect to observations and problems.
 //!
 //! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. Most dialects implement [`LineDecoder`]: the bytes are
-//! cut into lines, and each is read by itself with [`lenient`] fields. A decoder and remembers no more than the links inside its own source. It cannot fail: what
+//! cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the links inside its own source. It cannot fail: what
 //! it does not understand is a problem with its place.
 //!
 //! The dialects of subscope itself are here: [`subagent_events`], [`feed`] and [`stop_orders`]. Those of harnesses are in the
@@ -11,6 +11,7 @@
 
 mod dialect;
 mod digest;
+mod emitter;
 pub mod feed;
 pub mod lenient;
 mod lifecycle_filter;
@@ -25,6 +26,7 @@ pub use dialect::{
     StopAnswer,
 };
 pub use digest::{canonical_digest, digest};
+pub use emitter::Emitter;
 pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
 pub use own::{FEED, OWN, STOP_ORDERS, SUBAGENT_EVENTS, recognise};

@@ -9,13 +9,12 @@ use std::{borrow::Cow, collections::HashMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
-    Outcome, Parent, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, ToolClass, Usage,
-    parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Observation, Outcome,
+    Parent, Response, Sink, SourceKind, SourcePosition, Spawn, Usage, parse_rfc3339,
 };
 
 use crate::{
-    Hint, LineSession,
+    Emitter, Hint, LineSession,
     lenient::{Flag, LineText, Num, Str},
     lines::{LineDecoder, LineError},
 };
@@ -23,7 +22,7 @@ use crate::{
 /// Decodes one stream of posted events.
 #[derive(Debug)]
 pub struct SubagentEvents {
-    hint: Hint,
+    /// The session of events that name none.
     session: Option<String>,
     /// The run that named each call first.
     calls: HashMap<String, String>,
@@ -32,7 +31,7 @@ pub struct SubagentEvents {
 impl SubagentEvents {
     /// A decoder for the stream that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), session: hint.session.clone(), calls: HashMap::new() }
+        Self { session: hint.session.clone(), calls: HashMap::new() }
     }
 }
 
@@ -61,7 +60,7 @@ struct Posted<'a> {
 }
 
 /// Returns whose a line is. An event without a session is of one that the first such event of its stream names
-/// ([`SubagentEvents::read`]); what is no event belongs to the line before it.
+/// ([`SubagentEvents`]); what is no event belongs to the line before it.
 pub(crate) fn line_session(line: &[u8]) -> LineSession {
     let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
     match event.session_id.filled() {
@@ -79,10 +78,20 @@ struct TokenUsage {
     cache_write_tokens: Num,
 }
 
-fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    out.fact = fact;
-    sink(Decoded::Observation(out));
+impl TokenUsage {
+    fn usage(&self) -> Usage {
+        let number = |field: Num| field.0.unwrap_or(0);
+        Usage::new(
+            number(self.input_tokens),
+            number(self.output_tokens),
+            number(self.cache_read_tokens),
+            number(self.cache_write_tokens),
+        )
+    }
 }
+
+/// What `status` says of an ending that somebody brought about. Ours: others read a failure with the payload's message.
+const STOPPED: &str = "stopped";
 
 impl LineDecoder for SubagentEvents {
     fn decode_line(
@@ -92,18 +101,6 @@ impl LineDecoder for SubagentEvents {
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
         let event: Posted<'_> = serde_json::from_str(line.text)?;
-        self.read(place, line, &event, sink)
-    }
-}
-
-impl SubagentEvents {
-    fn read(
-        &mut self,
-        place: SourcePosition,
-        text: LineText<'_>,
-        event: &Posted<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
         let missing = |field| LineError::MissingField { item: "an event", field };
         let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
         let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
@@ -113,40 +110,87 @@ impl SubagentEvents {
             Some(session) => session,
             None => self.session.get_or_insert_with(|| format!("events:{run}")).as_str(),
         };
-        let mut out = Observation {
+        let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
+        let out = Observation {
             place,
             kind: SourceKind::Posted,
             time: read_time(stamp.get()),
             clock: Clock::Stream,
-            session: Some(session).or(self.hint.session.as_deref()),
+            session: Some(session),
             line_id: event.event_id.filled(),
             claim: Claim::Agent(run, Basis::Wire),
             fact: Fact::Activity,
         };
+        let mut emitter = Emitter::new(out, line, sink);
         if let Some(cwd) = event.cwd.filled() {
             let cwd = Some(Cow::Borrowed(cwd));
-            emit(Fact::Session { version: None, cwd, model: None, tells_starts: false }, &mut out, sink);
+            emitter.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
-        let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
-        emit_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
-        let payload = event.payload.map(|raw| text.raw(raw));
+        let payload = emitter.raw(event.payload);
+        let (starts, parent) = (kind == "subagent_start", event.parent_run_id.filled());
+        emitter.emit(Fact::Spawn(Spawn {
+            agent: Some(run),
+            parent: (starts || parent.is_some()).then(|| parent.map_or(Parent::Root, Parent::Agent)),
+            name: Some(Cow::Borrowed(name)).filter(|name| !name.is_empty()),
+            prompt: payload.filter(|_| starts),
+            starts,
+            detached: true,
+            ..Spawn::default()
+        }));
         match kind {
-            "subagent_start" => emit(Fact::Activity, &mut out, sink),
-            "subagent_end" => end(event, run, text, &mut out, sink),
-            "tool_call" => begin(event, call.as_deref(), payload, &mut out, sink),
-            "tool_result" => finish(event, call.as_deref(), payload, &mut out, sink),
+            "subagent_start" => emitter.emit(Fact::Activity),
+            "subagent_end" => {
+                emitter.emit(Fact::Activity);
+                // An ending with a payload is a failure with that message (requirement 4.1).
+                let error = payload.filter(|raw| !matches!(raw.json, "\"\"" | "null"));
+                let status = match (event.status.get(), error) {
+                    (Some(STOPPED), _) => AgentStatus::Stopped,
+                    (_, Some(_)) => AgentStatus::Failed,
+                    (_, None) => AgentStatus::Completed,
+                };
+                let (evidence, time) = (EndEvidence::Notification, emitter.out.time);
+                let end = AgentEnd { agent: Some(run), status, evidence, time, error, ..AgentEnd::default() };
+                emitter.emit(Fact::AgentEnd(end));
+            }
+            "tool_call" => {
+                let name = event.tool_name.get().unwrap_or_default();
+                emitter.emit(Fact::CallBegin(CallBegin {
+                    id: call.as_deref(),
+                    name,
+                    input: payload,
+                    digest: crate::digest(name, payload.map_or("", |raw| raw.json)),
+                    timeout_s: event.execution_timeout_seconds.0,
+                    ..CallBegin::default()
+                }));
+            }
+            "tool_result" => emitter.emit(Fact::CallEnd(CallEnd {
+                id: call.as_deref(),
+                name: event.tool_name.filled(),
+                outcome: if event.is_error.is_true() { Outcome::Error } else { Outcome::Ok },
+                result: payload,
+                ..CallEnd::default()
+            })),
             "thought_trace" => {
                 let encrypted =
                     matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
-                emit(
-                    Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) },
-                    &mut out,
-                    sink,
-                );
+                emitter.emit(Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) });
             }
             other => return Err(LineError::UnknownType(other.to_owned())),
         }
-        emit_usage(event, &mut out, sink);
+        if let Some(tokens) = &event.token_usage {
+            // Ids are the program's own: those of another session mean nothing here.
+            let key = match event.event_id.filled() {
+                Some(id) => format!("{session}#{run}#{id}"),
+                None => format!("{session}#{run}@{}", place.offset),
+            };
+            emitter.emit_made(Fact::Response(Response {
+                message_id: &key,
+                usage: Some(tokens.usage()),
+                has_stop_reason: true,
+                has_call: true,
+                ..Response::default()
+            }));
+        }
         Ok(())
     }
 }
@@ -169,137 +213,6 @@ fn read_time(json: &str) -> Option<i64> {
         Some(text) => parse_rfc3339(text),
         None => json.parse::<f64>().ok().filter(|millis| *millis >= 0.0).map(|millis| millis as i64),
     }
-}
-
-fn emit_agent<'a>(
-    event: &'a Posted<'_>,
-    run: &'a str,
-    name: &'a str,
-    starts: bool,
-    text: LineText<'a>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    let parent = event.parent_run_id.filled().map_or(Parent::Root, Parent::Agent);
-    let spawn = Spawn {
-        agent: Some(run),
-        parent: (starts || event.parent_run_id.filled().is_some()).then_some(parent),
-        name: Some(Cow::Borrowed(name)).filter(|name| !name.is_empty()),
-        prompt: event.payload.filter(|_| starts).map(|raw| text.raw(raw)),
-        starts,
-        detached: true,
-        ..Spawn::default()
-    };
-    emit(Fact::Spawn(spawn), out, sink);
-}
-
-/// What `status` says of an ending that somebody brought about. Ours: others read a failure with the payload's message.
-const STOPPED: &str = "stopped";
-
-/// An ending with a payload is a failure with that message (requirement 4.1).
-fn end<'a>(
-    event: &'a Posted<'_>,
-    run: &'a str,
-    text: LineText<'a>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    emit(Fact::Activity, out, sink);
-    let error = event.payload.map(|raw| text.raw(raw)).filter(|raw| !matches!(raw.json, "\"\"" | "null"));
-    let end = AgentEnd {
-        agent: Some(run),
-        call: None,
-        run_id: None,
-        status: match (event.status.get(), error) {
-            (Some(STOPPED), _) => AgentStatus::Stopped,
-            (_, Some(_)) => AgentStatus::Failed,
-            (_, None) => AgentStatus::Completed,
-        },
-        evidence: EndEvidence::Notification,
-        time: out.time,
-        report: None,
-        error,
-        agent_type: None,
-    };
-    emit(Fact::AgentEnd(end), out, sink);
-}
-
-fn begin<'a>(
-    event: &'a Posted<'_>,
-    id: Option<&'a str>,
-    input: Option<RawJson<'a>>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    let name = event.tool_name.get().unwrap_or_default();
-    let call = CallBegin {
-        id,
-        name,
-        class: ToolClass::Other,
-        input,
-        digest: crate::digest(name, input.map_or("", |raw| raw.json)),
-        detail: None,
-        writes: None,
-        timeout_s: event.execution_timeout_seconds.0,
-        spawn: None,
-        hindsight: false,
-    };
-    emit(Fact::CallBegin(call), out, sink);
-}
-
-fn finish<'a>(
-    event: &'a Posted<'_>,
-    id: Option<&'a str>,
-    result: Option<RawJson<'a>>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    let end = CallEnd {
-        id,
-        name: event.tool_name.filled(),
-        digest: 0,
-        outcome: if event.is_error.is_true() { Outcome::Error } else { Outcome::Ok },
-        result,
-        duration_ms: None,
-        spawn: None,
-        refused: false,
-        stopped: None,
-        resumed: None,
-        batch_run: None,
-        left_running: false,
-    };
-    emit(Fact::CallEnd(end), out, sink);
-}
-
-fn emit_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(tokens) = &event.token_usage else { return };
-    let number = |field: Num| field.0.unwrap_or(0);
-    // Ids are the program's own: those of another session mean nothing here.
-    let (session, run) = (out.session.unwrap_or_default(), event.subagent_run_id.get().unwrap_or_default());
-    let key = match event.event_id.filled() {
-        Some(id) => format!("{session}#{run}#{id}"),
-        None => format!("{session}#{run}@{}", out.place.offset),
-    };
-    let usage = Usage::new(
-        number(tokens.input_tokens),
-        number(tokens.output_tokens),
-        number(tokens.cache_read_tokens),
-        number(tokens.cache_write_tokens),
-    );
-    let response = Response {
-        message_id: &key,
-        model: None,
-        usage: Some(usage),
-        cache_write_1h: 0,
-        has_stop_reason: true,
-        ends_turn: false,
-        content: (0, 0),
-        has_call: true,
-        has_text: false,
-        synthetic: false,
-        api_error: false,
-    };
-    sink(Decoded::Observation(&Observation { fact: Fact::Response(response), ..out.clone() }));
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub type Text = Arc<str>;
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub Text);
 
@@ -72,7 +72,7 @@ impl AgentId {
 pub struct SourceId(pub u32);
 
 /// An agent as actor of an event: `agent:root` or `subagent:<agent id>`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(pub AgentId);
 
 impl fmt::Display for Actor {

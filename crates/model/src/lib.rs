@@ -16,6 +16,7 @@ mod live_view;
 mod observation;
 mod price;
 mod problem;
+mod raw_json;
 mod record;
 mod session_keys;
 mod stop;
@@ -36,11 +37,12 @@ pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, 
 pub use live_view::LiveView;
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
-    Parent, Payload, PromptKind, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch,
-    SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
+    SpawnResult, ToolClass,
 };
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;
+pub use raw_json::{Payload, RawJson};
 pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,

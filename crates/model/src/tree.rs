@@ -85,10 +85,11 @@ pub struct Session {
 }
 
 /// Status of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// Spawn requested, not yet seen at work.
+    #[default]
     Pending,
     /// At work, or waiting for something.
     Running,
@@ -196,7 +197,7 @@ impl Flag {
 }
 
 /// The root of a session, or a subagent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Agent {
     /// `root`, or the harness's id of the subagent.
     pub id: AgentId,
@@ -278,41 +279,7 @@ impl Agent {
 
     /// Returns an agent of which only id, depth and status are known.
     pub fn unknown(id: AgentId, depth: u32, status: AgentStatus) -> Self {
-        Self {
-            actor_id: Actor(id.clone()),
-            id,
-            parent_id: None,
-            spawned_by: None,
-            depth,
-            agent_type: None,
-            name: None,
-            description: None,
-            model: None,
-            background: false,
-            status,
-            evidence: None,
-            liveness: None,
-            flags: Vec::new(),
-            started_at_ms: None,
-            ended_at_ms: None,
-            last_event_at_ms: None,
-            intervals: Vec::new(),
-            wall_ms: None,
-            tool_calls: 0,
-            tool_errors: 0,
-            tools_denied: 0,
-            open_tools: 0,
-            tools: Vec::new(),
-            messages: 0,
-            usage: None,
-            cost_micro_usd: None,
-            cost_floor: false,
-            prompt: None,
-            result: None,
-            error: None,
-            subtree: Subtree::default(),
-            rev: None,
-        }
+        Self { actor_id: Actor(id.clone()), id, depth, status, ..Self::default() }
     }
 
     /// Whether all of its data is a copy from another session: it is shown, but not counted.

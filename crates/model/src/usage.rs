@@ -50,28 +50,21 @@ impl Usage {
 
     /// Subtracts `other` in each kind, saturating at 0; the result is never a floor.
     pub fn minus(&self, other: &Self) -> Self {
-        let [input, output, read, write] = self.kinds();
-        let [other_input, other_output, other_read, other_write] = other.kinds();
-        Self::new(
-            input.saturating_sub(other_input),
-            output.saturating_sub(other_output),
-            read.saturating_sub(other_read),
-            write.saturating_sub(other_write),
-        )
+        self.zip(other, u64::saturating_sub)
+    }
+
+    /// Combines the counts of each kind.
+    fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        let (mine, theirs) = (self.kinds(), other.kinds());
+        let [input, output, read, write] = std::array::from_fn(|kind| combine(mine[kind], theirs[kind]));
+        Self::new(input, output, read, write)
     }
 }
 
 impl Add for Usage {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        let mut sum = Self::new(
-            self.input_tokens.saturating_add(other.input_tokens),
-            self.output_tokens.saturating_add(other.output_tokens),
-            self.cache_read_tokens.saturating_add(other.cache_read_tokens),
-            self.cache_write_tokens.saturating_add(other.cache_write_tokens),
-        );
-        sum.floor = self.floor || other.floor;
-        sum
+        Self { floor: self.floor || other.floor, ..self.zip(&other, u64::saturating_add) }
     }
 }
 

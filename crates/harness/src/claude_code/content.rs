@@ -7,30 +7,21 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::value::RawValue;
-use subscope_decode::lenient::{Flag, LineText, Num, Str};
+use subscope_decode::lenient::{self, Flag, Lenient, LineText, Num, Str};
 use subscope_model::{RawJson, Response, Usage};
 
 /// One message. Also a plain string, as very old or foreign streams write it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, remote = "Self", bound(deserialize = "'de: 'a"))]
 pub(super) struct Message<'a> {
     pub(super) id: Str<'a>,
     pub(super) model: Str<'a>,
     pub(super) stop_reason: Str<'a>,
     pub(super) usage: Option<Tokens>,
     pub(super) content: Content<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    id: Str<'a>,
-    model: Str<'a>,
-    stop_reason: Str<'a>,
-    usage: Option<Tokens>,
-    content: Content<'a>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
@@ -49,9 +40,7 @@ impl<'de> Visitor<'de> for MessageVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let Fields { id, model, stop_reason, usage, content } =
-            Fields::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-        Ok(Message { id, model, stop_reason, usage, content })
+        Message::deserialize(MapAccessDeserializer::new(map))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -85,60 +74,27 @@ pub(super) enum Content<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentVisitor)
+        lenient::deserialize(deserializer)
     }
 }
 
-struct ContentVisitor;
-
-impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Content<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text or content blocks")
+impl<'de: 'a, 'a> Lenient<'de> for Content<'a> {
+    fn from_text(text: &'de str) -> Self {
+        Self::Text(text)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let Some(first) = seq.next_element()? else { return Ok(Content::Empty) };
-        let Some(second) = seq.next_element()? else { return Ok(Content::One([first])) };
+    fn from_unescaped(_: &str) -> Self {
+        Self::Escaped
+    }
+
+    fn from_seq<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        let Some(first) = seq.next_element()? else { return Ok(Self::Empty) };
+        let Some(second) = seq.next_element()? else { return Ok(Self::One([first])) };
         let mut blocks = vec![first, second];
         while let Some(block) = seq.next_element()? {
             blocks.push(block);
         }
-        Ok(Content::Many(blocks))
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Content::Text(text))
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Content::Escaped)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Content::Empty)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Content::Empty)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Content::Empty)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Content::Empty)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Content::Empty)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Content::Empty)
+        Ok(Self::Many(blocks))
     }
 }
 

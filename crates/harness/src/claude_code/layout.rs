@@ -1,4 +1,4 @@
-//! Claude Code's folders: how files are classified by their paths.
+//! Claude Code's folders: what the parts of a path say.
 //!
 //! Layouts, as observed (requirements, "Facts: transcripts"):
 //!
@@ -14,8 +14,7 @@
 
 use std::{
     borrow::Cow,
-    ffi::OsStr,
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -24,107 +23,18 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{JOURNAL, META, TRANSCRIPT};
-use crate::{Home, Place, Role, SessionFiles, Variables};
+use super::TRANSCRIPT;
+use crate::{Place, Role, SessionFiles};
 
 /// The variable that moves its files.
-const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
+pub(super) const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The folder of its files below the user's home otherwise; of a project's settings below the project.
 pub(super) const HOME_FOLDER: &str = ".claude";
 /// The folder of a session that holds its subagents' files.
-const SUBAGENTS: &str = "subagents";
+pub(super) const SUBAGENTS: &str = "subagents";
 /// The folder of a session that holds big outputs: never transcripts, and many files.
 pub(super) const TOOL_RESULTS: &str = "tool-results";
-const PROJECTS: &str = "projects";
-/// The ending of transcripts.
-const JSONL: &str = "jsonl";
-
-/// Returns the folder of Claude Code's files: `CLAUDE_CONFIG_DIR`, else `$HOME/.claude`.
-pub(super) fn home(variables: Variables<'_>) -> Home {
-    let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let folder = set(HOME_VARIABLE).unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
-    Home { folder, variable: HOME_VARIABLE, is_chosen: variables(HOME_VARIABLE).is_some() }
-}
-
-/// Returns the folder of all transcripts below [`home`].
-pub(super) fn projects_folder(variables: Variables<'_>) -> PathBuf {
-    home(variables).folder.join(PROJECTS)
-}
-
-/// Classifies a file by its path alone. Names that are not UTF-8 are not recognised.
-///
-/// A `.jsonl` file is a main transcript if its name is a UUID, or if it is in a folder of a `projects`
-/// folder. A main transcript that was copied elsewhere under another name is not recognised.
-pub(super) fn classify(path: &Path) -> Option<Place> {
-    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let (workflow, session) = surroundings(path);
-    if let Some((agent, role)) = agent_of(name) {
-        let dialect = Some(if role == Role::Agent { TRANSCRIPT } else { META });
-        return Some(Place { role, dialect, session, agent: Some(agent.to_owned()), workflow });
-    }
-    if name == "journal.jsonl" && workflow.is_some() {
-        return Some(Place { role: Role::Note, dialect: Some(JOURNAL), session, agent: None, workflow });
-    }
-    let stem = name.strip_suffix(".jsonl")?;
-    (is_uuid(stem) || ancestor(path, 2) == Some(PROJECTS)).then(|| main_place(stem))
-}
-
-/// Classifies a file below a folder of projects.
-pub(super) fn classify_below(root: &Path, path: &Path) -> Option<Place> {
-    let (_, top, is_file) = steps(root, path)?;
-    let place = classify(path);
-    if !is_file {
-        let place = place.filter(|place| matches!(place.role, Role::Agent | Role::Note))?;
-        return Some(Place { session: Some(top.to_owned()), ..place });
-    }
-    match place {
-        // Subagents of 2.0.x name their session inside.
-        Some(place) if place.role == Role::Agent => Some(Place { session: None, ..place }),
-        Some(place) if place.role == Role::Note => None,
-        Some(place) => Some(place),
-        None if is_jsonl(path) => Some(main_place(path.file_stem()?.to_str()?)),
-        None => None,
-    }
-}
-
-/// Returns the session that a main transcript or a session's folder names.
-pub(super) fn target(path: &Path) -> Option<SessionFiles> {
-    let project = path.parent()?;
-    if path.is_dir() {
-        let session = path.file_name()?.to_str()?;
-        let is_session = path.join(SUBAGENTS).is_dir() || main_path(project, session).is_file();
-        return is_session.then(|| files(project, session));
-    }
-    let is_main = match classify(path) {
-        Some(place) => place.role == Role::Main,
-        None => path.with_extension("").join(SUBAGENTS).is_dir(),
-    };
-    is_main.then(|| Some(files(project, path.file_stem()?.to_str()?)))?
-}
-
-/// Returns the places of a session's files, given one of them below a folder of projects.
-pub(super) fn session_files(root: &Path, path: &Path, session: &str) -> SessionFiles {
-    let project = steps(root, path).map_or(path.parent().unwrap_or(path), |(project, ..)| project);
-    files(project, session)
-}
-
-/// Returns the session whose folder this is, or is below.
-pub(super) fn session_of_folder(root: &Path, folder: &Path) -> Option<SessionFiles> {
-    let (project, session, _) = steps(root, folder)?;
-    Some(files(project, session))
-}
-
-/// Returns the main transcripts of a session below a folder of projects.
-pub(super) fn transcripts_of(root: &Path, session: &str) -> Vec<PathBuf> {
-    let projects = fs::read_dir(root).into_iter().flatten().flatten();
-    projects.map(|project| main_path(&project.path(), session)).filter(|path| path.is_file()).collect()
-}
-
-/// Returns what the harness noted about the subagent whose transcript is given.
-pub(super) fn companion(transcript: &Path) -> Option<PathBuf> {
-    let is_agent = classify(transcript).is_some_and(|place| place.role == Role::Agent);
-    is_agent.then(|| transcript.with_extension("meta.json"))
-}
+pub(super) const PROJECTS: &str = "projects";
 
 /// Returns the session that a line names, also where it is cut after naming it.
 pub(super) fn session_in_line(line: &[u8]) -> Option<String> {
@@ -134,7 +44,7 @@ pub(super) fn session_in_line(line: &[u8]) -> Option<String> {
     session.filter(|name| is_plain(name))
 }
 
-fn files(project: &Path, session: &str) -> SessionFiles {
+pub(super) fn files(project: &Path, session: &str) -> SessionFiles {
     SessionFiles {
         session: session.to_owned(),
         main: main_path(project, session),
@@ -144,7 +54,7 @@ fn files(project: &Path, session: &str) -> SessionFiles {
     }
 }
 
-fn main_place(session: &str) -> Place {
+pub(super) fn main_place(session: &str) -> Place {
     Place {
         role: Role::Main,
         dialect: Some(TRANSCRIPT),
@@ -154,16 +64,12 @@ fn main_place(session: &str) -> Place {
     }
 }
 
-fn main_path(project: &Path, session: &str) -> PathBuf {
+pub(super) fn main_path(project: &Path, session: &str) -> PathBuf {
     project.join(format!("{session}.jsonl"))
 }
 
-fn is_jsonl(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == JSONL)
-}
-
 /// The project's folder that a path is in, what comes below it on the way to the path, and whether that is the path itself.
-fn steps<'p>(root: &Path, path: &'p Path) -> Option<(&'p Path, &'p str, bool)> {
+pub(super) fn steps<'p>(root: &Path, path: &'p Path) -> Option<(&'p Path, &'p str, bool)> {
     let depth = path.strip_prefix(root).ok()?.iter().count();
     let below = depth.checked_sub(2)?;
     let top = path.ancestors().nth(below)?;
@@ -171,7 +77,7 @@ fn steps<'p>(root: &Path, path: &'p Path) -> Option<(&'p Path, &'p str, bool)> {
 }
 
 /// The workflow's folder and the session that the folders above a file name.
-fn surroundings(path: &Path) -> (Option<String>, Option<String>) {
+pub(super) fn surroundings(path: &Path) -> (Option<String>, Option<String>) {
     let named = |steps| ancestor(path, steps).map(str::to_owned);
     if ancestor(path, 1) == Some(SUBAGENTS) {
         return (None, named(2));
@@ -183,11 +89,11 @@ fn surroundings(path: &Path) -> (Option<String>, Option<String>) {
 }
 
 /// The name of the folder that many steps above.
-fn ancestor(path: &Path, steps: usize) -> Option<&str> {
+pub(super) fn ancestor(path: &Path, steps: usize) -> Option<&str> {
     path.ancestors().nth(steps)?.file_name()?.to_str()
 }
 
-fn agent_of(name: &str) -> Option<(&str, Role)> {
+pub(super) fn agent_of(name: &str) -> Option<(&str, Role)> {
     let rest = name.strip_prefix("agent-")?;
     let (agent, role) = match rest.strip_suffix(".meta.json") {
         Some(agent) => (agent, Role::Note),
@@ -196,7 +102,7 @@ fn agent_of(name: &str) -> Option<(&str, Role)> {
     (!agent.is_empty()).then_some((agent, role))
 }
 
-fn is_uuid(text: &str) -> bool {
+pub(super) fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => byte == b'-',
@@ -234,12 +140,13 @@ impl<'de> Visitor<'de> for SessionField<'_> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::*;
+    use super::{super::ClaudeCode, *};
+    use crate::Harness;
 
     const SESSION: &str = "59d3cea2-8628-4065-a429-a6583bbe765a";
 
     fn check(path: &str, role: Role, session: Option<&str>, agent: Option<&str>, workflow: Option<&str>) {
-        let place = classify(Path::new(path)).unwrap();
+        let place = ClaudeCode.classify(Path::new(path)).unwrap();
         let texts = [&place.session, &place.agent, &place.workflow].map(Option::as_deref);
         assert_eq!((place.role, texts), (role, [session, agent, workflow]), "{path}");
     }
@@ -259,14 +166,16 @@ mod tests {
     fn classify_anything_else_as_nothing() {
         for path in ["/r/stream.jsonl", "/r/hooks.jsonl", "/r/journal.jsonl", "/p/agent-.jsonl", "/", "x", ""]
         {
-            assert_eq!(classify(Path::new(path)), None, "{path}");
+            assert_eq!(ClaudeCode.classify(Path::new(path)), None, "{path}");
         }
     }
 
     #[test]
     fn classify_below_projects_by_folder() {
         let of = |path: &str| {
-            classify_below(Path::new("/p"), Path::new(path)).map(|place| (place.role, place.session))
+            ClaudeCode
+                .classify_below(Path::new("/p"), Path::new(path))
+                .map(|place| (place.role, place.session))
         };
         let named = |role, session: &str| Some((role, Some(session.to_owned())));
         assert_eq!(of("/p/a/any name.jsonl"), named(Role::Main, "any name"));
@@ -276,7 +185,8 @@ mod tests {
         for none in ["/p/x.jsonl", "/p/a/agent-x.meta.json", "/p/a/x.txt", "/p/a/s/x.jsonl", "/q/a/s.jsonl"] {
             assert_eq!(of(none), None, "{none}");
         }
-        let folder = |path: &str| session_of_folder(Path::new("/p"), Path::new(path)).map(|it| it.session);
+        let folder =
+            |path: &str| ClaudeCode.session_of_folder(Path::new("/p"), Path::new(path)).map(|it| it.session);
         assert_eq!(folder("/p/a/s/subagents/workflows").as_deref(), Some("s"));
         assert_eq!((folder("/p/a"), folder("/p")), (None, None));
     }
@@ -290,9 +200,9 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(home(&env("/elsewhere")).folder, Path::new("/elsewhere"));
-        assert_eq!(home(&env("")).folder, Path::new("/home/user/.claude"));
-        assert_eq!(projects_folder(&env("")), Path::new("/home/user/.claude/projects"));
+        assert_eq!(ClaudeCode.home(&env("/elsewhere")).folder, Path::new("/elsewhere"));
+        assert_eq!(ClaudeCode.home(&env("")).folder, Path::new("/home/user/.claude"));
+        assert_eq!(ClaudeCode.roots(&env(""))[0], Path::new("/home/user/.claude/projects"));
     }
 
     #[test]

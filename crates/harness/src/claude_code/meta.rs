@@ -7,26 +7,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Hint, LineDecoder, LineError,
+    Emitter, Hint, LineDecoder, LineError,
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Sink,
+    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Observation, Parent, RawJson, Sink,
     SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode,
 };
 
 /// Decodes one `agent-<id>.meta.json`: one object, over as many lines as it likes.
 #[derive(Debug)]
-pub(super) struct Meta {
-    hint: Hint,
-}
-
-impl Meta {
-    /// A decoder for the file that `hint` describes.
-    pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone() }
-    }
-}
+pub(super) struct Meta(pub(super) Hint);
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -51,14 +42,57 @@ impl LineDecoder for Meta {
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
         let file: MetaFile<'_> = serde_json::from_str(line.text)?;
-        let agent = self.hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
-        emit_meta(&self.hint, place, agent, &file, sink);
+        let hint = &self.0;
+        let agent = hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
+        let parent = match (file.parent_agent_id.filled(), file.spawn_depth.0) {
+            (Some(parent), _) => Some(Parent::Agent(parent)),
+            // Versions that write the request's shape name every parent but the root (2.1.330: an agent that a command
+            // of the user's started has neither depth nor call, fixture `unseen/2.1.330/v16-skill`).
+            (None, depth)
+                if hint.workflow.is_none() && (depth == Some(1) || file.request_shape.filled().is_some()) =>
+            {
+                Some(Parent::Root)
+            }
+            (None, _) => None,
+        };
+        let mode = match file.request_shape.get() {
+            Some("foreground") => Some(SpawnMode::Foreground),
+            Some("background") => Some(SpawnMode::Background),
+            _ => None,
+        };
+        let description = if file.description.filled().is_some() { &file.description } else { &file.label };
+        let mut out = emitter(hint, place, agent, line, sink);
+        out.emit(Fact::Spawn(Spawn {
+            agent: Some(agent),
+            call: file.tool_use_id.filled(),
+            parent,
+            agent_type: file.agent_type.0.clone(),
+            description: description.0.clone(),
+            name: file.name.0.clone(),
+            model: file.model.0.clone().filter(|model| model != "inherit"),
+            mode,
+            is_origin: file.tool_use_id.filled().is_some(),
+            detached: hint.workflow.is_some(),
+            // `/clear` copies these files into the session that it begins (2.1.330, fixture `interactive-clear`).
+            is_note: true,
+            batch: hint.workflow.as_deref().map(SpawnBatch::Run),
+            ..Spawn::default()
+        }));
+        if file.finished.is_true() {
+            out.emit(Fact::AgentEnd(end(agent, None)));
+        }
         Ok(())
     }
 }
 
-fn observation<'a>(hint: &'a Hint, place: SourcePosition, agent: &'a str) -> Observation<'a> {
-    Observation {
+fn emitter<'a, 's>(
+    hint: &'a Hint,
+    place: SourcePosition,
+    agent: &'a str,
+    line: LineText<'a>,
+    sink: &'s mut Sink<'_>,
+) -> Emitter<'a, 's> {
+    let out = Observation {
         place,
         kind: SourceKind::Transcript,
         time: None,
@@ -67,78 +101,19 @@ fn observation<'a>(hint: &'a Hint, place: SourcePosition, agent: &'a str) -> Obs
         line_id: None,
         claim: Claim::Agent(agent, Basis::Link),
         fact: Fact::Activity,
-    }
+    };
+    Emitter::new(out, line, sink)
 }
 
-fn emit_meta(hint: &Hint, place: SourcePosition, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
-    let parent = match (file.parent_agent_id.filled(), file.spawn_depth.0) {
-        (Some(parent), _) => Some(Parent::Agent(parent)),
-        // Versions that write the request's shape name every parent but the root (2.1.330: an agent that a command of
-        // the user's started has neither depth nor call, fixture `unseen/2.1.330/v16-skill`).
-        (None, depth)
-            if hint.workflow.is_none() && (depth == Some(1) || file.request_shape.filled().is_some()) =>
-        {
-            Some(Parent::Root)
-        }
-        (None, _) => None,
-    };
-    let mode = match file.request_shape.get() {
-        Some("foreground") => Some(SpawnMode::Foreground),
-        Some("background") => Some(SpawnMode::Background),
-        _ => None,
-    };
-    let description = if file.description.filled().is_some() { &file.description } else { &file.label };
-    let mut out = observation(hint, place, agent);
-    out.fact = Fact::Spawn(Spawn {
-        agent: Some(agent),
-        call: file.tool_use_id.filled(),
-        parent,
-        agent_type: file.agent_type.0.clone(),
-        description: description.0.clone(),
-        name: file.name.0.clone(),
-        model: file.model.0.clone().filter(|model| model != "inherit"),
-        mode,
-        is_origin: file.tool_use_id.filled().is_some(),
-        detached: hint.workflow.is_some(),
-        // `/clear` copies these files into the session that it begins (2.1.330, fixture `interactive-clear`).
-        is_note: true,
-        batch: hint.workflow.as_deref().map(SpawnBatch::Run),
-        ..Spawn::default()
-    });
-    sink(Decoded::Observation(&out));
-    if file.finished.is_true() {
-        out.fact = Fact::AgentEnd(end(agent, EndEvidence::Finished));
-        sink(Decoded::Observation(&out));
-    }
-}
-
-fn end(agent: &str, evidence: EndEvidence) -> AgentEnd<'_> {
-    AgentEnd {
-        agent: Some(agent),
-        call: None,
-        run_id: None,
-        status: AgentStatus::Completed,
-        evidence,
-        time: None,
-        report: None,
-        error: None,
-        agent_type: None,
-    }
+fn end<'a>(agent: &'a str, report: Option<RawJson<'a>>) -> AgentEnd<'a> {
+    let (status, evidence) = (AgentStatus::Completed, EndEvidence::Finished);
+    AgentEnd { agent: Some(agent), status, evidence, report, ..AgentEnd::default() }
 }
 
 /// Decodes a workflow's `journal.jsonl`: a `started` and a `result` line for each agent.
 /// Observed: public reports on Claude Code 2.1.206: `{type, key, agentId, result}`, later also `label` and `phase`.
 #[derive(Debug)]
-pub(super) struct Journal {
-    hint: Hint,
-}
-
-impl Journal {
-    /// A decoder for the file that `hint` describes.
-    pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone() }
-    }
-}
+pub(super) struct Journal(pub(super) Hint);
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -157,26 +132,18 @@ impl LineDecoder for Journal {
         text: LineText<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
-        let hint = &self.hint;
         let line: JournalLine<'_> = serde_json::from_str(text.text)?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };
-        let mut out = observation(hint, place, agent);
+        let mut out = emitter(&self.0, place, agent, text, sink);
         match line.kind.get() {
-            Some("started") => {
-                out.fact = Fact::Spawn(Spawn {
-                    agent: Some(agent),
-                    description: line.label.0.clone(),
-                    detached: true,
-                    batch: hint.workflow.as_deref().map(SpawnBatch::Run),
-                    ..Spawn::default()
-                });
-                sink(Decoded::Observation(&out));
-            }
-            Some("result") => {
-                let report = line.result.map(|raw| text.raw(raw));
-                out.fact = Fact::AgentEnd(AgentEnd { report, ..end(agent, EndEvidence::Finished) });
-                sink(Decoded::Observation(&out));
-            }
+            Some("started") => out.emit(Fact::Spawn(Spawn {
+                agent: Some(agent),
+                description: line.label.0.clone(),
+                detached: true,
+                batch: self.0.workflow.as_deref().map(SpawnBatch::Run),
+                ..Spawn::default()
+            })),
+            Some("result") => out.emit(Fact::AgentEnd(end(agent, out.raw(line.result)))),
             _ => {}
         }
         Ok(())

@@ -28,6 +28,7 @@ mod transcript;
 
 use std::{
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -38,8 +39,12 @@ use subscope_decode::{
 };
 use subscope_model::{SourceKind, ToolClass};
 
+use self::layout::{
+    HOME_FOLDER, HOME_VARIABLE, PROJECTS, SUBAGENTS, agent_of, ancestor, files, is_uuid, main_path,
+    main_place, steps, surroundings,
+};
 use crate::{
-    Harness, HeadLine, Home, HookEvent, HookSettings, HookSupport, Place, RunPlan, SessionFiles,
+    Harness, HeadLine, Home, HookEvent, HookSettings, HookSupport, Place, Role, RunPlan, SessionFiles,
     SettingsError, SettingsScope, Variables, Version,
 };
 
@@ -64,7 +69,7 @@ pub const META: Dialect = Dialect::new(&DialectSpec {
     is_object: true,
     is_ingestible: false,
     ..DialectSpec::new("claude.meta", SourceKind::Transcript, |hint| {
-        Box::new(ObjectDecoder::new(hint.source, meta::Meta::new(hint)))
+        Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone())))
     })
 });
 
@@ -73,7 +78,7 @@ pub const JOURNAL: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_ingestible: false,
     ..DialectSpec::new("claude.journal", SourceKind::Transcript, |hint| {
-        Box::new(LinesDecoder::new(hint.source, meta::Journal::new(hint)))
+        Box::new(LinesDecoder::new(hint.source, meta::Journal(hint.clone())))
     })
 });
 
@@ -128,32 +133,76 @@ impl Harness for ClaudeCode {
         tools::class(tool)
     }
 
+    /// Returns `CLAUDE_CONFIG_DIR`, else `$HOME/.claude`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        layout::home(variables)
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = set(HOME_VARIABLE).unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
+        Home { folder, variable: HOME_VARIABLE, is_chosen: variables(HOME_VARIABLE).is_some() }
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
-        vec![layout::projects_folder(variables)]
+        vec![self.home(variables).folder.join(PROJECTS)]
     }
 
+    /// Names that are not UTF-8 are not recognised.
+    ///
+    /// A `.jsonl` file is a main transcript if its name is a UUID, or if it is in a folder of a `projects`
+    /// folder. A main transcript that was copied elsewhere under another name is not recognised.
     fn classify(&self, path: &Path) -> Option<Place> {
-        layout::classify(path)
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let (workflow, session) = surroundings(path);
+        if let Some((agent, role)) = agent_of(name) {
+            let dialect = Some(if role == Role::Agent { TRANSCRIPT } else { META });
+            return Some(Place { role, dialect, session, agent: Some(agent.to_owned()), workflow });
+        }
+        if name == "journal.jsonl" && workflow.is_some() {
+            return Some(Place { role: Role::Note, dialect: Some(JOURNAL), session, agent: None, workflow });
+        }
+        let stem = name.strip_suffix(".jsonl")?;
+        (is_uuid(stem) || ancestor(path, 2) == Some(PROJECTS)).then(|| main_place(stem))
     }
 
     fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
-        layout::classify_below(root, path)
+        let (_, top, is_file) = steps(root, path)?;
+        let place = self.classify(path);
+        if !is_file {
+            let place = place.filter(|place| matches!(place.role, Role::Agent | Role::Note))?;
+            return Some(Place { session: Some(top.to_owned()), ..place });
+        }
+        match place {
+            // Subagents of 2.0.x name their session inside.
+            Some(place) if place.role == Role::Agent => Some(Place { session: None, ..place }),
+            Some(place) if place.role == Role::Note => None,
+            Some(place) => Some(place),
+            None if path.extension().is_some_and(|extension| extension == "jsonl") => {
+                Some(main_place(path.file_stem()?.to_str()?))
+            }
+            None => None,
+        }
     }
 
     fn target(&self, path: &Path) -> Option<SessionFiles> {
-        layout::target(path)
+        let project = path.parent()?;
+        if path.is_dir() {
+            let session = path.file_name()?.to_str()?;
+            let is_session = path.join(SUBAGENTS).is_dir() || main_path(project, session).is_file();
+            return is_session.then(|| files(project, session));
+        }
+        let is_main = match self.classify(path) {
+            Some(place) => place.role == Role::Main,
+            None => path.with_extension("").join(SUBAGENTS).is_dir(),
+        };
+        is_main.then(|| Some(files(project, path.file_stem()?.to_str()?)))?
     }
 
     fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles {
-        layout::session_files(root, path, session)
+        let project = steps(root, path).map_or(path.parent().unwrap_or(path), |(project, ..)| project);
+        files(project, session)
     }
 
     fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
-        layout::session_of_folder(root, folder)
+        let (project, session, _) = steps(root, folder)?;
+        Some(files(project, session))
     }
 
     fn skips_folder(&self, name: &OsStr) -> bool {
@@ -161,7 +210,8 @@ impl Harness for ClaudeCode {
     }
 
     fn companion(&self, transcript: &Path) -> Option<PathBuf> {
-        layout::companion(transcript)
+        let is_agent = self.classify(transcript).is_some_and(|place| place.role == Role::Agent);
+        is_agent.then(|| transcript.with_extension("meta.json"))
     }
 
     fn complete(&self, place: &Place, line: &[u8]) -> Option<Place> {
@@ -169,7 +219,8 @@ impl Harness for ClaudeCode {
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
-        layout::transcripts_of(root, session)
+        let projects = fs::read_dir(root).into_iter().flatten().flatten();
+        projects.map(|project| main_path(&project.path(), session)).filter(|path| path.is_file()).collect()
     }
 
     fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
@@ -200,11 +251,11 @@ impl HookSupport for ClaudeCode {
         variables: Variables<'_>,
         working_folder: &Path,
     ) -> Option<PathBuf> {
-        let Home { folder: home, is_chosen, .. } = layout::home(variables);
+        let Home { folder: home, is_chosen, .. } = self.home(variables);
         let (folder, name) = match scope {
             SettingsScope::User => (home, "settings.json"),
-            SettingsScope::Project => (working_folder.join(layout::HOME_FOLDER), "settings.json"),
-            SettingsScope::Local => (working_folder.join(layout::HOME_FOLDER), "settings.local.json"),
+            SettingsScope::Project => (working_folder.join(HOME_FOLDER), "settings.json"),
+            SettingsScope::Local => (working_folder.join(HOME_FOLDER), "settings.local.json"),
         };
         (folder.is_absolute() || is_chosen).then(|| folder.join(name))
     }

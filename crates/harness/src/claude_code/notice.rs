@@ -9,7 +9,7 @@ use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, RawJson};
 use super::tools::INTERRUPTED;
 
 /// What such a text starts with. It is never a prompt of the user.
-pub(super) const TAG: &str = "<task-notification>";
+const TAG: &str = "<task-notification>";
 
 /// How the summary ends of an agent whose turn is over and whose own background command is not.
 /// Observed: Claude Code 2.1.330.
@@ -117,13 +117,11 @@ impl<'t> Notice<'t> {
         AgentEnd {
             agent: Some(self.task_id),
             call: self.tool_use_id,
-            run_id: None,
             status: self.status,
             evidence: EndEvidence::Notification,
-            time: None,
             report,
             error,
-            agent_type: None,
+            ..AgentEnd::default()
         }
     }
 }

@@ -7,13 +7,12 @@ use serde_json::{Map, Value, json};
 use super::{
     ClaudeCode, hook_events,
     hook_settings::entry,
-    layout,
     plain_output::{Plain, PlainLimits},
     process,
 };
 use crate::{
-    HookHandler, ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Variables,
-    Version,
+    Harness, HookHandler, ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings,
+    Variables, Version,
 };
 
 /// The flags that make a one-shot run machine-readable.
@@ -89,7 +88,7 @@ impl RunPlan for ClaudeCode {
     }
 
     fn notes_folder(&self, variables: Variables<'_>) -> PathBuf {
-        layout::home(variables).folder.join(process::FOLDER)
+        self.home(variables).folder.join(process::FOLDER)
     }
 
     fn process_of_note(&self, name: &OsStr) -> Option<i32> {

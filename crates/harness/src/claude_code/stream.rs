@@ -15,12 +15,12 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Hint, LineDecoder, LineError,
+    Emitter, Hint, LineDecoder, LineError,
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
-    RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, parse_rfc3339,
+    AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Observation, Outcome, RawJson, Response,
+    Sink, SourceKind, SourcePosition, Spawn, ToolClass, parse_rfc3339,
 };
 
 use self::tasks::{task_notification, task_started, task_updated, workflow_progress};
@@ -28,11 +28,11 @@ use super::{
     content::{Message, Tokens, string_content},
     notice::prompt_kind,
     tools::{self, HarnessResult},
-    transcript::{emit_message, emit_notice, emit_result, model_usage},
+    transcript::{COMPACTED, emit_message, emit_notice, emit_result, model_usage},
 };
 
 /// Decodes one recorded or piped stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stream {
     hint: Hint,
     /// Spawn calls whose agent was emitted.
@@ -46,12 +46,7 @@ pub(super) struct Stream {
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self {
-            hint: hint.clone(),
-            told: HashSet::new(),
-            partial_message: String::new(),
-            version: String::new(),
-        }
+        Self { hint: hint.clone(), ..Self::default() }
     }
 }
 
@@ -164,94 +159,68 @@ struct ResultMeta<'a> {
     non_execution_kind: Str<'a>,
 }
 
-fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    out.fact = fact;
-    sink(Decoded::Observation(out));
-}
-
 impl LineDecoder for Stream {
     fn decode_line(
         &mut self,
         place: SourcePosition,
-        line: LineText<'_>,
+        text: LineText<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
-        let entry: Line<'_> = serde_json::from_str(line.text)?;
-        self.read(place, line, &entry, sink);
-        Ok(())
-    }
-}
-
-impl Stream {
-    fn read<'a>(
-        &'a mut self,
-        place: SourcePosition,
-        text: LineText<'a>,
-        line: &'a Line<'a>,
-        sink: &mut Sink<'_>,
-    ) {
         let Self { hint, told, partial_message, version } = self;
+        let line: Line<'_> = serde_json::from_str(text.text)?;
         if let Some(named) = line.claude_code_version.filled() {
             named.clone_into(version);
         }
-        let mut out = Observation {
+        let kind = line.kind.get();
+        let has_message = matches!(kind, Some("assistant" | "user"));
+        let message =
+            line.message.filter(|_| has_message).and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let out = Observation {
             place,
             kind: SourceKind::Stream,
             time: line.timestamp.get().and_then(parse_rfc3339),
             clock: Clock::Stream,
             session: line.session_id.filled().or(hint.session.as_deref()),
             line_id: line.uuid.filled(),
-            claim: claim(line),
+            claim: claim(&line),
             fact: Fact::Activity,
         };
-        emit_spawn_link(told, line, &mut out, sink);
-        match line.kind.get() {
-            Some("assistant") => {
-                if let Some(message) = read_message(line) {
-                    emit_message(&message, text, false, tools::default_mode(version), &mut out.clone(), sink);
-                }
+        let mut out = Emitter::new(out, text, sink);
+        emit_spawn_link(told, &line, &mut out);
+        match (kind, &message) {
+            (Some("assistant"), Some(message)) => {
+                emit_message(message, false, tools::default_mode(version), &mut out);
             }
-            Some("user") => {
-                if let Some(message) = read_message(line) {
-                    user(line, &message, text, &mut out.clone(), sink);
-                }
-            }
-            Some("system") => system(line, text, &mut out, sink),
-            Some("tool_progress") => tool_progress(line, &mut out, sink),
-            Some("result") => result(line, text, &mut out, sink),
-            Some("stream_event") => partial(partial_message, line, &out, sink),
+            (Some("user"), Some(message)) => user(&line, message, &mut out),
+            (Some("system"), _) => system(&line, &mut out),
+            (Some("tool_progress"), _) => tool_progress(&line, &mut out),
+            (Some("result"), _) => result(&line, &mut out),
+            (Some("stream_event"), _) => partial(partial_message, &line, &mut out),
             _ => {}
         }
+        Ok(())
     }
 }
 
 /// Emits once for each spawn call which agent's lines carry it.
-fn emit_spawn_link<'a>(
-    told: &mut HashSet<String>,
-    line: &'a Line<'_>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    let Some(call) = spawn_call(line).filter(|_| !line.kind.is("tool_progress")) else {
-        return;
-    };
+fn emit_spawn_link<'a>(told: &mut HashSet<String>, line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
+    let Some(call) = spawn_call(line).filter(|_| !line.kind.is("tool_progress")) else { return };
     if told.contains(call) {
         return;
     }
     told.insert(call.to_owned());
-    let spawn = Spawn {
+    out.emit(Fact::Spawn(Spawn {
         agent: line.agent_id.filled(),
         call: Some(call),
         agent_type: line.subagent_type.0.clone(),
         description: line.task_description.0.clone(),
         is_origin: true,
         ..Spawn::default()
-    };
-    emit(Fact::Spawn(spawn), out, sink);
+    }));
 }
 
 /// Emits the final usage of the main thread's messages, which only partial events have.
-fn partial(partial_message: &mut String, line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
+fn partial(partial_message: &mut String, line: &Line<'_>, out: &mut Emitter<'_, '_>) {
     let Some(event) = &line.event else { return };
     if let Some(id) = event.message.as_ref().and_then(|message| message.id.filled()) {
         id.clone_into(partial_message);
@@ -261,21 +230,15 @@ fn partial(partial_message: &mut String, line: &Line<'_>, out: &Observation<'_>,
     if !event.kind.is("message_delta") || message_id.is_empty() {
         return;
     }
-    let response = Response {
+    out.emit_made(Fact::Response(Response {
         message_id,
-        model: None,
         usage: event.usage.as_ref().map(Tokens::usage),
         cache_write_1h: event.usage.as_ref().map_or(0, Tokens::cache_write_1h),
         has_stop_reason: true,
         ends_turn: stop_reason == "end_turn",
-        content: (0, 0),
         has_call: stop_reason == "tool_use",
-        has_text: false,
-        synthetic: false,
-        api_error: false,
-    };
-    let told = Observation { fact: Fact::Response(response), ..out.clone() };
-    sink(Decoded::Observation(&told));
+        ..Response::default()
+    }));
 }
 
 /// The call that started the line's agent. An agent that a command of the user's started has a made-up one.
@@ -293,41 +256,27 @@ fn claim<'a>(line: &'a Line<'_>) -> Claim<'a> {
     }
 }
 
-fn read_message<'a>(line: &'a Line<'a>) -> Option<Message<'a>> {
-    serde_json::from_str(line.message?.get()).ok()
-}
-
-fn user<'a>(
-    line: &'a Line<'a>,
-    message: &'a Message<'a>,
-    text: LineText<'a>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
-) {
-    if let Some(raw) = string_content(message, text) {
-        return prompt(raw, out, sink);
+fn user<'a>(line: &'a Line<'a>, message: &'a Message<'a>, out: &mut Emitter<'a, '_>) {
+    if let Some(raw) = string_content(message, out.line) {
+        return prompt(raw, out);
     }
     let result = line.tool_use_result.as_ref();
     let metas: Vec<ResultMeta<'_>> =
         line.tool_result_meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let denial = metas.iter().find_map(|meta| meta.non_execution_kind.filled());
     for block in message.blocks() {
-        match block.kind.get() {
-            Some("tool_result") => emit_result(block, result, denial, text, &mut out.clone(), sink),
-            Some("text") => {
-                if let Some(raw) = block.text {
-                    prompt(text.raw(raw), out, sink);
-                }
-            }
+        match (block.kind.get(), out.raw(block.text)) {
+            (Some("tool_result"), _) => emit_result(block, result, denial, out),
+            (Some("text"), Some(raw)) => prompt(raw, out),
             _ => {}
         }
     }
 }
 
-fn prompt<'a>(raw: RawJson<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let words = raw.text();
-    emit_notice(Some(&words), &mut out.clone(), sink);
-    emit(Fact::Prompt { prompt_id: None, text: raw, what: prompt_kind(&words, None) }, out, sink);
+fn prompt<'a>(text: RawJson<'a>, out: &mut Emitter<'a, '_>) {
+    let words = text.text();
+    emit_notice(Some(&words), out);
+    out.emit(Fact::Prompt { prompt_id: None, text, what: prompt_kind(&words, None) });
 }
 
 /// Whether a task is an agent and not a shell. Versions that do not tell start agents only.
@@ -335,88 +284,68 @@ fn is_agent_task(line: &Line<'_>) -> bool {
     line.task_type.get().is_none_or(|kind| kind.ends_with("agent") || kind.ends_with("teammate"))
 }
 
-fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     match line.subtype.get() {
         Some("init") => {
             let version = line.claude_code_version.filled();
-            let fact = Fact::Session {
+            out.emit(Fact::Session {
                 version,
                 cwd: line.cwd.0.clone(),
                 model: line.model.filled(),
                 tells_starts: version.is_some_and(tools::tells_starts),
-            };
-            emit(fact, out, sink);
+            });
         }
-        Some("task_started") if is_agent_task(line) => task_started(line, text, out, sink),
-        Some("task_progress") if line.workflow_progress.is_some() => workflow_progress(line, out, sink),
+        Some("task_started") if is_agent_task(line) => task_started(line, out),
+        Some("task_progress") if line.workflow_progress.is_some() => workflow_progress(line, out),
         Some("task_progress") => {
             let usage = line.usage.as_ref();
-            let fact = Fact::Progress {
+            out.emit(Fact::Progress {
                 agent: line.task_id.filled(),
                 message: line.description.0.clone(),
                 tool_calls: usage.and_then(|usage| usage.tool_uses.0),
                 total_tokens: usage.and_then(|usage| usage.total_tokens.0),
-            };
-            emit(fact, out, sink);
+            });
         }
-        Some("task_updated") => task_updated(line, text, out, sink),
-        Some("task_notification") => task_notification(line, text, out, sink),
-        Some("permission_denied") => permission_denied(line, out, sink),
+        Some("task_updated") => task_updated(line, out),
+        Some("task_notification") => task_notification(line, out),
+        Some("permission_denied") => {
+            if let Some(agent) = line.agent_id.filled() {
+                out.out.claim = Claim::Agent(agent, Basis::Wire);
+            }
+            out.emit(Fact::CallEnd(CallEnd {
+                id: line.tool_use_id.filled(),
+                name: line.tool_name.filled(),
+                outcome: Outcome::Denied,
+                result: line.message.map(|raw| RawJson { json: raw.get(), offset: u64::MAX }),
+                ..CallEnd::default()
+            }));
+        }
         // Observed: Claude Code 2.1.110 to 2.1.330, for requests of the main thread; of agents' `tool_progress` tells.
         Some("api_retry") => {
             let why = tools::api_error(line.error.filled(), line.error_status.0);
-            emit(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why), out, sink);
+            out.emit(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why));
         }
-        Some("compact_boundary") => {
-            emit(
-                Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } },
-                out,
-                sink,
-            );
-        }
+        Some("compact_boundary") => out.emit(COMPACTED),
         _ => {}
     }
 }
 
-fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    if let Some(agent) = line.agent_id.filled() {
-        out.claim = Claim::Agent(agent, Basis::Wire);
-    }
-    let end = CallEnd {
-        id: line.tool_use_id.filled(),
-        name: line.tool_name.filled(),
-        digest: 0,
-        outcome: Outcome::Denied,
-        result: line.message.map(|raw| RawJson { json: raw.get(), offset: u64::MAX }),
-        duration_ms: None,
-        spawn: None,
-        refused: false,
-        stopped: None,
-        resumed: None,
-        batch_run: None,
-        left_running: false,
-    };
-    emit(Fact::CallEnd(end), out, sink);
-}
-
-fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if let Some(retry) = &line.subagent_retry {
         let why = tools::api_error(retry.error_category.filled(), retry.error_status.0);
         let agent = retry.agent_id.filled();
-        emit(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why), out, sink);
+        out.emit(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why));
     } else if line.heartbeat.is_true() {
-        emit(Fact::Heartbeat, out, sink);
-    } else if line.tool_name.get().is_some_and(|name| tools::class(name) == subscope_model::ToolClass::Spawn)
-    {
+        out.emit(Fact::Heartbeat);
+    } else if line.tool_name.get().is_some_and(|name| tools::class(name) == ToolClass::Spawn) {
         // The same line without a retry says that the retry is over.
-        let over = Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() };
-        emit(over, out, sink);
+        out.emit(Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() });
     }
 }
 
-fn result<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn result<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
-        emit(Fact::Checksum(sum), out, sink);
+        out.emit(Fact::Checksum(sum));
     }
     let aborted = line.terminal_reason.get().is_some_and(|reason| reason.starts_with("aborted"));
     let status = match (aborted, line.is_error.is_true()) {
@@ -424,11 +353,10 @@ fn result<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         (false, true) => AgentStatus::Failed,
         (false, false) => AgentStatus::Completed,
     };
-    let fact = Fact::TurnEnd {
+    out.emit(Fact::TurnEnd {
         status,
         evidence: EndEvidence::Notification,
         counts_run: line.origin.is_none(),
-        text: line.result.map(|raw| text.raw(raw)),
-    };
-    emit(fact, out, sink);
+        text: out.raw(line.result),
+    });
 }

@@ -1,14 +1,16 @@
 //! Tool calls and their results: arguments in short, and what a result says of agents.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{MapAccess, value::MapAccessDeserializer},
 };
 use serde_json::value::RawValue;
-use subscope_decode::lenient::{Flag, LineText, Num, Str};
-use subscope_model::{CallBegin, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass};
+use subscope_decode::lenient::{self, Flag, Lenient, LineText, Num, Str};
+use subscope_model::{
+    CallBegin, CallEnd, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+};
 
 /// Tools that start a subagent, in any case.
 const SPAWN_TOOLS: &[&str] = &["task", "agent"];
@@ -83,18 +85,8 @@ pub(super) fn begin<'a>(
     default_mode: Option<SpawnMode>,
 ) -> CallBegin<'a> {
     let class = class(name);
-    let mut call = CallBegin {
-        id,
-        name,
-        class,
-        input: input.map(|raw| line.raw(raw)),
-        digest,
-        detail: None,
-        writes: None,
-        timeout_s: None,
-        spawn: None,
-        hindsight: false,
-    };
+    let mut call =
+        CallBegin { id, name, class, input: input.map(|raw| line.raw(raw)), digest, ..CallBegin::default() };
     let Some(json) = input.map(RawValue::get) else { return call };
     if class == ToolClass::Spawn {
         if let Ok(arguments) = serde_json::from_str::<SpawnArguments<'a>>(json) {
@@ -199,84 +191,63 @@ struct ResultFields<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for HarnessResult<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ResultVisitor)
+        lenient::deserialize(deserializer)
     }
 }
 
-struct ResultVisitor;
-
-impl<'de> Visitor<'de> for ResultVisitor {
-    type Value = HarnessResult<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a tool result")
+impl<'de: 'a, 'a> Lenient<'de> for HarnessResult<'a> {
+    fn from_text(text: &'de str) -> Self {
+        Self { text: Some(Cow::Borrowed(text)), ..Self::default() }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let fields = ResultFields::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-        Ok(HarnessResult { text: None, fields, is_object: true })
+    fn from_unescaped(text: &str) -> Self {
+        Self { text: Some(Cow::Owned(text.to_owned())), ..Self::default() }
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(HarnessResult { text: Some(Cow::Borrowed(text)), ..HarnessResult::default() })
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(HarnessResult { text: Some(Cow::Owned(text.to_owned())), ..HarnessResult::default() })
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(HarnessResult::default())
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(HarnessResult::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(HarnessResult::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(HarnessResult::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(HarnessResult::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(HarnessResult::default())
+    fn from_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        let fields = ResultFields::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Self { text: None, fields, is_object: true })
     }
 }
 
 impl<'a> HarnessResult<'a> {
     /// The agent that this result says it stopped (TaskStop).
     /// Observed: Claude Code 2.1.330, fixture `e-taskstop`: `{"message":"Successfully stopped task: …","task_id":…}`.
-    pub(super) fn stopped(&self) -> Option<&str> {
+    fn stopped(&self) -> Option<&str> {
         let done = self.fields.message.get().is_some_and(|text| text.starts_with("Successfully stopped"));
         self.fields.task_id.filled().filter(|_| done)
     }
 
     /// The agent that this result says it woke (SendMessage).
-    pub(super) fn resumed(&self) -> Option<&str> {
+    fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
     }
 
     /// Whether the call's command goes on in the background (Bash).
-    pub(super) fn left_running(&self) -> bool {
+    fn left_running(&self) -> bool {
         self.fields.background_task_id.filled().is_some()
     }
 
     /// The workflow run that this result says it started.
     /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`: `"runId":"wf_…"`, also the folder's name.
-    pub(super) fn workflow_run(&self) -> Option<&str> {
+    fn workflow_run(&self) -> Option<&str> {
         self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
     }
 
+    /// Completes the end of a call by what this result says.
+    pub(super) fn complete<'r>(&'r self, line: LineText<'a>, end: CallEnd<'r>) -> CallEnd<'r> {
+        CallEnd {
+            spawn: self.spawn(line),
+            stopped: self.stopped(),
+            resumed: self.resumed(),
+            batch_run: self.workflow_run(),
+            left_running: self.left_running(),
+            ..end
+        }
+    }
+
     /// What it says of a started agent; `None` where it says nothing of one.
-    pub(super) fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
+    fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
         let fields = &self.fields;
         let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
         let status = fields.status.filled();

@@ -16,22 +16,22 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Hint, LineDecoder, LineError, digest,
+    Emitter, Hint, LineDecoder, LineError, digest,
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
+    Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
     SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode, Usage, parse_rfc3339,
 };
 
 use super::{
-    content::{Content, Message, string_content},
+    content::{Block, Content, Message, string_content},
     notice::{Notice, is_notice, is_warmup, prompt_kind},
     tools::{self, HarnessResult},
 };
 
 /// Decodes one transcript file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transcript {
     hint: Hint,
     version: String,
@@ -42,7 +42,7 @@ pub(super) struct Transcript {
 impl Transcript {
     /// A decoder for the file that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false }
+        Self { hint: hint.clone(), ..Self::default() }
     }
 }
 
@@ -104,66 +104,67 @@ struct Attachment<'a> {
     prompt: Str<'a>,
 }
 
+/// The conversation was compacted.
+pub(super) const COMPACTED: Fact<'static> =
+    Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
+
 impl LineDecoder for Transcript {
     fn decode_line(
         &mut self,
         place: SourcePosition,
-        line: LineText<'_>,
+        text: LineText<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
-        let entry: Line<'_> = serde_json::from_str(line.text)?;
-        self.read(place, line, &entry, sink);
-        Ok(())
-    }
-}
-
-impl Transcript {
-    fn read<'a>(
-        &'a mut self,
-        place: SourcePosition,
-        text: LineText<'a>,
-        line: &'a Line<'a>,
-        sink: &mut Sink<'_>,
-    ) {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
         let Self { hint, version, cwd, announced } = self;
-        let mut out = Observation {
+        let out = Observation {
             place,
             kind: SourceKind::Transcript,
             time: line.timestamp.get().and_then(parse_rfc3339),
             clock: Clock::Transcript,
             session: line.session_id.filled().or(hint.session.as_deref()),
             line_id: line.uuid.filled(),
-            claim: claim(line, hint.agent.as_deref()),
+            claim: claim(&line, hint.agent.as_deref()),
             fact: Fact::Activity,
         };
-        if !*announced {
-            *announced = true;
-            emit_workflow(hint, &mut out, sink);
+        let mut out = Emitter::new(out, text, sink);
+        // Workflow agents have no spawn call: their folder says where they come from.
+        // Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
+        if !std::mem::replace(announced, true)
+            && let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref())
+        {
+            let batch = Some(SpawnBatch::Run(run));
+            out.emit(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }));
         }
-        emit_session(line, version, cwd, &mut out, sink);
+        emit_session(&line, version, cwd, &mut out);
         match line.kind.get() {
-            Some("assistant") => assistant(line, text, &mut out, sink),
-            Some("user") => user(line, text, &mut out, sink),
+            Some("assistant") => match &line.message {
+                Some(message) => {
+                    let mode = tools::default_mode(line.version.get().unwrap_or_default());
+                    emit_message(message, line.is_api_error.is_true(), mode, &mut out);
+                }
+                None => out.emit(Fact::Activity),
+            },
+            Some("user") => user(&line, &mut out),
             Some("attachment") => {
                 let queued =
                     line.attachment.as_ref().filter(|attachment| attachment.kind.is("queued_command"));
-                emit_notice(queued.and_then(|attachment| attachment.prompt.get()), &mut out, sink);
-                emit(Fact::Activity, &mut out, sink);
+                emit_notice(queued.and_then(|attachment| attachment.prompt.get()), &mut out);
+                out.emit(Fact::Activity);
             }
-            Some("queue-operation") => emit_notice(line.content.get(), &mut out, sink),
-            Some("cost-state") => checksum(line, &mut out, sink),
-            Some("system") => system(line, &mut out, sink),
-            Some("progress") => emit(Fact::Activity, &mut out, sink),
+            Some("queue-operation") => emit_notice(line.content.get(), &mut out),
+            Some("cost-state") => {
+                if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
+                    out.emit(Fact::Checksum(sum));
+                }
+            }
+            Some("system") => system(&line, &mut out),
+            Some("progress") => out.emit(Fact::Activity),
             // Book-keeping of the harness; new types are skipped like these until they are known.
             _ => {}
         }
+        Ok(())
     }
-}
-
-/// Sends one fact.
-fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    out.fact = fact;
-    sink(Decoded::Observation(out));
 }
 
 fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
@@ -183,195 +184,143 @@ fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
     }
 }
 
-/// Workflow agents have no spawn call: their folder says where they come from.
-/// Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
-fn emit_workflow<'a>(hint: &'a Hint, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    if let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
-        let batch = Some(SpawnBatch::Run(run));
-        emit(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }), out, sink);
-    }
-}
-
 /// Emits version and folder of the session when they differ from the last ones.
 fn emit_session<'a>(
     line: &'a Line<'_>,
     last_version: &mut String,
     last_cwd: &mut String,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
+    out: &mut Emitter<'a, '_>,
 ) {
     let version = line.version.filled().filter(|version| *version != last_version.as_str());
-    let own = matches!(out.claim, Claim::Root(_));
+    let own = matches!(out.out.claim, Claim::Root(_));
     let cwd = line.cwd.filled().filter(|cwd| own && *cwd != last_cwd.as_str());
-    if version.is_none() && cwd.is_none() {
-        return;
-    }
     if let Some(version) = version {
         version.clone_into(last_version);
     }
     if let Some(cwd) = cwd {
         cwd.clone_into(last_cwd);
     }
-    emit(Fact::Session { version, cwd: cwd.map(Cow::Borrowed), model: None, tells_starts: true }, out, sink);
-}
-
-fn assistant<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(message) = &line.message else { return emit(Fact::Activity, out, sink) };
-    let mode = tools::default_mode(line.version.get().unwrap_or_default());
-    emit_message(message, text, line.is_api_error.is_true(), mode, out, sink);
+    if version.is_some() || cwd.is_some() {
+        let cwd = cwd.map(Cow::Borrowed);
+        out.emit(Fact::Session { version, cwd, model: None, tells_starts: true });
+    }
 }
 
 /// Emits everything in one line of a model's message.
 pub(super) fn emit_message<'a>(
     message: &'a Message<'_>,
-    text: LineText<'a>,
     api_error: bool,
     default_mode: Option<SpawnMode>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
+    out: &mut Emitter<'a, '_>,
 ) {
     let message_id = message.id.filled();
-    match message.response(api_error) {
-        Some(response) => emit(Fact::Response(response), out, sink),
-        None => emit(Fact::Activity, out, sink),
-    }
+    out.emit(message.response(api_error).map_or(Fact::Activity, Fact::Response));
     if let Content::Text(inner) = message.content
-        && let Some(raw) = text.quoted(inner)
+        && let Some(text) = out.line.quoted(inner)
     {
-        emit(Fact::Message { message_id, text: raw }, out, sink);
+        out.emit(Fact::Message { message_id, text });
     }
     for block in message.blocks() {
         match block.kind.get() {
             Some("text") => {
-                if let Some(raw) = block.text {
-                    emit(Fact::Message { message_id, text: text.raw(raw) }, out, sink);
+                if let Some(text) = out.raw(block.text) {
+                    out.emit(Fact::Message { message_id, text });
                 }
             }
-            Some("thinking") => {
-                emit(Fact::Thought { message_id, text: block.thinking.map(|raw| text.raw(raw)) }, out, sink);
-            }
-            Some("redacted_thinking") => emit(Fact::Thought { message_id, text: None }, out, sink),
+            Some("thinking") => out.emit(Fact::Thought { message_id, text: out.raw(block.thinking) }),
+            Some("redacted_thinking") => out.emit(Fact::Thought { message_id, text: None }),
             Some("tool_use") => {
                 let name = block.name.get().unwrap_or_default();
-                let digest = digest(name, block.input.map_or("", RawValue::get));
-                emit(
-                    Fact::CallBegin(tools::begin(
-                        block.id.filled(),
-                        name,
-                        block.input,
-                        text,
-                        digest,
-                        default_mode,
-                    )),
-                    out,
-                    sink,
-                );
+                let (id, digest) = (block.id.filled(), digest(name, block.input.map_or("", RawValue::get)));
+                let begin = tools::begin(id, name, block.input, out.line, digest, default_mode);
+                out.emit(Fact::CallBegin(begin));
             }
             _ => {}
         }
     }
 }
 
-fn user<'a>(line: &'a Line<'a>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(message) = &line.message else { return emit(Fact::Activity, out, sink) };
-    if let Some(raw) = string_content(message, text) {
-        return prompt(line, raw, out, sink);
+fn user<'a>(line: &'a Line<'a>, out: &mut Emitter<'a, '_>) {
+    let Some(message) = &line.message else { return out.emit(Fact::Activity) };
+    if let Some(raw) = string_content(message, out.line) {
+        return prompt(line, raw, out);
     }
     let result = line.tool_use_result.as_ref();
     for block in message.blocks() {
         match block.kind.get() {
-            Some("tool_result") => {
-                emit_result(block, result, line.tool_denial_kind.filled(), text, out, sink)
-            }
+            Some("tool_result") => emit_result(block, result, line.tool_denial_kind.filled(), out),
             Some("text") => {
-                if let Some(raw) = block.text {
-                    prompt(line, text.raw(raw), out, sink);
+                if let Some(raw) = out.raw(block.text) {
+                    prompt(line, raw, out);
                 }
             }
-            _ => emit(Fact::Activity, out, sink),
+            _ => out.emit(Fact::Activity),
         }
     }
 }
 
 /// Emits the result in one `tool_result` block.
 pub(super) fn emit_result<'a>(
-    block: &'a super::content::Block<'_>,
+    block: &'a Block<'_>,
     result: Option<&'a HarnessResult<'a>>,
     denial: Option<&str>,
-    text: LineText<'a>,
-    out: &mut Observation<'a>,
-    sink: &mut Sink<'_>,
+    out: &mut Emitter<'a, '_>,
 ) {
-    let content = block.content.map(|raw| text.raw(raw));
-    let outcome = tools::outcome(block.is_error.is_true(), denial, result, content);
+    let content = out.raw(block.content);
     let end = CallEnd {
         id: block.tool_use_id.filled(),
-        name: None,
-        digest: 0,
-        outcome,
+        outcome: tools::outcome(block.is_error.is_true(), denial, result, content),
         result: content,
-        duration_ms: None,
-        spawn: result.and_then(|result| result.spawn(text)),
         refused: block.is_error.is_true() && tools::refused(content),
-        stopped: result.and_then(HarnessResult::stopped),
-        resumed: result.and_then(HarnessResult::resumed),
-        batch_run: result.and_then(HarnessResult::workflow_run),
-        left_running: result.is_some_and(HarnessResult::left_running),
+        ..CallEnd::default()
     };
-    emit(Fact::CallEnd(end), out, sink);
+    out.emit(Fact::CallEnd(match result {
+        Some(result) => result.complete(out.line, end),
+        None => end,
+    }));
 }
 
-fn prompt<'a>(line: &'a Line<'_>, raw: RawJson<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let words = raw.text();
+fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) {
+    let words = text.text();
+    let is_root = matches!(out.out.claim, Claim::Root(_));
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
         // Compaction goes on with what was at work before, and nothing was where the user asked for it.
         PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
         // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the next
         // prompt. After a stop hook's feedback the root seems to rest until its next line.
-        PromptKind::Asked if line.is_meta.is_true() && matches!(out.claim, Claim::Root(_)) => {
-            PromptKind::Local
-        }
+        PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,
     };
-    emit_notice(Some(&words), &mut out.clone(), sink);
+    emit_notice(Some(&words), out);
     // The first line of an agent's conversation has no parent.
-    let is_first = line.parent_uuid.filled().is_none() && !matches!(out.claim, Claim::Root(_));
+    let is_first = line.parent_uuid.filled().is_none() && !is_root;
     if is_first && what == PromptKind::Asked && is_warmup(&words) {
-        emit(Fact::Warmup, out, sink);
+        out.emit(Fact::Warmup);
     }
-    emit(Fact::Prompt { prompt_id: line.prompt_id.filled(), text: raw, what }, out, sink);
+    out.emit(Fact::Prompt { prompt_id: line.prompt_id.filled(), text, what });
 }
 
 /// Emits the ending that a text announces, if it is a task notification.
-pub(super) fn emit_notice(text: Option<&str>, out: &mut Observation<'_>, sink: &mut Sink<'_>) {
-    let Some(text) = text.filter(|text| is_notice(text)) else { return };
-    let Some(notice) = Notice::read(text) else { return };
-    let mut buffer = String::new();
-    let told = Observation { fact: Fact::AgentEnd(notice.end(&mut buffer)), ..out.clone() };
-    sink(Decoded::Observation(&told));
+pub(super) fn emit_notice(text: Option<&str>, out: &mut Emitter<'_, '_>) {
+    if let Some(notice) = text.filter(|text| is_notice(text)).and_then(Notice::read) {
+        out.emit_made(Fact::AgentEnd(notice.end(&mut String::new())));
+    }
 }
 
-fn system<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if line.subtype.is("compact_boundary") {
-        let data = RawJson { json: "{}", offset: u64::MAX };
-        emit(Fact::Note { kind: EventKind::CompactPost, data }, out, sink);
+        out.emit(COMPACTED);
     } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {
         // Observed: Claude Code 2.1.330, in the main transcript only.
         let error = line.error.and_then(|raw| serde_json::from_str::<ApiError<'_>>(raw.get()).ok());
         let status = error.as_ref().and_then(|error| error.status.0);
         let words = error.as_ref().and_then(|error| error.formatted.filled());
         let why = words.map_or_else(|| tools::api_error(None, status), str::to_owned);
-        emit(tools::retry(None, line.retry_attempt, line.max_retries, line.retry_in_ms, why), out, sink);
+        out.emit(tools::retry(None, line.retry_attempt, line.max_retries, line.retry_in_ms, why));
     } else {
-        emit(Fact::Activity, out, sink);
-    }
-}
-
-fn checksum<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
-        emit(Fact::Checksum(sum), out, sink);
+        out.emit(Fact::Activity);
     }
 }
 

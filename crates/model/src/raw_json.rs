@@ -1,0 +1,118 @@
+//! Raw JSON values of sources, and where they are.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{SourceId, Text};
+
+/// A JSON value of a source: raw, valid JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct RawJson<'a> {
+    /// The JSON text.
+    pub json: &'a str,
+    /// Its byte offset in the source.
+    pub offset: u64,
+}
+
+impl<'a> RawJson<'a> {
+    /// Returns the value's text: a string unescaped, the texts of an array of content blocks joined by
+    /// newlines (`{"type":"text","text":…}` or plain strings), anything else as its JSON.
+    pub fn text(&self) -> Cow<'a, str> {
+        match self.json.as_bytes().first() {
+            Some(b'"') => unescape(self.json),
+            Some(b'[') => {
+                let texts = self.block_texts();
+                if texts.is_empty() { Cow::Borrowed(self.json) } else { Cow::Owned(texts.join("\n")) }
+            }
+            _ => Cow::Borrowed(self.json),
+        }
+    }
+
+    /// Returns the text of the last content block that has one; for a string, the string.
+    pub fn last_text(&self) -> Option<Cow<'a, str>> {
+        match self.json.as_bytes().first() {
+            Some(b'[') => self.block_texts().pop(),
+            _ => Some(self.text()),
+        }
+    }
+
+    /// Returns the texts of an array of content blocks or plain strings.
+    fn block_texts(&self) -> Vec<Cow<'a, str>> {
+        // An untagged enum cannot borrow raw values: inspect each element.
+        let elements: Vec<&'a RawValue> = serde_json::from_str(self.json).unwrap_or_default();
+        let text = |element: &'a RawValue| {
+            let json = element.get();
+            if json.starts_with('"') {
+                return Some(unescape(json));
+            }
+            let text = serde_json::from_str::<ContentBlockText<'a>>(json).ok()?.text?.get();
+            text.starts_with('"').then(|| unescape(text))
+        };
+        elements.into_iter().filter_map(text).collect()
+    }
+}
+
+/// The text of a content block.
+#[derive(Deserialize)]
+struct ContentBlockText<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+}
+
+fn unescape(json: &str) -> Cow<'_, str> {
+    let inner = json.get(1..json.len().saturating_sub(1)).unwrap_or("");
+    if inner.contains('\\') {
+        serde_json::from_str::<String>(json).map_or(Cow::Borrowed(inner), Cow::Owned)
+    } else {
+        Cow::Borrowed(inner)
+    }
+}
+
+/// Large foreign data: inline, or a reference into its source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// The JSON text itself, if its source cannot be read again.
+    Inline(Text),
+    /// Location of the JSON text in a permanent source.
+    At {
+        /// Number of the source, within one session router.
+        #[serde(skip)]
+        source: SourceId,
+        /// Byte offset.
+        offset: u64,
+        /// Length in bytes.
+        len: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> RawJson<'_> {
+        RawJson { json, offset: 0 }
+    }
+
+    #[test]
+    fn text_of_strings_blocks_and_other_values() {
+        for (json, text, last) in [
+            (r#""a\nb""#, "a\nb", Some("a\nb")),
+            (
+                r#"[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b\u00e9"}]"#,
+                "a\nbé",
+                Some("bé"),
+            ),
+            (r#"["x","y"]"#, "x\ny", Some("y")),
+            (
+                r#"[{"type":"tool_reference","tool_name":"T"}]"#,
+                r#"[{"type":"tool_reference","tool_name":"T"}]"#,
+                None,
+            ),
+            (r#"{"a":1}"#, r#"{"a":1}"#, Some(r#"{"a":1}"#)),
+        ] {
+            assert_eq!((raw(json).text().as_ref(), raw(json).last_text().as_deref()), (text, last), "{json}");
+        }
+    }
+}
