@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree};
+use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, iso8601};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,18 +104,10 @@ pub(crate) fn stats(
     }
 }
 
-/// Returns the date of a day since 1970 in the proleptic Gregorian calendar, as `2026-11-22`.
-/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+/// Returns the date of a day since 1970, as `2026-11-22`.
 fn date(day: i64) -> String {
-    let shifted = day + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{:02}", of_year - (153 * shifted_month + 2) / 5 + 1)
+    let midnight = iso8601(day.saturating_mul(DAY_MS));
+    midnight.split_once('T').map_or(String::new(), |(date, _)| date.to_owned())
 }
 
 #[cfg(test)]

@@ -140,6 +140,27 @@ pub enum StoreError {
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Storage(Box::new(error)),
+        }
+    }
+}
+
+impl From<serde_json::Error> for StoreError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Storage(Box::new(error))
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Storage(Box::new(error))
+    }
+}
+
 /// Write side of a store; commits are atomic.
 ///
 /// # Errors

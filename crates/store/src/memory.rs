@@ -11,7 +11,8 @@ use subscope_model::{
 };
 
 use crate::{
-    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, StoreError, StoredSessionKeys,
+    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, StoreError,
+    StoredSessionKeys,
     days::{self, By},
 };
 
@@ -22,9 +23,10 @@ const MAX_LOG_EVENTS: usize = 65_536;
 const MAX_INBOX_BYTES: usize = 64 << 20;
 
 /// In-memory store: the newest tree of each session, a bounded event log and a bounded inbox.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MemoryStore {
-    max_log_events: usize,
+    /// `None`: [`MAX_LOG_EVENTS`].
+    max_log_events: Option<usize>,
     trees: BTreeMap<SessionId, Tree>,
     /// Time at which the row of a session last changed.
     changed_ms: BTreeMap<SessionId, Millis>,
@@ -41,12 +43,6 @@ pub struct MemoryStore {
     rev: u64,
 }
 
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self::with_log(MAX_LOG_EVENTS)
-    }
-}
-
 impl MemoryStore {
     /// Empty store.
     pub fn new() -> Self {
@@ -56,39 +52,20 @@ impl MemoryStore {
     /// Empty store with an event log of at most `max_log_events`: for readers that are connected from the beginning and never
     /// reconnect.
     pub fn with_log(max_log_events: usize) -> Self {
-        Self {
-            max_log_events,
-            trees: BTreeMap::new(),
-            changed_ms: BTreeMap::new(),
-            log: VecDeque::new(),
-            session_keys: BTreeMap::new(),
-            delivery_keys: HashSet::new(),
-            inbox: VecDeque::new(),
-            inbox_bytes: 0,
-            has_dropped: false,
-            seq: 0,
-            rev: 0,
-        }
+        Self { max_log_events: Some(max_log_events), ..Self::default() }
     }
-}
 
-/// Returns the length of all bodies of a delivery in bytes.
-fn body_bytes(received: &ReceivedInput) -> usize {
-    received.body.len() + received.parts.iter().map(|part| part.body.len()).sum::<usize>()
-}
-
-impl MemoryStore {
     fn add_to_inbox(&mut self, received: &[ReceivedInput]) {
         for one in received {
             if self.delivery_keys.insert((one.source.clone(), one.key.clone())) {
-                self.inbox_bytes += body_bytes(one);
+                self.inbox_bytes += body_bytes(one, |_| true);
                 self.inbox.push_back(one.clone());
             }
         }
         while self.inbox_bytes > MAX_INBOX_BYTES
             && let Some(oldest) = self.inbox.pop_front()
         {
-            self.inbox_bytes -= body_bytes(&oldest);
+            self.inbox_bytes -= body_bytes(&oldest, |_| true);
             self.has_dropped = true;
         }
     }
@@ -102,6 +79,12 @@ impl MemoryStore {
         stored.keys.sort_unstable();
         stored.keys.dedup();
     }
+}
+
+/// Returns the length of a delivery's body and of the parts that count, in bytes.
+fn body_bytes(received: &ReceivedInput, counts: impl Fn(&SessionPart) -> bool) -> usize {
+    let parts = received.parts.iter().filter(|part| counts(part));
+    received.body.len() + parts.map(|part| part.body.len()).sum::<usize>()
 }
 
 impl Ledger for MemoryStore {
@@ -122,7 +105,7 @@ impl Ledger for MemoryStore {
             event.seq = self.seq;
             self.log.push_back(event.clone());
         }
-        let excess = self.log.len().saturating_sub(self.max_log_events);
+        let excess = self.log.len().saturating_sub(self.max_log_events.unwrap_or(MAX_LOG_EVENTS));
         self.log.drain(..excess);
         Ok(events)
     }
@@ -154,11 +137,7 @@ impl Ledger for MemoryStore {
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
         let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
-        let own = |one: &ReceivedInput| {
-            let parts = one.parts.iter().filter(|part| part.session == *session);
-            (one.body.len() + parts.map(|part| part.body.len()).sum::<usize>()) as u64
-        };
-        Ok(of.map(own).sum())
+        Ok(of.map(|one| body_bytes(one, |part| part.session == *session) as u64).sum())
     }
 
     fn keeps_received(&self) -> bool {

@@ -6,9 +6,8 @@
 
 use hashbrown::HashSet;
 use rusqlite::{Connection, Transaction, params};
-use subscope_model::SessionId;
 
-use crate::ReceivedInput;
+use crate::{ReceivedInput, StoreError};
 
 /// Rows per batch. More would delay a commit for longer; fewer would share fewer pages.
 const BATCH_ROWS: usize = 1000;
@@ -105,32 +104,23 @@ pub(super) struct IndexUpdate {
 }
 
 /// Appends an inbox row and returns its number.
-pub(super) fn append(db: &Transaction<'_>, row: &ReceivedInput, packed: &[u8]) -> rusqlite::Result<i64> {
-    db.prepare_cached(
+pub(super) fn append(db: &Transaction<'_>, row: &ReceivedInput, packed: &[u8]) -> Result<i64, StoreError> {
+    let ReceivedInput { source, session, key, dialect, received_ms, .. } = row;
+    let mut add = db.prepare_cached(
         "INSERT INTO inbox(source, session, key, dialect, received_ms, sessions, body)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .insert(params![
-        row.source,
-        row.session,
-        row.key,
-        row.dialect,
-        row.received_ms,
-        sessions_json(row)?,
-        packed
-    ])
+    )?;
+    Ok(add.insert(params![source, session, key, dialect, received_ms, sessions_json(row)?, packed])?)
 }
 
 /// Returns the sessions of a row as JSON; `None` if the only one is the one that the sender named.
-fn sessions_json(row: &ReceivedInput) -> rusqlite::Result<Option<String>> {
+fn sessions_json(row: &ReceivedInput) -> serde_json::Result<Option<String>> {
     if let ([only], Some(named)) = (row.sessions.as_slice(), &row.session)
         && only.as_str() == named
     {
         return Ok(None);
     }
-    let ids: Vec<&str> = row.sessions.iter().map(SessionId::as_str).collect();
-    let text = serde_json::to_string(&ids);
-    text.map(Some).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    serde_json::to_string(&row.sessions).map(Some)
 }
 
 fn index_inbox(db: &Transaction<'_>) -> rusqlite::Result<()> {

@@ -4,25 +4,9 @@
 //! and a duplicate of a forgotten session stays a duplicate.
 
 use rusqlite::{Connection, Transaction, params};
-use subscope_model::{Millis, SessionId};
+use subscope_model::SessionId;
 
 use super::deferred_index::DeferredIndex;
-
-/// Returns the ended sessions with a last event before `before_ms`; sessions without any time have no age.
-pub(super) fn sessions_older_than(db: &Connection, before_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db.prepare_cached(
-        "SELECT id FROM sessions WHERE is_forgotten = 0 AND is_live = 0 AND last_ms > 0 AND last_ms < ?1",
-    )?;
-    let rows = statement.query_map([before_ms], |row| row.get::<_, String>(0))?;
-    rows.map(|row| row.map(|id| SessionId(id.as_str().into()))).collect()
-}
-
-/// Returns the sessions that were deleted and have no new rows since.
-pub(super) fn forgotten_sessions(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE is_forgotten = 1")?;
-    let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-    rows.map(|row| row.map(|id| SessionId(id.as_str().into()))).collect()
-}
 
 /// Deletes sessions and returns their number. Deleted content is overwritten with zeros (`secure_delete`).
 pub(super) fn forget(

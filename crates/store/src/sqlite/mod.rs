@@ -16,14 +16,15 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
+use rusqlite::{Connection, OpenFlags};
+use subscope_model::{Event, SessionId};
 
 pub use location::Location;
+pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
 pub use session_keys::SharedHistory;
 
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
-use crate::{AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SourceFile, StoreError};
+use crate::{Commit, Ledger, ReceivedInput, StoreError};
 
 /// Database file in the data folder.
 const FILE: &str = "store.db";
@@ -134,7 +135,7 @@ impl SqliteStore {
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
             0 if access == Access::Write => {
-                schema::create(&mut db, i64::try_from(now_us).unwrap_or(i64::MAX)).map_err(database_error)?;
+                schema::create(&mut db, clamp(now_us)).map_err(database_error)?;
             }
             // A writer is just creating it.
             0 => return Err(OpenError::Missing(folder.to_owned())),
@@ -175,64 +176,15 @@ impl SqliteStore {
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Returns all files that rows were derived from.
-    pub fn sources(&self) -> Result<Vec<SourceFile>, StoreError> {
-        query::sources(&self.db).map_err(store_error)
-    }
-
-    /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or with a
-    /// deadline that has passed. Frozen sessions, with a deleted source file, are left out.
-    pub fn due_sessions(&self, now_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
-        query::due_sessions(&self.db, &self.rules, now_ms).map_err(store_error)
-    }
-
-    /// Returns a session's received input in order of arrival, with `sessions` left empty.
-    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, StoreError> {
-        let mut all = Vec::new();
-        query::read_received(&self.db, session, &mut |received| all.push(received))?;
-        Ok(all)
-    }
-
-    /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least one row if
-    /// there is one. `sessions` is empty for rows of forgotten sessions.
-    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, StoreError> {
-        query::received_after(&self.db, row, bytes)
-    }
-
     /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are not touched
     /// and stay recorded as sources: only a file that changes is indexed again.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, StoreError> {
-        forget::forget(&mut self.db, &mut self.index, sessions).map_err(store_error)
-    }
-
-    /// Returns the sessions that were forgotten and have no new rows since.
-    pub fn forgotten_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
-        forget::forgotten_sessions(&self.db).map_err(store_error)
-    }
-
-    /// Returns the ended sessions with a last event before `before_ms`; sessions without any time are left out.
-    pub fn sessions_older_than(&self, before_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
-        forget::sessions_older_than(&self.db, before_ms).map_err(store_error)
-    }
-
-    /// Returns the shared history of all compared sessions.
-    pub fn shared_history(&self) -> Result<Vec<SharedHistory>, StoreError> {
-        session_keys::shared_history(&self.db).map_err(store_error)
-    }
-
-    /// Returns the sessions to compare with all others, and whether their first keys are new too.
-    pub fn uncompared_sessions(&self) -> Result<Vec<(SessionId, bool)>, StoreError> {
-        session_keys::uncompared_sessions(&self.db).map_err(store_error)
+        Ok(forget::forget(&mut self.db, &mut self.index, sessions)?)
     }
 
     /// Returns the database's size on disk in bytes, free pages included.
     pub fn bytes(&self) -> Result<u64, StoreError> {
-        let bytes = self.db.query_row(
-            "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
-            [],
-            |row| row.get::<_, i64>(0),
-        );
-        bytes.map(i64::unsigned_abs).map_err(store_error)
+        size_bytes(&self.db)
     }
 }
 
@@ -280,14 +232,6 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     Ok(db)
 }
 
-/// Converts a database error.
-pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full,
-        _ => StoreError::Storage(Box::new(error)),
-    }
-}
-
 impl Ledger for SqliteStore {
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
         let mut events = commit.events.clone();
@@ -297,7 +241,7 @@ impl Ledger for SqliteStore {
             seq += 1;
         }
         let Self { db, index, packer, rules, .. } = self;
-        write::commit(db, index, packer, rules, commit, &events, seq).map_err(store_error)?;
+        write::commit(db, index, packer, rules, commit, &events, seq)?;
         self.next_seq = seq;
         // A commit to a deleted file is lost.
         self.check_location()?;
@@ -313,13 +257,14 @@ impl Ledger for SqliteStore {
 
     fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
         let first = self.next_rev;
-        write::set_next_rev(&self.db, first + count).map_err(store_error)?;
+        let mut update = self.db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?;
+        update.execute([(first + count).cast_signed()])?;
         self.next_rev = first + count;
         Ok(first)
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
-        self.index.has_received(&self.db, source, key).map_err(store_error)
+        Ok(self.index.has_received(&self.db, source, key)?)
     }
 
     fn read_received(
@@ -331,90 +276,24 @@ impl Ledger for SqliteStore {
         if self.received_bytes(session)? > bytes {
             return Ok(false);
         }
-        query::read_received(&self.db, session, each).map(|()| true)
+        self.each_received(session, each).map(|()| true)
     }
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
-        query::received_bytes(&self.db, session).map_err(store_error)
+        let mut statement = self.db.prepare_cached(&format!(
+            "SELECT coalesce(sum(length(coalesce(part.body, inbox.body))), 0) FROM inbox {} WHERE inbox.no IN ({})",
+            query::JOIN_PARTS,
+            deferred_index::INBOX_ROWS_OF_SESSION
+        ))?;
+        Ok(statement.query_row([session.as_str()], |row| row.get::<_, i64>(0))?.unsigned_abs())
     }
 
     fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
-        query::sessions_with_unprocessed_input(&self.db).map_err(store_error)
+        self.select_sessions("SELECT session FROM unsettled", [])
     }
 
     fn release_memory(&mut self) {
         // Best effort.
         let _ = self.db.execute_batch("PRAGMA shrink_memory");
-    }
-}
-
-impl History for SqliteStore {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
-        query::list(&self.db, query).map_err(store_error)
-    }
-
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
-        query::tree(&self.db, session)
-    }
-
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        query::received_body(&self.db, row)
-    }
-
-    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
-        query::sessions_with_prefix(&self.db, prefix, limit).map_err(store_error)
-    }
-
-    fn agents_with_prefix(
-        &self,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
-        query::agents_with_prefix(&self.db, prefix, limit).map_err(store_error)
-    }
-
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
-        session_keys::first_keys(&self.db).map_err(store_error)
-    }
-
-    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
-        session_keys::sessions_with_keys(&self.db, keys).map_err(store_error)
-    }
-
-    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
-        session_keys::session_keys(&self.db, session).map_err(store_error)
-    }
-
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
-        query::files_of(&self.db, session).map_err(store_error)
-    }
-
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
-        query::agent_label(&self.db, session, agent).map_err(store_error)
-    }
-
-    fn stats(&self) -> Result<Stats, StoreError> {
-        query::stats(&self.db).map_err(store_error)
-    }
-
-    fn last_seq(&self) -> u64 {
-        self.next_seq.saturating_sub(1)
-    }
-
-    fn events_after(
-        &self,
-        seq: u64,
-        session: Option<&SessionId>,
-        limit: usize,
-    ) -> Result<Option<Vec<Event>>, StoreError> {
-        query::events_after(&self.db, seq, session, limit, self.next_seq)
-    }
-
-    fn latest_events(
-        &self,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
-        query::latest_events(&self.db, session, limit)
     }
 }

@@ -16,16 +16,15 @@ const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 pub(super) struct Packer(Option<Compressor<'static>>);
 
 impl Packer {
-    pub(super) fn pack<'b>(&mut self, bytes: &'b [u8]) -> rusqlite::Result<Cow<'b, [u8]>> {
+    pub(super) fn pack<'b>(&mut self, bytes: &'b [u8]) -> io::Result<Cow<'b, [u8]>> {
         if bytes.len() < MIN_BYTES && !bytes.starts_with(&MAGIC) {
             return Ok(Cow::Borrowed(bytes));
         }
-        let sql_error = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
         let compressor = match &mut self.0 {
             Some(compressor) => compressor,
-            none => none.insert(Compressor::new(LEVEL).map_err(sql_error)?),
+            none => none.insert(Compressor::new(LEVEL)?),
         };
-        compressor.compress(bytes).map(Cow::Owned).map_err(sql_error)
+        compressor.compress(bytes).map(Cow::Owned)
     }
 }
 

@@ -1,23 +1,68 @@
 //! Queries: each is one statement over an index, or one row that is decompressed.
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
+
+use hashbrown::HashSet;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::Deserialize;
+use subscope_model::{
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsRow, Text, Tree, Usage,
 };
 
-use rusqlite::{Connection, OptionalExtension, params};
-use serde::Deserialize;
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Text, Tree, Usage};
-
-use super::{deferred_index, pack, store_error};
+use super::{SharedHistory, SqliteStore, deferred_index, pack, session_keys::unpack_keys};
 use crate::{
-    AgentLabel, FileIdentity, ListQuery, ReceivedInput, SessionPart, SourceFile, StoreError,
+    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile, StoreError,
     days::{self, By},
 };
 
-fn session_id(text: &str) -> SessionId {
-    SessionId(text.into())
+/// Returns the rows of a query.
+pub(crate) fn select<T>(
+    db: &Connection,
+    sql: &str,
+    values: impl Params,
+    row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(values, row)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the first row of a query, if it has any.
+pub(super) fn select_one<T>(
+    db: &Connection,
+    sql: &str,
+    values: impl Params,
+    row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    db.prepare_cached(sql)?.query_row(values, row).optional()
+}
+
+/// Reads a path, which need not be UTF-8.
+pub(crate) fn path_at(row: &Row<'_>, at: usize) -> rusqlite::Result<PathBuf> {
+    row.get(at).map(|bytes| OsString::from_vec(bytes).into())
+}
+
+/// Reads `inode`, `bytes` and `modified_ns` from a column on.
+pub(crate) fn identity_at(row: &Row<'_>, at: usize) -> rusqlite::Result<FileIdentity> {
+    Ok(FileIdentity {
+        inode: row.get::<_, i64>(at)?.cast_unsigned(),
+        bytes: row.get::<_, i64>(at + 1)?.cast_unsigned(),
+        modified_ns: row.get(at + 2)?,
+    })
+}
+
+/// Converts a number to SQLite's type, which has no greater one than [`i64::MAX`].
+pub(crate) fn clamp<N>(number: N) -> i64
+where
+    i64: TryFrom<N>,
+{
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the size of a database on disk in bytes, free pages included.
+pub(crate) fn size_bytes(db: &Connection) -> Result<u64, StoreError> {
+    const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+    Ok(db.query_row(SIZE, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
 
 const LIST_NEWEST: &str = "SELECT row, kept_ms FROM sessions
@@ -27,110 +72,12 @@ const LIST_RECENTLY_CHANGED: &str = "SELECT row, kept_ms FROM sessions INDEXED B
     WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
     ORDER BY last_ms DESC, id LIMIT ?4";
 
-pub(super) fn list(db: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let (last_ms, id) = match &query.after {
-        Some((at, id)) => (*at, id.as_str()),
-        None => (i64::MAX, ""),
-    };
-    // Few of many changed recently: another index finds them.
-    let mut statement = db.prepare_cached(match query.kept_since {
-        Some(_) => LIST_RECENTLY_CHANGED,
-        None => LIST_NEWEST,
-    })?;
-    let kept_since = query.kept_since.unwrap_or(0);
-    let rows = statement.query_map(params![last_ms, id, query.only_live, limit, kept_since], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?))
-    })?;
-    let mut all = Vec::new();
-    for row in rows {
-        let (row, kept_ms) = row?;
-        // A row of another version of the model has other rules: the next index run rebuilds it.
-        let Ok(row) = serde_json::from_str::<SessionRow>(&row) else { continue };
-        all.push(SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row });
-    }
-    Ok(all)
-}
-
-pub(super) fn tree(db: &Connection, session: &SessionId) -> Result<Option<Tree>, StoreError> {
-    let body: Option<Vec<u8>> = db
-        .prepare_cached("SELECT body FROM trees JOIN sessions ON no = session_no WHERE id = ?1")
-        .and_then(|mut statement| statement.query_row([session.as_str()], |row| row.get(0)).optional())
-        .map_err(store_error)?;
-    let Some(body) = body else { return Ok(None) };
-    let json = pack::unpack(body).map_err(|error| StoreError::Storage(Box::new(error)))?;
-    serde_json::from_slice(&json).map(Some).map_err(|error| StoreError::Storage(Box::new(error)))
-}
-
-pub(super) fn sessions_with_prefix(
-    db: &Connection,
-    prefix: &str,
-    limit: usize,
-) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db.prepare_cached(
-        "SELECT id FROM sessions
-         WHERE is_forgotten = 0 AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 AND id < ?1 || char(1114111)
-         ORDER BY last_ms DESC, id LIMIT ?2",
-    )?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![prefix, limit], |row| row.get::<_, String>(0))?;
-    rows.map(|row| row.map(|id| session_id(&id))).collect()
-}
-
-pub(super) fn agents_with_prefix(
-    db: &Connection,
-    prefix: &str,
-    limit: usize,
-) -> rusqlite::Result<Vec<(SessionId, AgentId)>> {
-    let mut statement = db.prepare_cached(
-        "SELECT s.id, a.id FROM agents a JOIN sessions s ON s.no = a.session_no
-         WHERE a.id >= ?1 AND substr(a.id, 1, length(?1)) = ?1 AND a.id < ?1 || char(1114111)
-         ORDER BY s.last_ms DESC LIMIT ?2",
-    )?;
-    let rows = statement.query_map(params![prefix, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-        let (session, agent): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok((session_id(&session), AgentId::from(agent.as_str())))
-    })?;
-    rows.collect()
-}
-
-pub(super) fn agent_label(
-    db: &Connection,
-    session: &SessionId,
-    agent: &str,
-) -> rusqlite::Result<Option<AgentLabel>> {
-    let no: Option<i64> = db
-        .prepare_cached("SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0")?
-        .query_row([session.as_str()], |row| row.get(0))
-        .optional()?;
-    let Some(no) = no else { return Ok(None) };
-    if AgentId::from(agent).is_root() {
-        return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
-    }
-    let find_by = |column: &str| {
-        let query =
-            format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
-        db.prepare_cached(&query)?
-            .query_row(params![no, agent], |row| {
-                let text =
-                    |at: usize| row.get::<_, Option<String>>(at).map(|it| it.map(|it| it.as_str().into()));
-                let id: String = row.get(0)?;
-                Ok(AgentLabel { id: id.as_str().into(), agent_type: text(1)?, description: text(2)? })
-            })
-            .optional()
-    };
-    match find_by("id")? {
-        Some(label) => Ok(Some(label)),
-        None => find_by("spawned_by"),
-    }
-}
-
 /// Aggregated columns of `days`, in the order in which [`sum_row`] reads them.
 const SUMS: &str =
     "count(DISTINCT session_no), sum(agents), sum(calls), sum(errors), sum(denied), sum(busy_ms),
     sum(input), sum(output), sum(cache_read), sum(cache_write), max(floor), sum(cost)";
 
-fn sum_row(row: &rusqlite::Row<'_>, name: &str, from: usize) -> rusqlite::Result<StatsRow> {
+fn sum_row(row: &Row<'_>, name: &str, from: usize) -> rusqlite::Result<StatsRow> {
     let number = |at: usize| row.get::<_, Option<i64>>(from + at).map(|it| it.unwrap_or(0).unsigned_abs());
     let usage = Usage::new(number(6)?, number(7)?, number(8)?, number(9)?);
     Ok(StatsRow {
@@ -146,256 +93,340 @@ fn sum_row(row: &rusqlite::Row<'_>, name: &str, from: usize) -> rusqlite::Result
     })
 }
 
-pub(super) fn stats(db: &Connection) -> rusqlite::Result<Stats> {
-    let types = By::Type as u8;
-    // Each agent has one type: sums by type are totals.
-    let total = db.query_row(&format!("SELECT {SUMS} FROM days WHERE by = ?1"), [types], |row| {
-        sum_row(row, "all", 0)
-    })?;
-    let mut by_name: Vec<(u8, StatsRow)> = Vec::new();
-    let mut statement = db.prepare_cached(&format!("SELECT by, name, {SUMS} FROM days GROUP BY by, name"))?;
-    let rows = statement.query_map([], |row| {
-        let (by, name): (u8, String) = (row.get(0)?, row.get(1)?);
-        Ok((by, sum_row(row, &name, 2)?))
-    })?;
-    for row in rows {
-        by_name.push(row?);
-    }
-    let mut statement =
-        db.prepare_cached(&format!("SELECT day, {SUMS} FROM days WHERE by = ?1 GROUP BY day"))?;
-    let by_day = statement.query_map([types], |row| Ok((row.get(0)?, sum_row(row, "", 1)?)))?;
-    let by_day: Vec<(i64, StatsRow)> = by_day.collect::<rusqlite::Result<_>>()?;
-    let of =
-        |by: By| by_name.iter().filter(|(known, _)| *known == by as u8).map(|(_, row)| row.clone()).collect();
-    Ok(days::stats(total, of, by_day))
-}
-
-pub(super) fn sources(db: &Connection) -> rusqlite::Result<Vec<SourceFile>> {
-    let mut statement = db.prepare_cached(
-        "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let (path, session): (Vec<u8>, String) = (row.get(0)?, row.get(1)?);
-        Ok(SourceFile {
-            path: Path::new(OsStr::from_bytes(&path)).to_owned(),
-            session: session_id(&session),
-            identity: FileIdentity {
-                inode: row.get::<_, i64>(2)?.cast_unsigned(),
-                bytes: row.get::<_, i64>(3)?.cast_unsigned(),
-                modified_ns: row.get(4)?,
-            },
-        })
-    })?;
-    rows.collect()
-}
-
-pub(super) fn files_of(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<PathBuf>> {
-    let mut statement = db.prepare_cached(
-        "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path",
-    )?;
-    let rows = statement.query_map([session.as_str()], |row| row.get::<_, Vec<u8>>(0))?;
-    rows.map(|row| row.map(|path| PathBuf::from(OsStr::from_bytes(&path)))).collect()
-}
-
-pub(super) fn due_sessions(db: &Connection, rules: &str, now_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db.prepare_cached(
-        "SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0
-             AND (rules <> ?1 OR deadline_ms <= ?2 OR id IN (SELECT session FROM unsettled))",
-    )?;
-    let rows = statement.query_map(params![rules, now_ms], |row| row.get::<_, String>(0))?;
-    rows.map(|row| row.map(|id| session_id(&id))).collect()
-}
-
-pub(super) fn events_after(
-    db: &Connection,
-    seq: u64,
-    session: Option<&SessionId>,
-    limit: usize,
-    next_seq: u64,
-) -> Result<Option<Vec<Event>>, StoreError> {
-    let first: Option<i64> =
-        db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).map_err(store_error)?;
-    let first = first.map_or(next_seq, i64::cast_unsigned);
-    if seq != 0 && seq.saturating_add(1) < first {
-        return Ok(None);
-    }
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let seq = i64::try_from(seq).unwrap_or(i64::MAX);
-    let read = || -> rusqlite::Result<Vec<String>> {
-        let mut texts = Vec::new();
-        let mut take = |mut rows: rusqlite::Rows<'_>| -> rusqlite::Result<()> {
-            while let Some(row) = rows.next()? {
-                texts.push(row.get("body")?);
-            }
-            Ok(())
-        };
-        match session {
-            Some(session) => {
-                take(db.prepare_cached(deferred_index::EVENTS_OF_SESSION)?.query(params![
-                    session.as_str(),
-                    seq,
-                    limit
-                ])?)?;
-            }
-            None => take(
-                db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
-                    .query(params![seq, limit])?,
-            )?,
-        }
-        Ok(texts)
-    };
-    let texts = read().map_err(store_error)?;
-    let events = texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>();
-    events.map(Some).map_err(|error| StoreError::Storage(Box::new(error)))
-}
-
-pub(super) fn latest_events(
-    db: &Connection,
-    session: &SessionId,
-    limit: usize,
-) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
-    #[derive(Deserialize)]
-    struct EventHead {
-        id: Text,
-        at_ms: Option<Millis>,
-    }
-    let read = || -> rusqlite::Result<Vec<String>> {
-        let mut statement = db.prepare_cached(deferred_index::LATEST_EVENTS_OF_SESSION)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        statement.query_map(params![session.as_str(), limit], |row| row.get("body"))?.collect()
-    };
-    let texts = read().map_err(store_error)?;
-    let heads = texts
-        .iter()
-        .map(|text| serde_json::from_str(text).map(|EventHead { id, at_ms }| (id, at_ms)))
-        .collect::<Result<_, _>>();
-    heads.map_err(|error| StoreError::Storage(Box::new(error)))
-}
-
-pub(super) fn sessions_with_unprocessed_input(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db.prepare_cached("SELECT session FROM unsettled")?;
-    let rows = statement.query_map([], |row| Ok(session_id(&row.get::<_, String>(0)?)))?;
-    rows.collect()
-}
-
-/// Returns the compressed size of a session's received input in bytes.
-pub(super) fn received_bytes(db: &Connection, session: &SessionId) -> rusqlite::Result<u64> {
-    let mut statement = db.prepare_cached(&format!(
-        "SELECT coalesce(sum(length(coalesce(part.body, inbox.body))), 0) FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({})",
-        deferred_index::INBOX_ROWS_OF_SESSION
-    ))?;
-    statement.query_row([session.as_str()], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
-}
-
 /// Joins the parts of inbox rows that belong to a session, `?1`.
-const JOIN_PARTS: &str = "LEFT JOIN inbox_parts part ON part.no = inbox.no AND part.session = ?1";
-
+pub(super) const JOIN_PARTS: &str = "LEFT JOIN inbox_parts part ON part.no = inbox.no AND part.session = ?1";
 /// Columns that [`received_input`] reads.
 const RECEIVED_COLUMNS: &str = "source, inbox.session, key, dialect, received_ms, inbox.body";
-
-/// Passes a session's received input to `each`, in order of arrival.
-pub(super) fn read_received(
-    db: &Connection,
-    session: &SessionId,
-    each: &mut dyn FnMut(ReceivedInput),
-) -> Result<(), StoreError> {
-    let query = format!(
-        "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({})
-         ORDER BY inbox.no, part.line",
-        deferred_index::INBOX_ROWS_OF_SESSION
-    );
-    let mut statement = db.prepare_cached(&query).map_err(store_error)?;
-    let mut rows = statement.query([session.as_str()]).map_err(store_error)?;
-    while let Some(row) = rows.next().map_err(store_error)? {
-        let mut received = received_input(row)?;
-        let line: Option<i64> = row.get("line").map_err(store_error)?;
-        if let Some(line) = line {
-            let offset: i64 = row.get("offset").map_err(store_error)?;
-            let body = decompress(row.get(8).map_err(store_error)?)?;
-            let (line, offset) = (line.unsigned_abs(), offset.unsigned_abs());
-            received.parts.push(SessionPart { session: session.clone(), line, offset, body });
-        }
-        each(received);
-    }
-    Ok(())
-}
-
-fn received_input(row: &rusqlite::Row<'_>) -> Result<ReceivedInput, StoreError> {
-    let read = || -> rusqlite::Result<(ReceivedInput, Vec<u8>)> {
-        let received = ReceivedInput {
-            source: row.get(0)?,
-            session: row.get(1)?,
-            key: row.get(2)?,
-            dialect: row.get(3)?,
-            received_ms: row.get(4)?,
-            body: Vec::new(),
-            parts: Vec::new(),
-            sessions: Vec::new(),
-        };
-        Ok((received, row.get(5)?))
-    };
-    let (received, packed) = read().map_err(store_error)?;
-    Ok(ReceivedInput { body: decompress(packed)?, ..received })
-}
-
-/// Returns inbox rows after number `row` with their numbers, of about `bytes` compressed bytes. Bodies split by session are joined.
-pub(super) fn received_after(
-    db: &Connection,
-    row: u64,
-    bytes: u64,
-) -> Result<Vec<(u64, ReceivedInput)>, StoreError> {
-    let query = format!("SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
-    let mut statement = db.prepare_cached(&query).map_err(store_error)?;
-    let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)]).map_err(store_error)?;
-    let (mut all, mut taken) = (Vec::new(), 0);
-    while taken < bytes
-        && let Some(row) = rows.next().map_err(store_error)?
-    {
-        let no: i64 = row.get(6).map_err(store_error)?;
-        let sessions: Option<String> = row.get(7).map_err(store_error)?;
-        let received = received_input(row)?;
-        let body = joined_body(db, no, received.body)?;
-        let sessions = match sessions {
-            Some(json) => serde_json::from_str::<Vec<SessionId>>(&json)
-                .map_err(|error| StoreError::Storage(Box::new(error)))?,
-            None => received.session.as_deref().map(session_id).into_iter().collect(),
-        };
-        taken += body.len() as u64 / COMPRESSION_RATIO + ROW_BYTES;
-        all.push((no.unsigned_abs(), ReceivedInput { body, sessions, ..received }));
-    }
-    Ok(all)
-}
-
-/// Returns the body of an inbox row, joined if it is split by session.
-pub(super) fn received_body(db: &Connection, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let no = i64::try_from(row).unwrap_or(i64::MAX);
-    let packed: Option<Vec<u8>> = db
-        .prepare_cached("SELECT body FROM inbox WHERE no = ?1")
-        .and_then(|mut statement| statement.query_row([no], |row| row.get(0)).optional())
-        .map_err(store_error)?;
-    packed.map(|packed| joined_body(db, no, decompress(packed)?)).transpose()
-}
-
-/// Returns a row's own body, or its joined parts in line order.
-fn joined_body(db: &Connection, no: i64, mut body: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    if !body.is_empty() {
-        return Ok(body);
-    }
-    let mut parts =
-        db.prepare_cached("SELECT body FROM inbox_parts WHERE no = ?1 ORDER BY line").map_err(store_error)?;
-    let mut rows = parts.query([no]).map_err(store_error)?;
-    while let Some(row) = rows.next().map_err(store_error)? {
-        body.extend(decompress(row.get(0).map_err(store_error)?)?);
-    }
-    Ok(body)
-}
-
 /// Memory of an inbox row without its body, in bytes.
 const ROW_BYTES: u64 = 256;
-
 /// Approximate compression ratio of bodies.
 const COMPRESSION_RATIO: u64 = 4;
 
-fn decompress(packed: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    pack::unpack(packed).map_err(|error| StoreError::Storage(Box::new(error)))
+fn received_input(row: &Row<'_>) -> Result<ReceivedInput, StoreError> {
+    Ok(ReceivedInput {
+        source: row.get(0)?,
+        session: row.get(1)?,
+        key: row.get(2)?,
+        dialect: row.get(3)?,
+        received_ms: row.get(4)?,
+        body: pack::unpack(row.get(5)?)?,
+        parts: Vec::new(),
+        sessions: Vec::new(),
+    })
+}
+
+impl SqliteStore {
+    fn select<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        select(&self.db, sql, values, row)
+    }
+
+    /// Returns the sessions whose ids are the first column of a query.
+    pub(super) fn select_sessions(
+        &self,
+        sql: &str,
+        values: impl Params,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        self.select(sql, values, |row| row.get(0).map(SessionId))
+    }
+
+    /// Returns all files that rows were derived from.
+    pub fn sources(&self) -> Result<Vec<SourceFile>, StoreError> {
+        let sql = "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no";
+        self.select(sql, [], |row| {
+            let (path, session) = (path_at(row, 0)?, SessionId(row.get(1)?));
+            Ok(SourceFile { path, session, identity: identity_at(row, 2)? })
+        })
+    }
+
+    /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or with a
+    /// deadline that has passed. Frozen sessions, with a deleted source file, are left out.
+    pub fn due_sessions(&self, now_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+        self.select_sessions(
+            "SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0
+                 AND (rules <> ?1 OR deadline_ms <= ?2 OR id IN (SELECT session FROM unsettled))",
+            params![self.rules, now_ms],
+        )
+    }
+
+    /// Returns the sessions that were forgotten and have no new rows since.
+    pub fn forgotten_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 1", [])
+    }
+
+    /// Returns the ended sessions with a last event before `before_ms`; sessions without any time are left out.
+    pub fn sessions_older_than(&self, before_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+        self.select_sessions(
+            "SELECT id FROM sessions WHERE is_forgotten = 0 AND is_live = 0 AND last_ms > 0 AND last_ms < ?1",
+            [before_ms],
+        )
+    }
+
+    /// Returns the shared history of all compared sessions.
+    pub fn shared_history(&self) -> Result<Vec<SharedHistory>, StoreError> {
+        let sql = "SELECT l.id, e.id, shared FROM kin JOIN sessions l ON l.no = later_no JOIN sessions e ON e.no = earlier_no";
+        self.select(sql, [], |row| {
+            let (later, earlier) = (SessionId(row.get(0)?), SessionId(row.get(1)?));
+            Ok(SharedHistory { later, earlier, shared: row.get::<_, i64>(2)?.unsigned_abs() })
+        })
+    }
+
+    /// Returns the sessions to compare with all others, and whether their first keys are new too.
+    pub fn uncompared_sessions(&self) -> Result<Vec<(SessionId, bool)>, StoreError> {
+        let sql =
+            "SELECT id, is_compared = 0 FROM held JOIN sessions ON no = session_no WHERE is_compared <> 1";
+        self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
+    }
+
+    /// Returns a session's received input in order of arrival, with `sessions` left empty.
+    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, StoreError> {
+        let mut all = Vec::new();
+        self.each_received(session, &mut |received| all.push(received))?;
+        Ok(all)
+    }
+
+    /// Passes a session's received input to `each`, in order of arrival.
+    pub(super) fn each_received(
+        &self,
+        session: &SessionId,
+        each: &mut dyn FnMut(ReceivedInput),
+    ) -> Result<(), StoreError> {
+        let mut statement = self.db.prepare_cached(&format!(
+            "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({})
+             ORDER BY inbox.no, part.line",
+            deferred_index::INBOX_ROWS_OF_SESSION
+        ))?;
+        let mut rows = statement.query([session.as_str()])?;
+        while let Some(row) = rows.next()? {
+            let mut received = received_input(row)?;
+            if let Some(line) = row.get::<_, Option<i64>>("line")? {
+                received.parts.push(SessionPart {
+                    session: session.clone(),
+                    line: line.unsigned_abs(),
+                    offset: row.get::<_, i64>("offset")?.unsigned_abs(),
+                    body: pack::unpack(row.get(8)?)?,
+                });
+            }
+            each(received);
+        }
+        Ok(())
+    }
+
+    /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least one row if
+    /// there is one. Bodies split by session are joined. `sessions` is empty for rows of forgotten sessions.
+    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, StoreError> {
+        let sql = format!("SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query([clamp(row)])?;
+        let (mut all, mut taken) = (Vec::new(), 0);
+        while taken < bytes
+            && let Some(row) = rows.next()?
+        {
+            let no: i64 = row.get(6)?;
+            let received = received_input(row)?;
+            let sessions = match row.get::<_, Option<String>>(7)? {
+                Some(json) => serde_json::from_str(&json)?,
+                None => received.session.as_deref().map(SessionId::from).into_iter().collect(),
+            };
+            let body = self.joined_body(no, received.body)?;
+            taken += body.len() as u64 / COMPRESSION_RATIO + ROW_BYTES;
+            all.push((no.unsigned_abs(), ReceivedInput { body, sessions, ..received }));
+        }
+        Ok(all)
+    }
+
+    /// Returns an inbox row's own body, or its joined parts in line order.
+    fn joined_body(&self, no: i64, mut body: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        if body.is_empty() {
+            let sql = "SELECT body FROM inbox_parts WHERE no = ?1 ORDER BY line";
+            for part in self.select(sql, [no], |row| row.get(0))? {
+                body.extend(pack::unpack(part)?);
+            }
+        }
+        Ok(body)
+    }
+}
+
+impl History for SqliteStore {
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
+        let (last_ms, id) = query.after.as_ref().map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
+        // Few of many changed recently: another index finds them.
+        let sql = if query.kept_since.is_some() { LIST_RECENTLY_CHANGED } else { LIST_NEWEST };
+        let kept_since = query.kept_since.unwrap_or(0);
+        let values = params![last_ms, id, query.only_live, clamp(query.limit), kept_since];
+        let rows = self.select(sql, values, |row| {
+            let kept_ms: Millis = row.get(1)?;
+            // A row of another version of the model has other rules: the next index run rebuilds it.
+            let known = serde_json::from_str::<SessionRow>(row.get_ref(0)?.as_str()?).ok();
+            Ok(known.map(|row| SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row }))
+        })?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
+        let sql = "SELECT body FROM trees JOIN sessions ON no = session_no WHERE id = ?1";
+        let body = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
+        let Some(body) = body else { return Ok(None) };
+        Ok(Some(serde_json::from_slice(&pack::unpack(body)?)?))
+    }
+
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
+        let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
+        self.select(sql, [session.as_str()], |row| path_at(row, 0))
+    }
+
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let no = clamp(row);
+        let packed = select_one(&self.db, "SELECT body FROM inbox WHERE no = ?1", [no], |row| row.get(0))?;
+        packed.map(|packed| self.joined_body(no, pack::unpack(packed)?)).transpose()
+    }
+
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.select_sessions(
+            "SELECT id FROM sessions
+             WHERE is_forgotten = 0 AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 AND id < ?1 || char(1114111)
+             ORDER BY last_ms DESC, id LIMIT ?2",
+            params![prefix, clamp(limit)],
+        )
+    }
+
+    fn agents_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+        let sql = "SELECT s.id, a.id FROM agents a JOIN sessions s ON s.no = a.session_no
+            WHERE a.id >= ?1 AND substr(a.id, 1, length(?1)) = ?1 AND a.id < ?1 || char(1114111)
+            ORDER BY s.last_ms DESC LIMIT ?2";
+        self.select(sql, params![prefix, clamp(limit)], |row| {
+            Ok((SessionId(row.get(0)?), AgentId(row.get(1)?)))
+        })
+    }
+
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
+        let sql = "SELECT id, heads FROM held JOIN sessions ON no = session_no";
+        self.select(sql, [], |row| Ok((SessionId(row.get(0)?), unpack_keys(row.get_ref(1)?).collect())))
+    }
+
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        let mut statement = self.db.prepare_cached("SELECT session_no, keys FROM holdings")?;
+        let mut rows = statement.query([])?;
+        let mut found: HashSet<(i64, u64)> = HashSet::new();
+        while let Some(row) = rows.next()? {
+            let session: i64 = row.get(0)?;
+            found.extend(
+                unpack_keys(row.get_ref(1)?).filter(|key| keys.contains(key)).map(|key| (session, key)),
+            );
+        }
+        let mut name = self.db.prepare_cached("SELECT id FROM sessions WHERE no = ?1")?;
+        let mut id = |no| name.query_row([no], |row| row.get(0).map(SessionId));
+        found.into_iter().map(|(no, key)| Ok((id(no)?, key))).collect()
+    }
+
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+        let sql =
+            "SELECT session_no, began_ms, heads FROM held JOIN sessions ON no = session_no WHERE id = ?1";
+        let held = select_one(&self.db, sql, [session.as_str()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get(1)?, unpack_keys(row.get_ref(2)?).collect()))
+        })?;
+        let Some((no, began_ms, first_keys)) = held else { return Ok(None) };
+        let mut statement = self.db.prepare_cached("SELECT keys FROM holdings WHERE session_no = ?1")?;
+        let mut rows = statement.query([no])?;
+        let mut keys = Vec::new();
+        while let Some(row) = rows.next()? {
+            keys.extend(unpack_keys(row.get_ref(0)?));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys, keys }))
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
+        let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
+        let Some(no) = no else { return Ok(None) };
+        if agent == AgentId::ROOT {
+            return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
+        }
+        for column in ["id", "spawned_by"] {
+            let sql =
+                format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
+            let label = select_one(&self.db, &sql, params![no, agent], |row| {
+                Ok(AgentLabel { id: AgentId(row.get(0)?), agent_type: row.get(1)?, description: row.get(2)? })
+            })?;
+            if label.is_some() {
+                return Ok(label);
+            }
+        }
+        Ok(None)
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let types = By::Type as u8;
+        // Each agent has one type: sums by type are totals.
+        let total = self.db.query_row(&format!("SELECT {SUMS} FROM days WHERE by = ?1"), [types], |row| {
+            sum_row(row, "all", 0)
+        })?;
+        let sql = format!("SELECT by, name, {SUMS} FROM days GROUP BY by, name");
+        let by_name: Vec<(u8, StatsRow)> =
+            self.select(&sql, [], |row| Ok((row.get(0)?, sum_row(row, row.get_ref(1)?.as_str()?, 2)?)))?;
+        let sql = format!("SELECT day, {SUMS} FROM days WHERE by = ?1 GROUP BY day");
+        let by_day = self.select(&sql, [types], |row| Ok((row.get(0)?, sum_row(row, "", 1)?)))?;
+        let of = |by: By| {
+            by_name.iter().filter(|(known, _)| *known == by as u8).map(|(_, row)| row.clone()).collect()
+        };
+        Ok(days::stats(total, of, by_day))
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.next_seq.saturating_sub(1)
+    }
+
+    fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, StoreError> {
+        let first: Option<i64> = self.db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
+        let first = first.map_or(self.next_seq, i64::cast_unsigned);
+        if seq != 0 && seq.saturating_add(1) < first {
+            return Ok(None);
+        }
+        let (seq, limit) = (clamp(seq), clamp(limit));
+        let body = |row: &Row<'_>| row.get::<_, String>("body");
+        let texts = match session {
+            Some(session) => {
+                let values = params![session.as_str(), seq, limit];
+                self.select(deferred_index::EVENTS_OF_SESSION, values, body)
+            }
+            None => {
+                let sql = "SELECT body FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+                self.select(sql, params![seq, limit], body)
+            }
+        }?;
+        Ok(Some(texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>()?))
+    }
+
+    fn latest_events(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+        #[derive(Deserialize)]
+        struct EventHead {
+            id: Text,
+            at_ms: Option<Millis>,
+        }
+        let values = params![session.as_str(), clamp(limit)];
+        let texts: Vec<String> =
+            self.select(deferred_index::LATEST_EVENTS_OF_SESSION, values, |row| row.get("body"))?;
+        let heads = texts.iter().map(|text| serde_json::from_str(text));
+        let heads = heads.map(|head| head.map(|EventHead { id, at_ms }| (id, at_ms)));
+        Ok(heads.collect::<Result<_, _>>()?)
+    }
 }

@@ -3,15 +3,16 @@
 use std::os::unix::ffi::OsStrExt;
 
 use hashbrown::HashSet;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
     deferred_index::{self, DeferredIndex},
     pack::Packer,
+    query::{clamp, select_one},
     session_keys,
 };
-use crate::{Commit, ReceivedInput, SessionPart, SourceFile, days::days};
+use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreError, days::days};
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
 const MAX_LOG_EVENTS: u64 = 1_000_000;
@@ -27,7 +28,7 @@ pub(super) fn commit(
     commit: &Commit,
     events: &[Event],
     next_seq: u64,
-) -> rusqlite::Result<()> {
+) -> Result<(), StoreError> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Before the trees: writing a session's rows marks its input as processed.
     let (mut keys, mut row_sessions) = (HashSet::new(), 0);
@@ -66,17 +67,9 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Records that all revs before `next` are reserved.
-pub(super) fn set_next_rev(db: &Connection, next: u64) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?.execute([next.cast_signed()])?;
-    Ok(())
-}
-
 /// Returns the row number of a session.
 pub(super) fn session_no(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
-    db.prepare_cached("SELECT no FROM sessions WHERE id = ?1")?
-        .query_row([session.as_str()], |row| row.get(0))
-        .optional()
+    select_one(db, "SELECT no FROM sessions WHERE id = ?1", [session.as_str()], |row| row.get(0))
 }
 
 /// Replaces the rows of a session.
@@ -87,12 +80,11 @@ fn write_session(
     tree: &Tree,
     deadline: Option<Millis>,
     at_ms: Millis,
-) -> rusqlite::Result<()> {
+) -> Result<(), StoreError> {
     let row = SessionRow::of(tree);
-    let json_error = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let last = row.last_event_at_ms.unwrap_or(0);
     let is_live = row.status == SessionStatus::Live;
-    let json = serde_json::to_string(&row).map_err(json_error)?;
+    let json = serde_json::to_string(&row)?;
     let no: i64 = db
         .prepare_cached(
             "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms)
@@ -102,7 +94,7 @@ fn write_session(
              RETURNING no",
         )?
         .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, at_ms], |row| row.get(0))?;
-    let body = serde_json::to_vec(tree).map_err(json_error)?;
+    let body = serde_json::to_vec(tree)?;
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
         .execute(params![no, packer.pack(&body)?])?;
     db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([row.id.as_str()])?;
@@ -125,23 +117,22 @@ fn write_session(
         "INSERT INTO days VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     for ((day, by, name), row) in days(tree) {
-        let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         add.execute(params![
             no,
             day,
             by as u8,
             name,
-            count(row.agents),
-            count(row.tool_calls),
-            count(row.tool_errors),
-            count(row.tools_denied),
-            count(row.busy_ms),
-            count(row.usage.input_tokens),
-            count(row.usage.output_tokens),
-            count(row.usage.cache_read_tokens),
-            count(row.usage.cache_write_tokens),
+            clamp(row.agents),
+            clamp(row.tool_calls),
+            clamp(row.tool_errors),
+            clamp(row.tools_denied),
+            clamp(row.busy_ms),
+            clamp(row.usage.input_tokens),
+            clamp(row.usage.output_tokens),
+            clamp(row.usage.cache_read_tokens),
+            clamp(row.usage.cache_write_tokens),
             row.usage.floor,
-            count(row.cost_micro_usd),
+            clamp(row.cost_micro_usd),
         ])?;
     }
     Ok(())
@@ -159,7 +150,7 @@ fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()>
     Ok(())
 }
 
-fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> rusqlite::Result<()> {
+fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> Result<(), StoreError> {
     let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
     let mut add = db.prepare_cached(
         "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -175,12 +166,11 @@ fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput
     Ok(())
 }
 
-fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
+fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> Result<(), StoreError> {
     let mut add = db.prepare_cached("INSERT INTO changes(seq, session, body) VALUES(?1, ?2, ?3)")?;
     for event in events {
-        let text = serde_json::to_string(event);
-        let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        add.execute(params![event.seq.cast_signed(), event.session_id.as_str(), text])?;
+        let body = serde_json::to_string(event)?;
+        add.execute(params![event.seq.cast_signed(), event.session_id.as_str(), body])?;
     }
     db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_seq'")?
         .execute([next_seq.cast_signed()])?;

@@ -27,7 +27,7 @@ mod inbox;
 use std::{
     cmp::Reverse,
     fs, io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -39,7 +39,7 @@ use subscope_model::{Millis, SessionId, Text};
 
 use crate::{
     FileIdentity, OpenError, StoreError,
-    sqlite::{Access, connect, store_error},
+    sqlite::{Access, clamp, connect, identity_at, path_at, select, size_bytes},
 };
 
 /// Database file in the data folder.
@@ -156,32 +156,18 @@ impl TextIndex {
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
         }
-        if let Some(db) = open_current(&path, access).map_err(database_error)? {
-            return Ok(Self { db });
-        }
-        if access == Access::Read {
-            return Err(OpenError::Missing(folder.to_owned()));
-        }
-        let db = create(&path).map_err(database_error)?;
+        let db = match open_current(&path, access).map_err(database_error)? {
+            Some(db) => db,
+            None if access == Access::Read => return Err(OpenError::Missing(folder.to_owned())),
+            None => create(&path).map_err(database_error)?,
+        };
         Ok(Self { db })
     }
 
     /// Returns the indexed files with their state when they were indexed.
     pub fn files(&self) -> Result<Vec<(PathBuf, FileIdentity)>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<_>> {
-            let mut statement =
-                self.db.prepare_cached("SELECT path, inode, bytes, modified_ns FROM files")?;
-            let rows = statement.query_map([], |row| {
-                let identity = FileIdentity {
-                    inode: row.get::<_, i64>(1)?.cast_unsigned(),
-                    bytes: row.get::<_, i64>(2)?.cast_unsigned(),
-                    modified_ns: row.get(3)?,
-                };
-                Ok((path_of(row.get(0)?), identity))
-            })?;
-            rows.collect()
-        };
-        read().map_err(store_error)
+        let sql = "SELECT path, inode, bytes, modified_ns FROM files";
+        select(&self.db, sql, [], |row| Ok((path_at(row, 0)?, identity_at(row, 1)?)))
     }
 
     /// Returns the number of the last indexed inbox row; 0 if there is none.
@@ -191,45 +177,33 @@ impl TextIndex {
 
     /// Adds a batch. A file that begins in it replaces its older version; a file that ends in it counts as indexed.
     pub fn put(&mut self, batch: &PassageBatch) -> Result<(), StoreError> {
-        let mut write = || {
-            let transaction = self.db.transaction()?;
-            insert_batch(&transaction, batch)?;
-            transaction.commit()
-        };
-        write().map_err(store_error)
+        let transaction = self.db.transaction()?;
+        insert_batch(&transaction, batch)?;
+        Ok(transaction.commit()?)
     }
 
     /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they change.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), StoreError> {
-        let mut write = || {
-            self.db.pragma_update(None, "secure_delete", "ON")?;
-            let transaction = self.db.transaction()?;
-            for session in sessions {
-                let mut files = transaction.prepare_cached("SELECT no FROM files WHERE session = ?1")?;
-                for file in files.query_map([session.as_str()], |row| row.get(0))? {
-                    delete_passages(&transaction, file?)?;
-                }
+        self.db.pragma_update(None, "secure_delete", "ON")?;
+        let transaction = self.db.transaction()?;
+        for session in sessions {
+            let sql = "SELECT no FROM files WHERE session = ?1";
+            for file in select(&transaction, sql, [session.as_str()], |row| row.get(0))? {
+                delete_passages(&transaction, file)?;
             }
-            // FTS5 only marks them as deleted, until it rewrites its segments.
-            transaction.execute("INSERT INTO words(words) VALUES('optimize')", [])?;
-            transaction.commit()?;
-            self.db.pragma_update(None, "secure_delete", "OFF")?;
-            // The WAL still has the old pages.
-            self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        };
-        write().map_err(store_error)
+        }
+        // FTS5 only marks them as deleted, until it rewrites its segments.
+        transaction.execute("INSERT INTO words(words) VALUES('optimize')", [])?;
+        transaction.commit()?;
+        self.db.pragma_update(None, "secure_delete", "OFF")?;
+        // The WAL still has the old pages.
+        Ok(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 
     /// Returns the newest passages that contain all words.
     pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, StoreError> {
         let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
-        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-        let read = || -> rusqlite::Result<Vec<Hit>> {
-            let mut statement = self.db.prepare_cached(FIND)?;
-            let hits = statement.query_map(params![expression, limit], hit)?;
-            hits.collect()
-        };
-        let mut hits = read().map_err(store_error)?;
+        let mut hits = select(&self.db, FIND, params![expression, clamp(query.limit)], hit)?;
         // Where a second is full, row numbers are out of order by a few seconds.
         hits.sort_by_key(|hit| Reverse(hit.at_ms));
         Ok(hits)
@@ -237,12 +211,7 @@ impl TextIndex {
 
     /// Returns the size of the index on disk in bytes.
     pub fn bytes(&self) -> Result<u64, StoreError> {
-        let bytes = self.db.query_row(
-            "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
-            [],
-            |row| row.get::<_, i64>(0),
-        );
-        bytes.map(i64::unsigned_abs).map_err(store_error)
+        size_bytes(&self.db)
     }
 }
 
@@ -403,21 +372,17 @@ fn match_expression(query: &TextQuery) -> Option<String> {
 fn hit(row: &rusqlite::Row<'_>) -> rusqlite::Result<Hit> {
     let kind: u8 = row.get(1)?;
     Ok(Hit {
-        session: SessionId(row.get::<_, String>(6)?.as_str().into()),
-        agent: row.get::<_, String>(0)?.as_str().into(),
+        session: SessionId(row.get(6)?),
+        agent: row.get(0)?,
         kind: PassageKind::ALL
             .into_iter()
             .find(|known| *known as u8 == kind)
             .ok_or(rusqlite::Error::IntegralValueOutOfRange(1, kind.into()))?,
         at_ms: row.get::<_, i64>(2)?.saturating_mul(1000),
-        path: path_of(row.get(5)?),
+        path: path_at(row, 5)?,
         span: ByteSpan {
             start: row.get::<_, i64>(3)?.cast_unsigned(),
             bytes: row.get::<_, i64>(4)?.cast_unsigned(),
         },
     })
-}
-
-fn path_of(bytes: Vec<u8>) -> PathBuf {
-    std::ffi::OsString::from_vec(bytes).into()
 }
