@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use subscope_model::SessionKeys;
+use subscope_model::{SessionKeys, Text};
 
 use crate::{
     Tracker,
@@ -94,17 +94,14 @@ impl<'f> Duplicates<'f> {
 
     /// Returns whether a response is a duplicate.
     pub(crate) fn has_response(&self, number: usize) -> bool {
-        let response = || self.facts.responses.get(number);
-        !self.owned_elsewhere.is_empty()
-            && response().is_some_and(|it| self.owned_elsewhere.contains(&it.key.0))
+        !self.owned_elsewhere.is_empty() && self.owned_elsewhere.contains(&self.facts.responses[number].key.0)
     }
 
     /// Returns whether a call is a duplicate.
     pub(crate) fn has_call(&self, number: CallIndex) -> bool {
-        let call = || self.facts.calls.get(number as usize).filter(|call| !call.is_published());
-        let id = || call().and_then(|call| call.id.as_deref());
-        !self.owned_elsewhere.is_empty()
-            && id().is_some_and(|id| self.owned_elsewhere.contains(&call_key(id)))
+        let call = self.facts.call(number);
+        let is_owned = |id: &Text| self.owned_elsewhere.contains(&call_key(id));
+        !self.owned_elsewhere.is_empty() && !call.is_published() && call.id.as_ref().is_some_and(is_owned)
     }
 
     /// Returns whether an agent has nothing but duplicates.

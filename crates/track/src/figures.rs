@@ -1,5 +1,7 @@
 //! Token usage and cost per agent: each API response counted once, at its own model's price.
 
+use std::ops::Add;
+
 use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
@@ -31,10 +33,7 @@ impl AgentFigures {
     /// Adds another's figures.
     pub(crate) fn add(&mut self, other: &Self) {
         self.messages += other.messages;
-        self.usage = match (self.usage, other.usage) {
-            (Some(mine), Some(theirs)) => Some(mine + theirs),
-            (mine, theirs) => mine.or(theirs),
-        };
+        self.usage = add_known(self.usage, other.usage);
         self.pico_usd += other.pico_usd;
         self.has_unknown_price |= other.has_unknown_price;
     }
@@ -44,6 +43,14 @@ impl AgentFigures {
         let is_floor = self.has_unknown_price || self.usage.is_some_and(|usage| usage.floor);
         let known = (self.pico_usd > 0 || !self.has_unknown_price) && self.usage.is_some();
         (known.then(|| PriceTable::micro_usd(self.pico_usd)), is_floor && known)
+    }
+}
+
+/// Adds two values as far as they are known.
+pub(crate) fn add_known<T: Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
     }
 }
 
@@ -61,17 +68,14 @@ pub(crate) fn derive_figures(
 ) -> Vec<AgentFigures> {
     let mut all = vec![AgentFigures::default(); identities.all.len()];
     for (index, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
-        let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
-            continue;
-        };
+        let Some(number) = *owner else { continue };
+        let own = &mut all[number];
         if response.synthetic || duplicates.has_response(index) {
             continue;
         }
         own.messages += 1;
-        if let Some(model) = &response.model
-            && own.model.as_ref().is_none_or(|known| *known < *model)
-        {
-            own.model = Some(model.clone());
+        if own.model < response.model {
+            own.model.clone_from(&response.model);
         }
         let Some(tokens) = response.usage else { continue };
         let mut usage = tokens.usage();
@@ -88,7 +92,7 @@ pub(crate) fn derive_figures(
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,
         }
-        own.usage = Some(own.usage.map_or(usage, |sum| sum + usage));
+        own.usage = add_known(own.usage, Some(usage));
     }
     share_floors(facts, identities, &mut all);
     all
@@ -98,19 +102,14 @@ pub(crate) fn derive_figures(
 /// a writer that left one placeholder may have left others too short to detect (measured on fixture
 /// `1.0.128/a-single`).
 fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]) {
-    let is_chain = |name: &u32| {
-        facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, AgentKey::Chain))
-    };
+    let is_chain = |name: &u32| matches!(facts.agent(*name).key, AgentKey::Chain);
     let same_file: Vec<usize> = (0..identities.all.len())
         .filter(|number| *number == 0 || identities.all[*number].refs.iter().any(is_chain))
         .collect();
-    let has_floor =
-        |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);
+    let has_floor = |number: &usize| all[*number].usage.is_some_and(|usage| usage.floor);
     if same_file.len() > 1 && same_file.iter().any(has_floor) {
         for number in same_file {
-            if let Some(usage) = all.get_mut(number).and_then(|own| own.usage.as_mut()) {
-                usage.floor = true;
-            }
+            all[number].usage.iter_mut().for_each(|usage| usage.floor = true);
         }
     }
 }

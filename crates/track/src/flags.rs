@@ -12,7 +12,7 @@ const IN_A_ROW: usize = 3;
 /// Returns whether the agent's last calls have the same tool and arguments.
 pub(crate) fn is_looping(facts: &Facts, calls: &[u32]) -> bool {
     let digest = |number: &u32| {
-        let call = facts.calls.get(*number as usize)?;
+        let call = facts.call(*number);
         Some((call.name.clone(), call.digest?.1))
     };
     let mut last = calls.iter().rev().take(IN_A_ROW).map(digest);

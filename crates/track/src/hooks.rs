@@ -10,8 +10,8 @@ use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
 
 use crate::{
-    facts::{AgentKey, AgentRef, CallIndex, Facts, HookStep, HookStepKind, best_value},
-    identities::{AgentIndex, Identities},
+    facts::{AgentKey, AgentRef, CallIndex, Facts, HookStepKind, best_value},
+    identities::{AgentIndex, Identities, has_fitting_type},
 };
 
 /// Result of replaying the hook logs.
@@ -79,11 +79,9 @@ impl HookLog {
 
 /// Replays all hook logs of the session.
 pub(crate) fn replay_hooks(facts: &Facts, identities: &Identities) -> HookLog {
-    let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
-    steps.sort_by_key(|step| (step.source, step.offset));
     let mut log = HookLog::default();
     let mut replay = HookReplay::default();
-    for step in steps {
+    for step in facts.sorted_hooks() {
         replay.apply(facts, identities, &step.kind, &mut log);
     }
     log.questions = replay.questions;
@@ -120,18 +118,12 @@ impl HookReplay {
                     self.finish_spawn(facts, *call, *launched);
                 }
                 self.open_calls.remove(call);
-                let digest =
-                    facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
+                let digest = facts.call(*call).digest.map(|(_, digest)| digest);
                 self.questions.retain(|question| Some(question.digest) != digest);
             }
             HookStepKind::Permission { named, name, digest, time } => {
-                let agent = named.and_then(|named| identities.of(named));
-                self.questions.push(PermissionQuestion {
-                    agent,
-                    tool: name.clone(),
-                    digest: *digest,
-                    time: *time,
-                });
+                let (agent, tool) = (named.and_then(|named| identities.of(named)), name.clone());
+                self.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
             }
             HookStepKind::TurnEnd { status } => {
                 log.begin_turn();
@@ -154,8 +146,7 @@ impl HookReplay {
 
     /// Marks an agent as active again: it acts after its stop hook, so the hook's answer made it continue.
     fn undo_stop(&mut self, facts: &Facts, named: Option<AgentRef>, log: &mut HookLog) {
-        let key = named.and_then(|named| facts.agents.get(named as usize)).map(|agent| &agent.key);
-        if let Some(AgentKey::Id(id)) = key
+        if let Some(AgentKey::Id(id)) = named.map(|named| &facts.agent(named).key)
             && log.stopped.remove(id)
         {
             self.stack.push(id.clone());
@@ -174,8 +165,7 @@ impl HookReplay {
         if named.is_none() {
             log.begin_turn();
         }
-        let class = facts.calls.get(call as usize).map_or(ToolClass::Other, |call| call.class);
-        let is_spawn = class == ToolClass::Spawn;
+        let is_spawn = facts.call(call).class == ToolClass::Spawn;
         if named.is_none() {
             let owner = self.derive_owner(facts, identities, is_spawn);
             log.owners.entry(call).or_insert(owner);
@@ -189,8 +179,7 @@ impl HookReplay {
     }
 
     fn finish_spawn(&mut self, facts: &Facts, call: CallIndex, launched: bool) {
-        let spawn = facts.calls.get(call as usize).and_then(|call| call.spawn.as_ref());
-        let agent = spawn.and_then(|spawn| best_value(&spawn.agent));
+        let agent = facts.call(call).spawn.as_ref().and_then(|spawn| best_value(&spawn.agent));
         if !launched {
             self.unstarted = self.unstarted.min(self.open_spawns.len());
             return;
@@ -234,14 +223,11 @@ impl HookReplay {
     /// Whether the latest started agent has the type that the open spawn call asks for. A warm-up that still runs has
     /// not.
     fn fits_open_spawn(&self, facts: &Facts) -> bool {
-        let asked = self.open_spawns.iter().next().and_then(|call| facts.calls.get(*call as usize));
-        let asked =
-            asked.and_then(|call| call.spawn.as_ref()).and_then(|spawn| best_value(&spawn.agent_type));
         let top = self.stack.last().and_then(|id| facts.by_id.get(id));
-        let started = top
-            .and_then(|name| facts.agents.get(*name as usize))
-            .and_then(|agent| best_value(&agent.agent_type));
-        asked.is_none() || started.is_none() || asked == started
+        match (self.open_spawns.iter().next(), top) {
+            (Some(call), Some(agent)) => has_fitting_type(facts, *call, *agent),
+            (None, _) | (_, None) => true,
+        }
     }
 }
 

@@ -12,8 +12,7 @@ use hashbrown::HashMap;
 use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
 
 use crate::facts::{
-    AgentKey, AgentRef, BatchClaim, CallFacts, CallIndex, FactOrder, Facts, HookStep, HookStepKind, ROOT,
-    best_value,
+    AgentKey, AgentRef, BatchClaim, CallFacts, CallIndex, FactOrder, Facts, HookStepKind, ROOT, best_value,
 };
 
 /// Index of an [`AgentIdentity`]; the root is 0.
@@ -83,19 +82,16 @@ enum LinkCertainty {
 pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
     let (by_elimination, starters) = link_by_hook_order(facts);
     let origin_of = link_agents(facts, &by_elimination);
-    let mut all = vec![AgentIdentity::new(AgentId::from(AgentId::ROOT), None)];
-    if let Some(root) = all.first_mut() {
-        root.refs.push(ROOT);
-    }
+    let root = AgentIdentity::new(AgentId::from(AgentId::ROOT), None);
+    let mut all = vec![AgentIdentity { refs: vec![ROOT], ..root }];
     let mut of_ref: Vec<Option<AgentIndex>> = vec![None; facts.agents.len()];
+    of_ref[ROOT as usize] = Some(0);
     let mut of_call: HashMap<CallIndex, AgentIndex> = HashMap::new();
-    if let Some(root) = of_ref.first_mut() {
-        *root = Some(0);
-    }
     let mut agent_refs: Vec<AgentRef> =
         (1..facts.agents.len() as AgentRef).filter(|agent_ref| is_proven(facts, *agent_ref)).collect();
     // Harness ids first: facts without one are merged into those with one.
-    agent_refs.sort_by_key(|agent_ref| (rank(facts, *agent_ref), last_seen(facts, *agent_ref), *agent_ref));
+    agent_refs
+        .sort_by_key(|agent_ref| (rank(facts, *agent_ref), facts.agent(*agent_ref).last_seen, *agent_ref));
     for agent_ref in agent_refs {
         let origin = origin_of.get(&agent_ref).copied();
         let known = origin.and_then(|call| of_call.get(&call).copied());
@@ -106,17 +102,13 @@ pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
                 of_call.insert(call, number);
             }
         }
-        if let Some(identity) = all.get_mut(number) {
-            identity.refs.push(agent_ref);
-            identity.batch = identity.batch.or_else(|| batch_of(facts, agent_ref));
-            identity.starter = identity.starter.or_else(|| starters.get(&agent_ref).copied());
-        }
-        if let Some(slot) = of_ref.get_mut(agent_ref as usize) {
-            *slot = Some(number);
-        }
+        let identity = &mut all[number];
+        identity.refs.push(agent_ref);
+        identity.batch = identity.batch.or_else(|| batch_of(facts, agent_ref));
+        identity.starter = identity.starter.or_else(|| starters.get(&agent_ref).copied());
+        of_ref[agent_ref as usize] = Some(number);
     }
-    for (number, call) in facts.calls.iter().enumerate() {
-        let number = number as CallIndex;
+    for (number, call) in facts.numbered_calls() {
         if of_call.contains_key(&number) {
             continue;
         }
@@ -125,11 +117,7 @@ pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
             of_call.insert(number, all.len());
             // Facts under its id belong to it, though they do not prove an agent by themselves.
             let refs: Vec<AgentRef> = id.iter().filter_map(|id| facts.by_id.get(&*id.0).copied()).collect();
-            for agent_ref in &refs {
-                if let Some(slot) = of_ref.get_mut(*agent_ref as usize) {
-                    *slot = Some(all.len());
-                }
-            }
+            refs.iter().for_each(|agent_ref| of_ref[*agent_ref as usize] = Some(all.len()));
             let identity = AgentIdentity::new(id.unwrap_or_else(|| call_id(call)), Some(number));
             all.push(AgentIdentity { is_pending, refs, ..identity });
         }
@@ -139,47 +127,36 @@ pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
 }
 
 fn is_proven(facts: &Facts, agent_ref: AgentRef) -> bool {
-    let Some(agent) = facts.agents.get(agent_ref as usize) else { return false };
-    if let AgentKey::Id(id) = &agent.key
-        && is_ghost(facts, id)
-    {
-        return false;
-    }
-    agent.is_proven
+    let agent = facts.agent(agent_ref);
+    agent.is_proven && !matches!(&agent.key, AgentKey::Id(id) if is_ghost(facts, id))
 }
 
 /// Returns whether an agent is a ghost: only stop hooks with an empty type report it (requirement 3.4).
 pub(crate) fn is_ghost(facts: &Facts, id: &str) -> bool {
     let Some(ends) = facts.ends.get(id) else { return false };
-    let known = facts.by_id.get(id).and_then(|agent_ref| facts.agents.get(*agent_ref as usize));
-    let is_heard = known.is_some_and(|agent| agent.is_proven);
+    let is_heard = facts.by_id.get(id).is_some_and(|agent_ref| facts.agent(*agent_ref).is_proven);
     !is_heard && ends.iter().all(|end| end.stop_type.as_deref() == Some(""))
 }
 
 fn rank(facts: &Facts, agent_ref: AgentRef) -> u8 {
-    match facts.agents.get(agent_ref as usize).map(|agent| &agent.key) {
-        Some(AgentKey::Root) => 0,
-        Some(AgentKey::Id(_)) => 1,
-        Some(AgentKey::Call(_)) => 2,
-        Some(AgentKey::Chain) | None => 3,
+    match facts.agent(agent_ref).key {
+        AgentKey::Root => 0,
+        AgentKey::Id(_) => 1,
+        AgentKey::Call(_) => 2,
+        AgentKey::Chain => 3,
     }
-}
-
-fn last_seen(facts: &Facts, agent_ref: AgentRef) -> Option<FactOrder> {
-    facts.agents.get(agent_ref as usize).and_then(|agent| agent.last_seen)
 }
 
 /// Returns the spawn call of each agent's facts. Each call starts one agent.
 fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> HashMap<AgentRef, CallIndex> {
     let mut candidates: Vec<(LinkCertainty, Option<FactOrder>, CallIndex, AgentRef)> = Vec::new();
-    for (agent_ref, agent) in facts.agents.iter().enumerate() {
-        let agent_ref = agent_ref as AgentRef;
+    for (agent_ref, agent) in (0..).zip(&facts.agents) {
         if let AgentKey::Call(call) = agent.key {
             candidates.push((LinkCertainty::Recorded, None, call, agent_ref));
         }
         for (call, is_certain) in &agent.origins {
-            let class = facts.calls.get(*call as usize).map(|call| (call.class, call.name.is_some()));
-            let is_other_tool = class.is_some_and(|(class, named)| named && class != ToolClass::Spawn);
+            let call_facts = facts.call(*call);
+            let is_other_tool = call_facts.name.is_some() && call_facts.class != ToolClass::Spawn;
             if *is_certain {
                 candidates.push((LinkCertainty::Recorded, None, *call, agent_ref));
             } else if !is_other_tool {
@@ -188,13 +165,13 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
             }
         }
     }
-    for (number, call) in facts.calls.iter().enumerate() {
+    for (number, call) in facts.numbered_calls() {
         let Some(spawn) = &call.spawn else { continue };
         let agent = best_value(&spawn.agent);
         let is_spawn = (call.class == ToolClass::Spawn || spawn.is_forked || call.name.is_none())
             && facts.is_counted(call);
         if let Some(agent_ref) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
-            candidates.push((LinkCertainty::Result, None, number as CallIndex, agent_ref));
+            candidates.push((LinkCertainty::Result, None, number, agent_ref));
         }
     }
     candidates.extend(
@@ -204,9 +181,7 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
     let mut origin_of: HashMap<AgentRef, CallIndex> = HashMap::new();
     let mut named: HashMap<CallIndex, AgentRef> = HashMap::new();
     for (_, _, call, agent_ref) in candidates {
-        let is_provisional =
-            matches!(facts.agents.get(agent_ref as usize).map(|agent| &agent.key), Some(AgentKey::Call(_)));
-        if is_provisional {
+        if matches!(facts.agent(agent_ref).key, AgentKey::Call(_)) {
             origin_of.insert(agent_ref, call);
         } else if !origin_of.contains_key(&agent_ref) && !named.contains_key(&call) {
             origin_of.insert(agent_ref, call);
@@ -219,7 +194,7 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
 
 /// Returns the call that started an agent together with others.
 fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
-    match facts.agents.get(agent_ref as usize)?.batch.as_ref()? {
+    match facts.agent(agent_ref).batch.as_ref()? {
         BatchClaim::Call(call) => Some(*call),
         BatchClaim::Run(run) => facts.batch_runs.get(run).copied(),
     }
@@ -230,16 +205,13 @@ fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
 /// started by that caller. After a start that several calls could have made, no call is assigned until all of them are
 /// over.
 fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<AgentRef, AgentRef>) {
-    let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
-    steps.sort_by_key(|step| (step.source, step.offset));
     let (mut origins, mut starters) = (HashMap::new(), HashMap::new());
     let mut waiting: Vec<(CallIndex, AgentRef)> = Vec::new();
     let mut undecided = false;
-    for step in steps {
+    for step in facts.sorted_hooks() {
         match &step.kind {
             HookStepKind::Pre { call, named } => {
-                let class = facts.calls.get(*call as usize).map(|call| call.class);
-                if class == Some(ToolClass::Spawn) {
+                if facts.call(*call).class == ToolClass::Spawn {
                     waiting.push((*call, named.unwrap_or(ROOT)));
                 }
             }
@@ -247,19 +219,16 @@ fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<A
             HookStepKind::Start { agent } => {
                 let Some(agent_ref) = facts.by_id.get(agent).copied() else { continue };
                 // A resumed agent was started earlier.
-                let is_resumed =
-                    facts.agents.get(agent_ref as usize).is_some_and(|agent| !agent.triggers.is_empty());
+                let is_resumed = !facts.agent(agent_ref).triggers.is_empty();
                 let is_new =
                     !is_resumed && !starters.contains_key(&agent_ref) && !origins.contains_key(&agent_ref);
-                let callers = |caller: AgentRef| waiting.iter().all(|(_, known)| *known == caller);
-                match waiting.first().copied() {
-                    Some((call, caller)) if is_new && callers(caller) => {
-                        starters.insert(agent_ref, caller);
-                        if waiting.len() == 1 && !undecided && has_fitting_type(facts, call, agent_ref) {
-                            origins.insert(agent_ref, call);
-                        }
+                if let Some((call, caller)) = waiting.first().copied().filter(|_| is_new)
+                    && waiting.iter().all(|(_, known)| *known == caller)
+                {
+                    starters.insert(agent_ref, caller);
+                    if waiting.len() == 1 && !undecided && has_fitting_type(facts, call, agent_ref) {
+                        origins.insert(agent_ref, call);
                     }
-                    Some(_) | None => {}
                 }
                 // One of several calls made this start, so it is unknown which of them still wait.
                 undecided |= is_new && waiting.len() > 1;
@@ -281,13 +250,9 @@ fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<A
 }
 
 /// Whether call and agent have the same agent type, or one of them has none.
-fn has_fitting_type(facts: &Facts, call: CallIndex, agent_ref: AgentRef) -> bool {
-    let asked = facts
-        .calls
-        .get(call as usize)
-        .and_then(|call| call.spawn.as_ref())
-        .and_then(|it| best_value(&it.agent_type));
-    let reported = facts.agents.get(agent_ref as usize).and_then(|agent| best_value(&agent.agent_type));
+pub(crate) fn has_fitting_type(facts: &Facts, call: CallIndex, agent_ref: AgentRef) -> bool {
+    let asked = facts.call(call).spawn.as_ref().and_then(|spawn| best_value(&spawn.agent_type));
+    let reported = best_value(&facts.agent(agent_ref).agent_type);
     asked.is_none() || reported.is_none() || asked == reported
 }
 
@@ -298,25 +263,19 @@ fn link_by_prompt(
     named: &mut HashMap<CallIndex, AgentRef>,
 ) {
     let mut free: BTreeMap<Text, Vec<CallIndex>> = BTreeMap::new();
-    let mut calls: Vec<CallIndex> = (0..facts.calls.len() as CallIndex).collect();
-    calls.retain(|number| {
-        let call = facts.calls.get(*number as usize);
-        let is_free =
-            |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.is_counted(call);
-        call.is_some_and(is_free) && !named.contains_key(number)
+    let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
+    calls.retain(|(number, call)| {
+        let is_free = call.class == ToolClass::Spawn && !is_refused(call) && facts.is_counted(call);
+        is_free && !named.contains_key(number)
     });
-    calls.sort_by_key(|number| facts.calls.get(*number as usize).map(CallFacts::order));
-    for number in calls {
-        let call = facts.calls.get(number as usize);
-        if let Some(prompt) =
-            call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| best_value(&spawn.prompt))
-        {
+    calls.sort_by_key(|(_, call)| call.order());
+    for (number, call) in calls {
+        if let Some(prompt) = call.spawn.as_ref().and_then(|spawn| best_value(&spawn.prompt)) {
             free.entry(prompt).or_default().push(number);
         }
     }
     let mut unlinked: Vec<(FactOrder, AgentRef, Text)> = Vec::new();
-    for (agent_ref, agent) in facts.agents.iter().enumerate().skip(1) {
-        let agent_ref = agent_ref as AgentRef;
+    for (agent_ref, agent) in (0..).zip(&facts.agents).skip(1) {
         if agent.is_proven
             && !agent.detached
             && !origin_of.contains_key(&agent_ref)
@@ -365,7 +324,7 @@ fn prove_agent(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
 }
 
 fn call_id(call: &CallFacts) -> AgentId {
-    call.id.clone().map_or_else(|| AgentId::from(""), AgentId)
+    call.id.clone().map(AgentId).unwrap_or_default()
 }
 
 /// Returns the agent id in the result of its spawn call.
@@ -374,11 +333,11 @@ fn reported_id(call: &CallFacts) -> Option<AgentId> {
 }
 
 fn id_of(facts: &Facts, agent_ref: AgentRef, origin: Option<CallIndex>) -> AgentId {
-    match facts.agents.get(agent_ref as usize).map(|agent| &agent.key) {
-        Some(AgentKey::Id(id)) => AgentId(id.clone()),
-        Some(AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain) | None => {
-            let call = origin.and_then(|call| facts.calls.get(call as usize));
-            call.map_or_else(|| AgentId::from(""), |call| reported_id(call).unwrap_or_else(|| call_id(call)))
+    match &facts.agent(agent_ref).key {
+        AgentKey::Id(id) => AgentId(id.clone()),
+        AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain => {
+            let call = origin.map(|call| facts.call(call));
+            call.map(|call| reported_id(call).unwrap_or_else(|| call_id(call))).unwrap_or_default()
         }
     }
 }
@@ -388,11 +347,8 @@ fn assign_fallback_ids(facts: &Facts, all: &mut [AgentIdentity]) {
     let mut nameless: Vec<(Option<FactOrder>, usize)> = Vec::new();
     for (number, identity) in all.iter().enumerate() {
         if identity.id.is_empty() {
-            let first = identity.refs.iter().filter_map(|agent_ref| last_seen(facts, *agent_ref)).min();
-            let begin = identity
-                .origin
-                .and_then(|call| facts.calls.get(call as usize))
-                .and_then(|call| call.order().1);
+            let first = identity.refs.iter().filter_map(|agent_ref| facts.agent(*agent_ref).last_seen).min();
+            let begin = identity.origin.and_then(|call| facts.call(call).order().1);
             nameless.push((first.or(begin), number));
         }
     }

@@ -4,15 +4,15 @@ use subscope_model::{Millis, Outcome};
 
 use crate::{
     duplicates::Duplicates,
-    facts::Facts,
+    facts::{Facts, widest},
     identities::{AgentIndex, Identities},
     owners::Ownership,
-    status::{Derivation, call_end},
+    status::Derivation,
 };
 
 /// Returns an agent's intervals of activity in order. Each resume with a known time opens a new one.
 pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<[Millis; 2]> {
-    let Some(identity) = derivation.identities.all.get(number) else { return Vec::new() };
+    let identity = &derivation.identities.all[number];
     let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
     let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
     let mut boundaries: Vec<Millis> = derivation
@@ -21,12 +21,8 @@ pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: 
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The resuming call begins before the agent's first new line; its result may come after that line.
-            let call = derivation
-                .facts
-                .call_by_id
-                .get(&trigger.call)
-                .and_then(|call| derivation.facts.calls.get(*call as usize));
-            call.and_then(|call| call.begin).and_then(|begin| begin.time()).or(trigger.time)
+            let call = derivation.facts.call_by_id.get(&trigger.call);
+            call.and_then(|call| derivation.facts.call(*call).begun_at()).or(trigger.time)
         })
         .filter(|time| from < *time && *time <= to)
         .collect();
@@ -35,12 +31,12 @@ pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: 
     }
     boundaries.sort_unstable();
     boundaries.dedup();
-    let activity_times = activity_times(derivation.facts, derivation, identity, calls, number);
+    let activity_times = activity_times(derivation, number, calls);
     let mut intervals = Vec::new();
     let mut start = Millis::MIN;
     for end in boundaries.into_iter().chain([Millis::MAX]) {
         let inside = activity_times.iter().copied().filter(|time| start <= *time && *time < end);
-        if let Some((first, last)) = inside.fold(None, |span, time| widen(span, (time, time))) {
+        if let Some((first, last)) = inside.fold(None, |span, time| widest(span, Some((time, time)))) {
             intervals.push([first, last]);
         }
         start = end;
@@ -49,28 +45,19 @@ pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: 
 }
 
 /// Returns the times of all known activity of an agent.
-fn activity_times(
-    facts: &Facts,
-    derivation: &Derivation<'_>,
-    identity: &crate::identities::AgentIdentity,
-    calls: &[u32],
-    number: AgentIndex,
-) -> Vec<Millis> {
+fn activity_times(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<Millis> {
+    let identity = &derivation.identities.all[number];
     let mut activity_times: Vec<Millis> =
         derivation.facts_of(identity).flat_map(|agent| agent.prompt_times.iter().copied()).collect();
     if let Some((from, to)) = derivation.span(identity).get() {
         activity_times.extend([from, to]);
     }
     for call in calls {
-        let Some(call_facts) = facts.calls.get(*call as usize) else { continue };
-        activity_times.extend(call_facts.begin.and_then(|begin| begin.time()));
-        activity_times.extend(
-            call_end(derivation, *call, call_facts)
-                .filter(|(outcome, _)| *outcome != Outcome::Over)
-                .and_then(|(_, time)| time),
-        );
+        activity_times.extend(derivation.facts.call(*call).begun_at());
+        let end = derivation.call_end(*call).filter(|(outcome, _)| *outcome != Outcome::Over);
+        activity_times.extend(end.and_then(|(_, time)| time));
     }
-    for (response, owner) in facts.responses.iter().zip(&derivation.owners.responses) {
+    for (response, owner) in derivation.facts.responses.iter().zip(&derivation.owners.responses) {
         if *owner == Some(number)
             && let Some((from, to)) = response.times
         {
@@ -78,10 +65,6 @@ fn activity_times(
         }
     }
     activity_times
-}
-
-fn widen(span: Option<(Millis, Millis)>, other: (Millis, Millis)) -> Option<(Millis, Millis)> {
-    Some(span.map_or(other, |(from, to)| (from.min(other.0), to.max(other.1))))
 }
 
 /// Returns the time that intervals cover, overlaps counted once; `None` without intervals. Sorts them.
@@ -109,21 +92,17 @@ pub(crate) fn calls_by_agent(
     duplicates: &Duplicates<'_>,
 ) -> Vec<Vec<u32>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); identities.all.len()];
-    for (number, call) in facts.calls.iter().enumerate() {
-        if call.name.is_none() || !facts.is_counted(call) || duplicates.has_call(number as u32) {
+    for (number, call) in facts.numbered_calls() {
+        if call.name.is_none() || !facts.is_counted(call) || duplicates.has_call(number) {
             continue;
         }
-        let owner = owners.calls.get(number).copied().flatten();
-        if let Some(list) = owner.and_then(|(owner, _)| lists.get_mut(owner)) {
-            list.push(number as u32);
+        if let Some((owner, _)) = owners.of_call(number) {
+            lists[owner].push(number);
         }
     }
+    let key = |number: u32| (facts.call(number).order(), &facts.call(number).id);
     for list in &mut lists {
-        list.sort_by(|one, other| {
-            let key =
-                |number: &u32| facts.calls.get(*number as usize).map(|call| (call.order(), call.id.clone()));
-            key(one).cmp(&key(other))
-        });
+        list.sort_by(|one, other| key(*one).cmp(&key(*other)));
     }
     lists
 }

@@ -6,7 +6,8 @@ use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
     ActivitySpan, AgentFacts, AgentKey, AgentRef, BatchClaim, Best, CallFacts, CallIndex, CallPayloads,
-    Facts, HookStep, HookStepKind, ParentClaim, ROOT, ResponseFacts, SpawnCallFacts, StopFact,
+    Facts, HookStep, HookStepKind, ParentClaim, ROOT, ResponseFacts, SpawnCallFacts, StopFact, join_owners,
+    keep_least, push_new, widest,
 };
 
 /// Maps indices of the joined facts to those of the receiving facts.
@@ -19,15 +20,11 @@ struct IndexMap {
 
 impl IndexMap {
     fn agent(&self, name: AgentRef) -> AgentRef {
-        self.agents.get(name as usize).copied().unwrap_or(ROOT)
+        self.agents[name as usize]
     }
 
     fn call(&self, call: CallIndex) -> CallIndex {
-        self.calls.get(call as usize).copied().unwrap_or(call)
-    }
-
-    fn stop(&self, stop: StopFact) -> StopFact {
-        StopFact { call: stop.call.map(|call| self.call(call)), ..stop }
+        self.calls[call as usize]
     }
 }
 
@@ -45,7 +42,7 @@ impl Facts {
             let number = match &call.id {
                 Some(id) => self.call_index(id),
                 None => {
-                    self.calls.push(CallFacts::new(None));
+                    self.calls.push(CallFacts::default());
                     (self.calls.len() - 1) as CallIndex
                 }
             };
@@ -57,21 +54,17 @@ impl Facts {
                 AgentKey::Id(id) => self.agent_by_id(id),
                 AgentKey::Call(call) => self.agent_by_call(map.call(*call)),
                 AgentKey::Chain => {
-                    self.agents.push(AgentFacts::new(AgentKey::Chain));
+                    self.agents.push(AgentFacts { key: AgentKey::Chain, ..AgentFacts::default() });
                     (self.agents.len() - 1) as AgentRef
                 }
             };
             map.agents.push(name);
         }
-        for (name, agent) in agents.into_iter().enumerate() {
-            if let Some(known) = self.agents.get_mut(map.agent(name as AgentRef) as usize) {
-                join_agent(known, agent, &map);
-            }
+        for (name, agent) in (0..).zip(agents) {
+            join_agent(self.agent_mut(map.agent(name)), agent, &map);
         }
-        for (number, call) in calls.into_iter().enumerate() {
-            if let Some(known) = self.calls.get_mut(map.call(number as CallIndex) as usize) {
-                join_call(known, call, &map);
-            }
+        for (number, call) in (0..).zip(calls) {
+            join_call(self.call_mut(map.call(number)), call, &map);
         }
         self.join_responses(std::mem::take(&mut other.responses), &map);
         self.join_remaining(other, &map);
@@ -82,11 +75,7 @@ impl Facts {
             let key = other.key;
             other.owners.iter_mut().for_each(|(owner, _)| *owner = map.agent(*owner));
             match self.response_by_id.get(&key) {
-                Some(number) => {
-                    if let Some(known) = self.responses.get_mut(*number as usize) {
-                        join_response(known, other);
-                    }
-                }
+                Some(number) => join_response(&mut self.responses[*number as usize], other),
                 None => {
                     self.response_by_id.insert(key, self.responses.len() as u32);
                     self.responses.push(other);
@@ -118,10 +107,8 @@ impl Facts {
         }
         for (id, stops) in other.stops {
             let known = self.stops.entry(id).or_default();
-            for stop in stops.into_iter().map(|stop| map.stop(stop)) {
-                if !known.contains(&stop) {
-                    known.push(stop);
-                }
+            for stop in stops {
+                push_new(known, StopFact { call: stop.call.map(|call| map.call(call)), ..stop });
             }
         }
         self.run_ids.extend(other.run_ids);
@@ -129,18 +116,10 @@ impl Facts {
         self.turns.extend(other.turns);
         self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + map.sources, stream)));
         self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, map.call(call))));
-        for sum in other.checksums {
-            if !self.checksums.contains(&sum) {
-                self.checksums.push(sum);
-            }
-        }
+        other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;
-        for problem in other.problems {
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
-            }
-        }
+        other.problems.into_iter().for_each(|problem| push_new(&mut self.problems, problem));
     }
 }
 
@@ -175,27 +154,6 @@ fn join_best<T: Ord>(slot: &mut Option<Best<T>>, other: Option<Best<T>>) {
     }
 }
 
-/// Keeps the smaller of two optional values; `None` is greater than any value.
-fn keep_least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
-    if let Some(other) = other
-        && slot.as_ref().is_none_or(|known| other < *known)
-    {
-        *slot = Some(other);
-    }
-}
-
-fn join_owners<A: smallvec::Array<Item = (AgentRef, subscope_model::Basis)>>(
-    owners: &mut smallvec::SmallVec<A>,
-    other: impl IntoIterator<Item = (AgentRef, subscope_model::Basis)>,
-) {
-    for (owner, basis) in other {
-        match owners.iter_mut().find(|(known, _)| *known == owner) {
-            Some((_, known)) => *known = (*known).max(basis),
-            None => owners.push((owner, basis)),
-        }
-    }
-}
-
 fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.is_proven |= other.is_proven;
     known.last_started = known.last_started.max(other.last_started);
@@ -219,21 +177,9 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
         known.parent = Some(parent);
     }
     for (call, certain) in other.origins {
-        let call = map.call(call);
-        match known.origins.iter_mut().find(|(own, _)| *own == call) {
-            Some((_, is_certain)) => *is_certain |= certain,
-            None => known.origins.push((call, certain)),
-        }
+        known.add_origin(map.call(call), certain);
     }
-    for trigger in other.triggers {
-        match known.triggers.iter_mut().find(|own| own.call == trigger.call) {
-            Some(own) => {
-                own.order = own.order.min(trigger.order);
-                keep_least(&mut own.time, trigger.time);
-            }
-            None => known.triggers.push(trigger),
-        }
-    }
+    other.triggers.into_iter().for_each(|trigger| known.add_trigger(trigger));
     known.span.join(&other.span);
     known.prompt_times.extend(other.prompt_times);
     for (own, tail) in known.last_lines.iter_mut().zip(other.last_lines) {
@@ -266,10 +212,7 @@ fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
     known.writes = known.writes.take().or(other.writes);
     known.left_running |= other.left_running;
     for end in other.ends {
-        let end = end.reported_by(end.reporter().map(|by| map.agent(by)));
-        if !known.ends.contains(&end) {
-            known.ends.push(end);
-        }
+        push_new(&mut known.ends, end.reported_by(end.reporter().map(|by| map.agent(by))));
     }
     if let Some(other) = other.payloads {
         let own = known.payloads.get_or_insert_with(Default::default);
@@ -325,19 +268,12 @@ fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
     known.is_final |= other.is_final;
     known.only_streamed &= other.only_streamed;
     known.synthetic |= other.synthetic;
-    known.times = match (known.times, other.times) {
-        (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
-        (own, other) => own.or(other),
-    };
+    known.times = widest(known.times, other.times);
     if known.is_final {
         known.content = None;
     } else if let Some(lines) = other.content {
         let own = known.content.get_or_insert_with(Default::default);
-        for line in *lines {
-            if !own.contains(&line) {
-                own.push(line);
-            }
-        }
+        lines.into_iter().for_each(|line| push_new(&mut **own, line));
     }
 }
 
@@ -345,10 +281,7 @@ impl ActivitySpan {
     /// Widens each clock's span to cover the other's.
     pub(crate) fn join(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
-            *own = match (*own, other) {
-                (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),
-                (one, two) => one.or(two),
-            };
+            *own = widest(*own, other);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Tracker {
             session,
             harness: harness.map(Text::from),
             absorber: absorb::Absorber::new(keep, cutoff),
-            facts: facts::Facts::default(),
+            facts: facts::Facts::new(),
             owned_elsewhere: OwnedElsewhere::default(),
         }
     }
@@ -99,7 +99,7 @@ impl Tracker {
 
     /// Returns whether the main thread was active in any source.
     pub fn has_root(&self) -> bool {
-        self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.last_seen.is_some())
+        self.facts.agent(facts::ROOT).last_seen.is_some()
     }
 
     /// Returns whether hooks report the session, and whether they name agents.
@@ -133,7 +133,7 @@ impl Tracker {
 
     /// Records a problem, once.
     pub fn problem(&mut self, problem: Problem) {
-        absorb::Absorber::record_problem(&mut self.facts, problem);
+        facts::push_new(&mut self.facts.problems, problem);
     }
 
     /// Derives the tree and the attribution of events for a moment, both from the same identities.
@@ -188,43 +188,25 @@ impl Attribution<'_> {
     /// Returns the agent of an observation and the basis of that attribution. A tool call belongs to its owner; an
     /// event of an agent without a row belongs to the root until the agent has one.
     pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
-        let by_call = call
-            .and_then(|id| self.facts.call_by_id.get(id))
-            .and_then(|number| self.owners.calls.get(*number as usize).copied().flatten());
-        let (number, basis) = match (by_call, claim) {
-            (Some(owner), _) => owner,
-            (None, Claim::Root(basis)) => (0, *basis),
-            (None, Claim::Agent(id, basis)) => match self.identities.by_id(self.facts, id) {
-                Some(agent) => (agent, *basis),
-                None => (0, Basis::Unknown),
-            },
-            (None, Claim::SpawnedBy(call)) => {
-                let number = self.facts.call_by_id.get(*call);
-                match number.and_then(|number| self.identities.started_by(*number)) {
-                    Some(agent) => (agent, Basis::Link),
-                    None => (0, Basis::Unknown),
-                }
+        let facts = self.facts;
+        let by_call = call.and_then(|id| self.owners.of_call(*facts.call_by_id.get(id)?));
+        let by_claim = || match *claim {
+            Claim::Root(basis) => Some((0, basis)),
+            Claim::Agent(id, basis) => Some((self.identities.by_id(facts, id)?, basis)),
+            Claim::SpawnedBy(call) => {
+                Some((self.identities.started_by(*facts.call_by_id.get(call)?)?, Basis::Link))
             }
-            (None, Claim::Chain { line, .. }) => {
-                let agent = self.facts.chains.get(*line).and_then(|name| self.identities.of(*name));
-                (agent.unwrap_or(0), if agent.is_some() { Basis::Link } else { Basis::Unknown })
-            }
-            (None, Claim::Silent) if self.facts.has_identity => (0, Basis::Wire),
-            (None, Claim::Silent) => (0, Basis::Unknown),
+            Claim::Chain { line, .. } => Some((self.identities.of(*facts.chains.get(line)?)?, Basis::Link)),
+            Claim::Silent => facts.has_identity.then_some((0, Basis::Wire)),
         };
-        let id = self
-            .identities
-            .all
-            .get(number)
-            .map_or_else(|| AgentId::from(AgentId::ROOT), |identity| identity.id.clone());
-        (Actor(id), basis)
+        let (number, basis) = by_call.or_else(by_claim).unwrap_or((0, Basis::Unknown));
+        (Actor(self.identities.all[number].id.clone()), basis)
     }
 
     /// Returns the agent that a call started.
     pub fn started_by(&self, call: &str) -> Option<AgentId> {
-        let number = self.facts.call_by_id.get(call)?;
-        let agent = self.identities.started_by(*number)?;
-        self.identities.all.get(agent).map(|identity| identity.id.clone())
+        let agent = self.identities.started_by(*self.facts.call_by_id.get(call)?)?;
+        Some(self.identities.all[agent].id.clone())
     }
 
     /// Returns the run that a moment belongs to, from 1; 0 before the first prompt.

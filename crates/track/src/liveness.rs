@@ -14,7 +14,7 @@ use crate::{
     hooks::PermissionQuestion,
     identities::AgentIndex,
     limits::AgentLimits,
-    status::{Derivation, call_end},
+    status::Derivation,
 };
 
 /// Returns the next time at which a tree's rows may change without input: a stall, an inferred permission question, a
@@ -83,11 +83,8 @@ impl AgentActivity {
 /// Derives what a running agent does.
 pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> AgentActivity {
     if let Some(question) = context.question {
-        return AgentActivity::new(
-            LivenessKind::Permission,
-            Some(question.tool.clone()),
-            question.time.or(context.last),
-        );
+        let since = question.time.or(context.last);
+        return AgentActivity::new(LivenessKind::Permission, Some(question.tool.clone()), since);
     }
     if let Some(retry) = retry_activity(derivation, context) {
         return retry;
@@ -101,9 +98,9 @@ pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityCon
     // End of the previous call: a queued call starts only after it.
     let mut before = None;
     for call in context.calls {
-        let Some(call_facts) = derivation.facts.calls.get(*call as usize) else { continue };
-        if !is_open(derivation, *call, call_facts) {
-            before = before.max(call_end(derivation, *call, call_facts).and_then(|(_, time)| time));
+        let call_facts = derivation.facts.call(*call);
+        if let Some((_, time)) = derivation.call_end(*call) {
+            before = before.max(time);
             continue;
         }
         if call_facts.class != ToolClass::Spawn {
@@ -116,12 +113,8 @@ pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityCon
             None if waited > 0 || context.unlinked.0 => return children(),
             // Its agent may be one of the unlinked ones, just ended.
             None => {
-                return tool_activity(
-                    derivation,
-                    call_facts,
-                    before.max(context.turn).max(context.unlinked.1),
-                    context.last,
-                );
+                let before = before.max(context.turn).max(context.unlinked.1);
+                return tool_activity(derivation, call_facts, before, context.last);
             }
         }
     }
@@ -131,7 +124,7 @@ pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityCon
     let has_acted =
         |since: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > since);
     if let Some(since) = context.left_since.filter(|since| !has_acted(*since)) {
-        let calls = context.calls.iter().rev().filter_map(|call| derivation.facts.calls.get(*call as usize));
+        let calls = context.calls.iter().rev().map(|call| derivation.facts.call(*call));
         let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
         return AgentActivity::new(LivenessKind::Tool, name, Some(since));
     }
@@ -152,7 +145,7 @@ fn tool_activity(
     before: Option<Millis>,
     last: Option<Millis>,
 ) -> AgentActivity {
-    let since = call_facts.begin.and_then(|begin| begin.time()).max(before);
+    let since = call_facts.begun_at().max(before);
     let limits = &derivation.now.limits;
     let waited = since.map_or(0, |since| limits.awake.silence(since, derivation.now.at));
     let asks = call_facts.class == ToolClass::Instant && waited >= limits.permission_after_ms;
@@ -168,27 +161,23 @@ fn tool_activity(
 pub(crate) fn open_questions<'c>(
     derivation: &'c Derivation<'_>,
 ) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
-    derivation
-        .hooks
-        .questions
-        .iter()
-        .filter_map(|question| Some((blocked_agent(derivation, question)?, question)))
-        .collect()
+    let questions = derivation.hooks.questions.iter();
+    questions.filter_map(|question| Some((blocked_agent(derivation, question)?, question))).collect()
 }
 
 /// Returns the agent that a question blocks; `None` if its call is over.
 fn blocked_agent(derivation: &Derivation<'_>, question: &PermissionQuestion) -> Option<AgentIndex> {
     let mut is_reported = false;
-    for (call, call_facts) in derivation.facts.calls.iter().enumerate() {
+    for (call, call_facts) in derivation.facts.numbered_calls() {
         if call_facts.digest.is_none_or(|(_, digest)| digest != question.digest) {
             continue;
         }
-        let owner = derivation.owners.calls.get(call).copied().flatten().map(|(owner, _)| owner);
+        let owner = derivation.owners.of_call(call).map(|(owner, _)| owner);
         if question.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
             continue;
         }
         is_reported = true;
-        if is_open(derivation, call as u32, call_facts) {
+        if derivation.is_open(call) {
             return question.agent.or(owner).or(Some(0));
         }
     }
@@ -203,16 +192,13 @@ fn has_acted_since(derivation: &Derivation<'_>, number: AgentIndex, time: Option
 
 /// Returns the order of an agent's latest own action.
 fn last_act(derivation: &Derivation<'_>, number: AgentIndex) -> Option<FactOrder> {
-    let identity = derivation.identities.all.get(number)?;
-    derivation.facts_of(identity).filter_map(|agent| agent.last_acted).max()
+    derivation.facts_of(derivation.identity(number)).filter_map(|agent| agent.last_acted).max()
 }
 
 fn retry_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> Option<AgentActivity> {
-    let identity = derivation.identities.all.get(context.number)?;
-    let latest = derivation
-        .facts_of(identity)
-        .filter_map(|agent| agent.retry.as_ref())
-        .max_by_key(|retry| retry.order);
+    let retries =
+        derivation.facts_of(derivation.identity(context.number)).filter_map(|agent| agent.retry.as_ref());
+    let latest = retries.max_by_key(|retry| retry.order);
     let is_over = |at: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > at);
     let retry = latest.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
     let mut activity =
@@ -224,20 +210,11 @@ fn retry_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) ->
 
 /// Whether the parent of an agent that has not ended waits for it.
 fn is_waited_for(derivation: &Derivation<'_>, child: AgentIndex) -> bool {
-    let Some(identity) = derivation.identities.all.get(child) else { return false };
+    let identity = derivation.identity(child);
     match identity.origin {
-        Some(call) => derivation
-            .facts
-            .calls
-            .get(call as usize)
-            .is_some_and(|call_facts| is_open(derivation, call, call_facts)),
+        Some(call) => derivation.is_open(call),
         None => derivation.mode(identity) != Some(SpawnMode::Background),
     }
-}
-
-/// Returns whether a call has no end.
-pub(crate) fn is_open(derivation: &Derivation<'_>, number: u32, call: &CallFacts) -> bool {
-    call_end(derivation, number, call).is_none()
 }
 
 /// Returns whether an agent has been silent for its limit. `subagents`: number of active subagents of the session.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use subscope_model::Basis;
 
 use crate::{
-    facts::{AgentRef, CallIndex, Facts, ParentClaim},
+    facts::{AgentRef, CallFacts, CallIndex, Facts, ParentClaim, ResponseFacts, join_owners},
     hooks::HookLog,
     identities::{AgentIndex, Identities},
 };
@@ -34,71 +34,60 @@ pub(crate) struct Parentage {
     pub(crate) is_warmup: bool,
 }
 
+impl Ownership {
+    /// Returns the owner of a call; `None` if no row lists it.
+    pub(crate) fn of_call(&self, call: CallIndex) -> Option<(AgentIndex, Basis)> {
+        self.calls[call as usize]
+    }
+
+    /// Returns the agent that started another; `None` for the root and orphans.
+    pub(crate) fn parent_of(&self, agent: AgentIndex) -> Option<AgentIndex> {
+        self.parents[agent].parent
+    }
+}
+
 type Claims = SmallVec<[(AgentIndex, Basis); 2]>;
 
 /// Derives owners and parents.
 pub(crate) fn derive_ownership(facts: &Facts, identities: &Identities, log: &HookLog) -> Ownership {
-    let claims: Vec<Claims> = (0..facts.calls.len() as CallIndex)
-        .map(|number| call_claims(facts, identities, log, number))
-        .collect();
+    let claims: Vec<Claims> =
+        facts.numbered_calls().map(|(number, call)| call_claims(identities, log, number, call)).collect();
     let mut calls: Vec<Option<(AgentIndex, Basis)>> = claims.iter().map(single_claimant).collect();
     // Of several claimants the one with the least depth wins, and depth depends on owners of spawn calls. Each round
     // settles at least one more level, so the number of agents and of contested calls bounds the rounds.
-    let contested: Vec<usize> =
-        (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
+    let contested: Vec<usize> = (0..claims.len()).filter(|number| claims[*number].len() > 1).collect();
     let mut parents = derive_parents(facts, identities, &calls);
     for _ in 0..=identities.all.len().min(contested.len()) {
         let mut is_settled = true;
         for number in &contested {
-            let nearest = claims.get(*number).and_then(|claims| nearest_claimant(claims, &parents));
-            if let Some(slot) = calls.get_mut(*number)
-                && *slot != nearest
-            {
-                *slot = nearest;
-                is_settled = false;
-            }
+            let nearest = nearest_claimant(&claims[*number], &parents);
+            is_settled &= std::mem::replace(&mut calls[*number], nearest) == nearest;
         }
         if is_settled {
             break;
         }
         parents = derive_parents(facts, identities, &calls);
     }
-    let responses = facts
-        .responses
-        .iter()
-        .map(|response| {
-            let claims: Claims = merge_claims(identities, &response.owners);
-            nearest_claimant(&claims, &parents).map(|(owner, _)| owner)
-        })
-        .collect();
+    let nearest = |response: &ResponseFacts| {
+        nearest_claimant(&merge_claims(identities, &response.owners), &parents).map(|(owner, _)| owner)
+    };
+    let responses = facts.responses.iter().map(nearest).collect();
     Ownership { calls, responses, parents }
 }
 
 fn merge_claims(identities: &Identities, owners: &[(AgentRef, Basis)]) -> Claims {
     let mut claims = Claims::new();
-    for (name, basis) in owners {
-        let Some(agent) = identities.of(*name) else { continue };
-        match claims.iter_mut().find(|(known, _)| *known == agent) {
-            Some((_, known)) => *known = (*known).max(*basis),
-            None => claims.push((agent, *basis)),
-        }
-    }
+    join_owners(&mut claims, owners.iter().filter_map(|(name, basis)| Some((identities.of(*name)?, *basis))));
     claims
 }
 
-fn call_claims(facts: &Facts, identities: &Identities, log: &HookLog, number: CallIndex) -> Claims {
-    let Some(call) = facts.calls.get(number as usize) else { return Claims::new() };
+fn call_claims(identities: &Identities, log: &HookLog, number: CallIndex, call: &CallFacts) -> Claims {
     let mut claims = merge_claims(identities, &call.owners);
     let started = identities.started_by(number);
     claims.retain(|(owner, _)| Some(*owner) != started);
-    if let Some((owner, basis)) = log.owners.get(&number).copied()
-        && (claims.is_empty() || basis == Basis::Wire)
-    {
-        match claims.iter_mut().find(|(known, _)| *known == owner) {
-            Some((_, known)) => *known = (*known).max(basis),
-            None => claims.push((owner, basis)),
-        }
-    }
+    let by_hooks = log.owners.get(&number).copied();
+    let counts = claims.is_empty();
+    join_owners(&mut claims, by_hooks.filter(|(_, basis)| counts || *basis == Basis::Wire));
     // A named call without a claimant is listed with the root, its owner unknown.
     if claims.is_empty() && call.name.is_some() {
         claims.push((0, Basis::Unknown));
@@ -114,10 +103,9 @@ fn single_claimant(claims: &Claims) -> Option<(AgentIndex, Basis)> {
 }
 
 fn nearest_claimant(claims: &Claims, parents: &[Parentage]) -> Option<(AgentIndex, Basis)> {
-    let depth = |agent: AgentIndex| {
-        parents
-            .get(agent)
-            .map_or(u32::MAX, |it| if it.parent.is_none() && agent != 0 { u32::MAX } else { it.depth })
+    let depth = |agent: AgentIndex| match &parents[agent] {
+        Parentage { parent: None, .. } if agent != 0 => u32::MAX,
+        Parentage { depth, .. } => *depth,
     };
     claims.iter().copied().min_by_key(|(agent, basis)| (depth(*agent), std::cmp::Reverse(*basis), *agent))
 }
@@ -131,7 +119,7 @@ fn derive_parents(
 ) -> Vec<Parentage> {
     let mut all: Vec<Parentage> = vec![Parentage::default(); identities.all.len()];
     for (number, identity) in identities.all.iter().enumerate().skip(1) {
-        let facts_of_agent = identity.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
+        let facts_of_agent = identity.refs.iter().map(|name| facts.agent(*name));
         let is_warmup = identity.origin.is_none() && facts_of_agent.clone().any(|agent| agent.is_warmup);
         let started = identity.origin.or(identity.batch);
         // Preferred over the call's owner: call ids can repeat.
@@ -142,17 +130,15 @@ fn derive_parents(
             })
         };
         let by_call = || {
-            let owner = started.and_then(|call| calls.get(call as usize).copied().flatten());
+            let owner = started.and_then(|call| calls[call as usize]);
             owner.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner)
         };
         let by_source =
             || facts_of_agent.clone().any(|agent| agent.parent == Some(ParentClaim::Root)).then_some(0);
         let parent = by_record().or_else(by_call).or_else(by_source);
         let parent = parent.or_else(|| identity.starter.and_then(|starter| identities.of(starter)));
-        if let Some(slot) = all.get_mut(number) {
-            slot.parent = parent.filter(|parent| *parent != number && !is_warmup);
-            slot.is_warmup = is_warmup;
-        }
+        all[number].parent = parent.filter(|parent| *parent != number && !is_warmup);
+        all[number].is_warmup = is_warmup;
     }
     set_depths(&mut all);
     all
@@ -167,19 +153,17 @@ fn set_depths(all: &mut [Parentage]) {
         Depth(u32),
     }
     let mut marks = vec![Mark::Unseen; all.len()];
-    if let Some(root) = marks.first_mut() {
-        *root = Mark::Depth(0);
-    }
+    marks[0] = Mark::Depth(0);
     let mut path = Vec::new();
     for start in 1..all.len() {
         let mut next = Some(start);
-        while let Some(agent) = next.filter(|agent| marks.get(*agent) == Some(&Mark::Unseen)) {
+        while let Some(agent) = next.filter(|agent| marks[*agent] == Mark::Unseen) {
             marks[agent] = Mark::OnPath;
             path.push(agent);
             next = all[agent].parent;
         }
-        let mut depth = match next.and_then(|agent| marks.get(agent)) {
-            Some(Mark::Depth(depth)) => *depth,
+        let mut depth = match next.map(|agent| marks[agent]) {
+            Some(Mark::Depth(depth)) => depth,
             // A cycle: its last link is dropped.
             Some(Mark::OnPath | Mark::Unseen) | None => {
                 if let Some(last) = path.last() {

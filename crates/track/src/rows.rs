@@ -1,7 +1,5 @@
 //! Builds the rows of a [`Tree`] from the results of all derivation steps.
 
-use std::collections::BTreeMap;
-
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode,
@@ -10,18 +8,18 @@ use subscope_model::{
 
 use crate::{
     duplicates::Duplicates,
-    facts::{FactOrder, Facts, HookStepKind, best_value},
-    figures::{AgentFigures, derive_figures},
+    facts::{FactOrder, Facts, HookStepKind, ReportedPayloads, best_value},
+    figures::{AgentFigures, add_known, derive_figures},
     flags,
     identities::{AgentIndex, is_ghost},
     intervals::{calls_by_agent, covered_ms, intervals},
     limits::AgentLimits,
     liveness::{
-        ActivityContext, AgentActivity, derive_activity, idle_activity, is_open, is_stalled,
-        is_start_overdue, open_questions,
+        ActivityContext, AgentActivity, derive_activity, idle_activity, is_stalled, is_start_overdue,
+        open_questions,
     },
     owners::Ownership,
-    status::{Derivation, DerivedState, Silence, call_end, is_reported_by_owner},
+    status::{Derivation, DerivedState, Silence},
 };
 
 /// Derived data of one agent, before its row is built.
@@ -51,19 +49,14 @@ pub(crate) fn build_tree(
     let order = pre_order(derivation);
     let drafts = draft_rows(derivation, calls, &order, &own);
     let activities = derive_activities(derivation, &drafts);
-    let mut rows: Vec<Agent> =
-        order.iter().map(|number| build_row(derivation, *number, &drafts, &activities, &own)).collect();
-    for (row, number) in rows.iter_mut().zip(&order) {
-        if duplicates.has_agent(*number) {
-            row.flags.push(Flag::Copied);
-        }
-    }
-    let sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
-    for (row, number) in rows.iter_mut().zip(&order) {
-        if let Some(sum) = sums.get(*number) {
-            row.subtree = sum.clone();
-        }
-    }
+    let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
+    let build = |number: &AgentIndex| {
+        let mut row = build_row(derivation, *number, &drafts, &activities, &own);
+        row.flags.extend(duplicates.has_agent(*number).then_some(Flag::Copied));
+        row.subtree = std::mem::take(&mut sums[*number]);
+        row
+    };
+    let mut rows: Vec<Agent> = order.iter().map(build).collect();
     mark_collisions(derivation, &drafts, &order, &mut rows);
     let summary = summarise(facts, &rows, &drafts, &own);
     Tree {
@@ -120,7 +113,7 @@ fn pre_order(derivation: &Derivation<'_>) -> Vec<AgentIndex> {
     let mut children: Vec<Vec<AgentIndex>> = vec![Vec::new(); derivation.identities.all.len()];
     let mut orphans = Vec::new();
     for number in 1..derivation.identities.all.len() {
-        match derivation.owners.parents.get(number).and_then(|it| it.parent) {
+        match derivation.owners.parent_of(number) {
             Some(parent) => children[parent].push(number),
             None => orphans.push(number),
         }
@@ -141,9 +134,7 @@ fn pre_order(derivation: &Derivation<'_>) -> Vec<AgentIndex> {
 
 /// Returns the sort key of siblings: start, else time of the spawn call, then id.
 fn start_key(derivation: &Derivation<'_>, number: AgentIndex) -> (bool, Millis, Option<FactOrder>, AgentId) {
-    let Some(identity) = derivation.identities.all.get(number) else {
-        return (true, 0, None, AgentId::from(""));
-    };
+    let identity = derivation.identity(number);
     let first = derivation.span(identity).get().map(|(from, _)| from);
     let asked = derivation.spawn_call(identity).and_then(|call| call.order().1);
     let trigger = derivation
@@ -189,7 +180,7 @@ fn draft_rows(
         } else if has_unlinked_spawn(derivation, &drafts[number].calls) {
             silences[number].last = silences[number].last.max(unlinked);
         }
-        if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
+        if let Some(parent) = derivation.owners.parent_of(number) {
             let below = silences[number];
             let above = &mut silences[parent];
             above.last = above.last.max(below.last);
@@ -202,7 +193,7 @@ fn draft_rows(
         } else {
             derivation.subagent_state(number, silences[number])
         };
-        if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
+        if let Some(parent) = derivation.owners.parent_of(number) {
             drafts[parent].children.push(number);
         }
     }
@@ -215,20 +206,19 @@ fn limits_of(derivation: &Derivation<'_>, number: AgentIndex, own: &[AgentFigure
     if limits.rules.is_empty() {
         return limits.of(None, None);
     }
-    let model = own.get(number).and_then(|figures| model_of(derivation, number, figures));
+    let model = model_of(derivation, number, &own[number]);
     limits.of(derivation.harness, model.as_deref())
 }
 
 /// Derives what each agent does; `None` for agents that are not running, except a root idle between prompts.
 fn derive_activities(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<AgentActivity>> {
-    let is_active =
-        |number: &AgentIndex| drafts.get(*number).is_some_and(|draft| draft.state.status.is_live());
+    let is_active = |number: &AgentIndex| drafts[*number].state.status.is_live();
     let is_root_alone = !(1..drafts.len()).any(|number| is_active(&number));
     // A hook may report an end before the agent's last line is written.
     let last_report = |draft: &RowDraft| draft.last.max(draft.state.reported_at);
     let latest = drafts.iter().filter_map(last_report).max();
     let all_unlinked = || (1..drafts.len()).filter(|number| is_unlinked(derivation, *number));
-    let last_unlinked = all_unlinked().filter_map(|number| drafts.get(number).and_then(last_report)).max();
+    let last_unlinked = all_unlinked().filter_map(|number| last_report(&drafts[number])).max();
     let unlinked = (all_unlinked().any(|number| is_active(&number)), last_unlinked);
     let questions = open_questions(derivation);
     let one = |(number, draft): (AgentIndex, &RowDraft)| {
@@ -239,12 +229,11 @@ fn derive_activities(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Op
             return (is_between_prompts && is_open).then(|| idle_activity(draft.last));
         }
         // A lost agent has returned nothing: its caller still waits.
-        let is_outstanding = |child: &&AgentIndex| {
-            is_active(child) || drafts.get(**child).is_some_and(|it| it.state.status == AgentStatus::Lost)
-        };
+        let is_outstanding =
+            |child: &&AgentIndex| is_active(child) || drafts[**child].state.status == AgentStatus::Lost;
         let (children, ended): (Vec<AgentIndex>, Vec<AgentIndex>) =
             draft.children.iter().partition(is_outstanding);
-        let returned_at = ended.iter().filter_map(|child| drafts.get(*child).and_then(last_report)).max();
+        let returned_at = ended.iter().filter_map(|child| last_report(&drafts[*child])).max();
         let turn = if is_root_alone { latest } else { draft.last.max(returned_at) };
         let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
         let (calls, last) = (draft.calls.as_slice(), draft.last);
@@ -260,34 +249,31 @@ fn derive_activities(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Op
 
 /// Whether neither parent nor spawn call of an agent is known.
 fn is_unlinked(derivation: &Derivation<'_>, number: AgentIndex) -> bool {
-    let is_orphan = derivation.owners.parents.get(number).is_none_or(|parentage| parentage.parent.is_none());
-    is_orphan && derivation.identities.all.get(number).is_some_and(|identity| identity.origin.is_none())
+    derivation.owners.parent_of(number).is_none() && derivation.identity(number).origin.is_none()
 }
 
 /// Whether an agent has an open spawn call that is linked to no agent.
 fn has_unlinked_spawn(derivation: &Derivation<'_>, calls: &[u32]) -> bool {
     calls.iter().any(|call| {
-        let call_facts = derivation.facts.calls.get(*call as usize);
-        call_facts.is_some_and(|call_facts| {
-            call_facts.class == ToolClass::Spawn && is_open(derivation, *call, call_facts)
-        }) && derivation.identities.started_by(*call).is_none()
+        derivation.facts.call(*call).class == ToolClass::Spawn
+            && derivation.is_open(*call)
+            && derivation.identities.started_by(*call).is_none()
     })
 }
 
 /// Returns the time of an agent's last activity: its own lines, its calls, and the calls that started or resumed it.
 fn last_activity(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Option<Millis> {
-    let identity = derivation.identities.all.get(number)?;
+    let identity = derivation.identity(number);
     let own = derivation.facts_of(identity).filter_map(|agent| agent.span.latest().max(agent.last_started));
     let resumed = derivation
         .facts_of(identity)
         .flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
-    let asked = derivation.spawn_call(identity).and_then(|call| call.begin);
-    let called = calls.iter().filter_map(|call| Some((*call, derivation.facts.calls.get(*call as usize)?)));
-    let called = called.flat_map(|(call, call_facts)| {
-        let ended = call_end(derivation, call, call_facts).and_then(|(_, time)| time);
-        [call_facts.begin.and_then(|begin| begin.time()), ended]
+    let asked = derivation.spawn_call(identity).and_then(|call| call.begun_at());
+    let called = calls.iter().flat_map(|call| {
+        let ended = derivation.call_end(*call).and_then(|(_, time)| time);
+        [derivation.facts.call(*call).begun_at(), ended]
     });
-    let last = own.chain(resumed).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
+    let last = own.chain(resumed).chain(asked).chain(called.flatten()).max();
     if number != 0 {
         return last;
     }
@@ -298,8 +284,7 @@ fn last_activity(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32])
 }
 
 fn call_status(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
-    let Some(call) = derivation.facts.calls.get(number as usize) else { return ToolStatus::Open };
-    match call_end(derivation, number, call).map(|(outcome, _)| outcome) {
+    match derivation.call_end(number).map(|(outcome, _)| outcome) {
         Some(Outcome::Ok) => ToolStatus::Ok,
         Some(Outcome::Denied) => ToolStatus::Denied,
         Some(Outcome::Over) if was_asked(derivation, number) || was_stopped(derivation, number) => {
@@ -312,10 +297,9 @@ fn call_status(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
 
 /// Whether the user was asked to allow the call. If so and it is over without a result, it was denied.
 fn was_asked(derivation: &Derivation<'_>, number: u32) -> bool {
-    let digest =
-        derivation.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-    let is_asked = |kind: &HookStepKind| matches!(kind, HookStepKind::Permission { digest: asked, .. } if Some(*asked) == digest);
-    derivation.facts.hooks.iter().any(|step| is_asked(&step.kind))
+    let own = derivation.facts.call(number).digest.map(|(_, digest)| digest);
+    let mut kinds = derivation.facts.hooks.iter().map(|step| &step.kind);
+    kinds.any(|kind| matches!(kind, HookStepKind::Permission { digest, .. } if Some(*digest) == own))
 }
 
 /// Whether the call was refused to deliver a stop order.
@@ -330,10 +314,10 @@ fn build_row(
     activities: &[Option<AgentActivity>],
     own: &[AgentFigures],
 ) -> Agent {
-    let identity = &derivation.identities.all[number];
+    let identity = derivation.identity(number);
     let draft = &drafts[number];
     let figures = &own[number];
-    let parentage = derivation.owners.parents.get(number).cloned().unwrap_or_default();
+    let parentage = &derivation.owners.parents[number];
     let state = &draft.state;
     let is_live = state.status.is_live();
     let call = derivation.spawn_call(identity);
@@ -356,10 +340,7 @@ fn build_row(
     Agent {
         id: identity.id.clone(),
         actor_id: Actor(identity.id.clone()),
-        parent_id: parentage
-            .parent
-            .and_then(|parent| derivation.identities.all.get(parent))
-            .map(|parent| parent.id.clone()),
+        parent_id: parentage.parent.map(|parent| derivation.identity(parent).id.clone()),
         spawned_by: spawned_by(derivation, number).map(subscope_model::ToolUseId),
         depth: parentage.depth,
         agent_type: first(
@@ -401,46 +382,38 @@ fn build_row(
 
 /// Returns the id of the call that started an agent, alone or with others.
 fn spawned_by(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
-    let identity = derivation.identities.all.get(number)?;
-    derivation.facts.calls.get(identity.origin.or(identity.batch)? as usize)?.id.clone()
+    let identity = derivation.identity(number);
+    derivation.facts.call(identity.origin.or(identity.batch)?).id.clone()
 }
 
 fn prompt_of(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
-    let identity = derivation.identities.all.get(number)?;
     if number == 0 {
         return best_value(&derivation.facts.title);
     }
-    derivation.facts_of(identity).find_map(|agent| best_value(&agent.prompt))
+    derivation.facts_of(derivation.identity(number)).find_map(|agent| best_value(&agent.prompt))
 }
 
 /// Returns the report of an agent: its last text, unless a call followed.
 fn report_of(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
-    let identity = derivation.identities.all.get(number)?;
-    let text = derivation
-        .facts_of(identity)
-        .filter_map(|agent| agent.last_text.as_ref())
-        .map(|(order, ..)| *order)
-        .max()?;
-    let last_seen = derivation
-        .facts_of(identity)
-        .filter_map(|agent| agent.last_lines.iter().flatten().map(|(order, _)| *order).max())
-        .max();
+    let identity = derivation.identity(number);
+    let facts = || derivation.facts_of(identity);
+    let text = facts().filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
+    let last_line =
+        facts().flat_map(|agent| agent.last_lines.iter().flatten()).map(|(order, _)| *order).max();
     // Text before a later call is not a report.
-    if last_seen.is_some_and(|last_seen| last_seen.time > text.time) {
+    if last_line.is_some_and(|last_line| last_line.time > text.time) {
         return None;
     }
     derivation.last_text(identity)
 }
 
 fn model_of(derivation: &Derivation<'_>, number: AgentIndex, figures: &AgentFigures) -> Option<Text> {
-    let identity = derivation.identities.all.get(number)?;
+    let identity = derivation.identity(number);
     let asked = derivation.spawn_call(identity).and_then(|call| call.spawn.as_deref());
     let reported = || derivation.facts_of(identity).find_map(|agent| best_value(&agent.model));
     let root = || if number == 0 { best_value(&derivation.facts.root_model) } else { None };
-    figures
-        .model
-        .as_ref()
-        .map(|(_, model)| model.clone())
+    let answered = figures.model.as_ref().map(|(_, model)| model.clone());
+    answered
         .or_else(root)
         .or_else(|| asked.and_then(|asked| best_value(&asked.resolved_model)))
         .or_else(reported)
@@ -448,29 +421,22 @@ fn model_of(derivation: &Derivation<'_>, number: AgentIndex, figures: &AgentFigu
 }
 
 fn build_tool_call(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
-    let call = &derivation.facts.calls[number as usize];
+    let call = derivation.facts.call(number);
     let payloads = call.payloads.as_deref();
-    let counts = |by: Option<u32>| is_reported_by_owner(derivation, number, by);
+    let best = |reported: &ReportedPayloads| {
+        let best = reported.best(|by| derivation.is_reported_by_owner(number, by));
+        best.map(|payload| Box::new(payload.clone()))
+    };
     ToolCall {
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
         status,
-        basis: derivation
-            .owners
-            .calls
-            .get(number as usize)
-            .copied()
-            .flatten()
-            .map_or(Basis::Unknown, |(_, basis)| basis),
-        started_at_ms: call.begin.and_then(|begin| begin.time()),
-        ended_at_ms: call_end(derivation, number, call).and_then(|(_, time)| time),
+        basis: derivation.owners.of_call(number).map_or(Basis::Unknown, |(_, basis)| basis),
+        started_at_ms: call.begun_at(),
+        ended_at_ms: derivation.call_end(number).and_then(|(_, time)| time),
         detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
-        input: payloads
-            .and_then(|payloads| payloads.input.best(counts))
-            .map(|payload| Box::new(payload.clone())),
-        result: payloads
-            .and_then(|payloads| payloads.result.best(counts))
-            .map(|payload| Box::new(payload.clone())),
+        input: payloads.and_then(|payloads| best(&payloads.input)),
+        result: payloads.and_then(|payloads| best(&payloads.result)),
     }
 }
 
@@ -481,33 +447,26 @@ fn flags_of(
     activities: &[Option<AgentActivity>],
 ) -> Vec<Flag> {
     let draft = &drafts[number];
-    let parentage = derivation.owners.parents.get(number).cloned().unwrap_or_default();
+    let parentage = &derivation.owners.parents[number];
     let active = drafts.iter().skip(1).filter(|draft| draft.state.status.is_live()).count() as u32;
-    let mut flags = Vec::new();
-    let identity = &derivation.identities.all[number];
-    if number != 0 && draft.state.status.is_live() && derivation.is_asked_to_stop(identity) {
-        flags.push(Flag::Stopping);
-    }
+    let is_stopping = number != 0
+        && draft.state.status.is_live()
+        && derivation.is_asked_to_stop(derivation.identity(number));
     let caller = parentage.parent.and_then(|parent| activities[parent].as_ref());
     let is_silent = match &activities[number] {
         Some(activity) => is_stalled(derivation, activity, draft.last, draft.limits, active),
         None => is_start_overdue(derivation, draft.state.status, caller, draft.last, draft.limits),
     };
-    if is_silent {
-        flags.push(Flag::Stalled);
-    }
-    if flags::is_looping(derivation.facts, &draft.calls) {
-        flags.push(Flag::Looping);
-    }
-    if flags::is_failing(&draft.statuses) {
-        flags.push(Flag::Failing);
-    }
-    if parentage.is_warmup {
-        flags.push(Flag::Warmup);
-    } else if number != 0 && parentage.parent.is_none() {
-        flags.push(Flag::Orphan);
-    }
-    flags
+    let is_orphan = number != 0 && parentage.parent.is_none();
+    let all = [
+        (Flag::Stopping, is_stopping),
+        (Flag::Stalled, is_silent),
+        (Flag::Looping, flags::is_looping(derivation.facts, &draft.calls)),
+        (Flag::Failing, flags::is_failing(&draft.statuses)),
+        (Flag::Orphan, is_orphan && !parentage.is_warmup),
+        (Flag::Warmup, parentage.is_warmup),
+    ];
+    all.into_iter().filter_map(|(flag, is_set)| is_set.then_some(flag)).collect()
 }
 
 fn mark_collisions(
@@ -519,12 +478,11 @@ fn mark_collisions(
     let mut writes = Vec::new();
     for (number, draft) in drafts.iter().enumerate() {
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
-            let Some(call_facts) = derivation.facts.calls.get(*call as usize) else { continue };
-            let begin = call_facts.begin.and_then(|begin| begin.time());
+            let call_facts = derivation.facts.call(*call);
             if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) =
-                (&call_facts.writes, begin, status)
+                (&call_facts.writes, call_facts.begun_at(), status)
             {
-                let to = call_end(derivation, *call, call_facts).and_then(|(_, time)| time).unwrap_or(from);
+                let to = derivation.call_end(*call).and_then(|(_, time)| time).unwrap_or(from);
                 writes.push((number, file.clone(), from, to.max(from)));
             }
         }
@@ -533,18 +491,11 @@ fn mark_collisions(
         return;
     }
     let active = |number: AgentIndex| {
-        let list = &drafts.get(number)?.intervals;
+        let list = &drafts[number].intervals;
         Some((list.first()?[0], list.last()?[1]))
     };
     let is_above = |upper: AgentIndex, lower: AgentIndex| {
-        let mut at = Some(lower);
-        while let Some(agent) = at {
-            if agent == upper {
-                return true;
-            }
-            at = derivation.owners.parents.get(agent).and_then(|it| it.parent);
-        }
-        false
+        std::iter::successors(Some(lower), |agent| derivation.owners.parent_of(*agent)).any(|it| it == upper)
     };
     let marked = flags::find_colliding(&writes, &active, &is_above);
     for (row, number) in rows.iter_mut().zip(order) {
@@ -573,15 +524,12 @@ fn sum_subtrees(
     for number in order.iter().rev().copied() {
         // Merge before passing up, so that a deep chain does not carry every interval below it.
         merge_overlapping(&mut intervals[number]);
-        let Some(parent) = owners.parents.get(number).and_then(|it| it.parent) else { continue };
+        let Some(parent) = owners.parent_of(number) else { continue };
         let below = figures[number].clone();
         figures[parent].add(&below);
         agents[parent] += agents[number];
         calls[parent] += calls[number];
-        agent_ms[parent] = match (agent_ms[parent], agent_ms[number]) {
-            (Some(mine), Some(theirs)) => Some(mine + theirs),
-            (mine, theirs) => mine.or(theirs),
-        };
+        agent_ms[parent] = add_known(agent_ms[parent], agent_ms[number]);
         let below = intervals[number].clone();
         intervals[parent].extend(below);
     }
@@ -618,8 +566,6 @@ fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFig
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
     let mut sum = Summary { usage: total.usage, cost_micro_usd: cost, cost_floor, ..Summary::default() };
-    let mut by_type = BTreeMap::new();
-    let mut agent_ms = None;
     for row in rows {
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;
@@ -629,8 +575,8 @@ fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFig
         }
         sum.agents += 1;
         sum.max_depth = sum.max_depth.max(row.depth);
-        *by_type.entry(row.agent_type.as_deref().unwrap_or("unknown").to_owned()).or_insert(0) += 1;
-        agent_ms = row.wall_ms.map_or(agent_ms, |wall| Some(agent_ms.unwrap_or(0) + wall));
+        *sum.by_type.entry(row.agent_type.as_deref().unwrap_or("unknown").to_owned()).or_insert(0) += 1;
+        sum.agent_ms = add_known(sum.agent_ms, row.wall_ms);
         *match row.status {
             AgentStatus::Pending => &mut sum.pending,
             AgentStatus::Running => &mut sum.running,
@@ -640,8 +586,6 @@ fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFig
             AgentStatus::Lost => &mut sum.lost,
         } += 1;
     }
-    sum.by_type = by_type;
-    sum.agent_ms = agent_ms;
     sum.wall_ms =
         covered_ms(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
     let agents = total.usage.unwrap_or_default();

@@ -8,8 +8,8 @@ use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, Spaw
 use crate::{
     Now,
     facts::{
-        ActivitySpan, AgentEndFact, AgentFacts, AgentKey, CallFacts, FactOrder, Facts, LastLine, StopFact,
-        Trigger, best_value,
+        ActivitySpan, AgentEndFact, AgentFacts, AgentKey, AgentRef, CallFacts, CallIndex, FactOrder, Facts,
+        LastLine, StopFact, Trigger, best_value,
     },
     hooks::HookLog,
     identities::{AgentIdentity, AgentIndex, Identities},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Derived status of an agent, with its evidence.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DerivedState {
     pub(crate) status: AgentStatus,
     pub(crate) evidence: Option<Text>,
@@ -33,9 +33,7 @@ pub(crate) struct DerivedState {
 
 impl DerivedState {
     pub(crate) fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
-        let evidence = evidence.map(Text::from);
-        let (ended_at, reported_at, left_since) = (None, None, None);
-        Self { status, evidence, ended_at, reported_at, report: None, error: None, left_since }
+        Self { status, evidence: evidence.map(Text::from), ..Self::default() }
     }
 }
 
@@ -63,9 +61,7 @@ pub(crate) struct Silence {
 impl Derivation<'_> {
     /// Derives the status of a subagent.
     pub(crate) fn subagent_state(&self, number: AgentIndex, silence: Silence) -> DerivedState {
-        let Some(identity) = self.identities.all.get(number) else {
-            return DerivedState::new(AgentStatus::Lost, None);
-        };
+        let identity = self.identity(number);
         let last = self.last_trigger(identity);
         let mut endings = self.reported_endings(identity, last);
         endings.extend(self.delivered_stops(identity, last));
@@ -109,7 +105,12 @@ impl Derivation<'_> {
 
     /// Returns the facts of the call that started an agent.
     pub(crate) fn spawn_call(&self, identity: &AgentIdentity) -> Option<&CallFacts> {
-        self.facts.calls.get(identity.origin? as usize)
+        Some(self.facts.call(identity.origin?))
+    }
+
+    /// Returns an agent.
+    pub(crate) fn identity(&self, number: AgentIndex) -> &AgentIdentity {
+        &self.identities.all[number]
     }
 
     /// Returns all facts that describe an agent.
@@ -117,7 +118,7 @@ impl Derivation<'_> {
         &'p self,
         identity: &'p AgentIdentity,
     ) -> impl Iterator<Item = &'p AgentFacts> {
-        identity.refs.iter().filter_map(|agent| self.facts.agents.get(*agent as usize))
+        identity.refs.iter().map(|agent| self.facts.agent(*agent))
     }
 
     /// Returns the span of the agent's activity over all its facts.
@@ -223,18 +224,17 @@ impl Derivation<'_> {
     /// Returns the end by the result of the spawn call, unless the agent was resumed since.
     fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Ending> {
         let number = identity.origin?;
-        let call = self.facts.calls.get(number as usize)?;
         if last.is_some() {
             return None;
         }
-        let spawn = call.spawn.as_deref();
+        let spawn = self.facts.call(number).spawn.as_deref();
         let order = spawn.and_then(|spawn| spawn.result_order);
         let end = |status, report, error| {
             order.map(|order| Ending {
                 evidence: EndEvidence::SpawnResult,
                 status,
                 order,
-                time: call_end(self, number, call).map(|end| end.1).unwrap_or_default(),
+                time: self.call_end(number).and_then(|(_, time)| time),
                 report,
                 error,
             })
@@ -245,7 +245,7 @@ impl Derivation<'_> {
             Some(false) => return None,
             None => {}
         }
-        match call_end(self, number, call)?.0 {
+        match self.call_end(number)?.0 {
             Outcome::Interrupted => end(AgentStatus::Stopped, None, None),
             Outcome::Error => {
                 end(AgentStatus::Failed, None, spawn.and_then(|spawn| best_value(&spawn.error)))
@@ -336,9 +336,7 @@ impl Derivation<'_> {
 
     /// Derives the status of the root.
     pub(crate) fn root_state(&self, silence: Silence) -> DerivedState {
-        let Some(root) = self.identities.all.first() else {
-            return DerivedState::new(AgentStatus::Lost, None);
-        };
+        let root = self.identity(0);
         let mut endings: Vec<(FactOrder, u8, AgentStatus, &str)> = Vec::new();
         for turn in &self.facts.turns {
             if turn.kind != SourceKind::Hook {
@@ -396,19 +394,53 @@ impl Derivation<'_> {
 
     /// Whether the root was ever at work. A stream has no prompts, so its existence counts.
     fn has_begun(&self) -> bool {
-        let root = self.identities.all.first().into_iter().flat_map(|root| self.facts_of(root));
         let has_acted =
-            root.fold(false, |acted, root| acted || root.last_acted.is_some() || root.retry.is_some());
+            self.facts_of(self.identity(0)).any(|root| root.last_acted.is_some() || root.retry.is_some());
         has_acted || self.hooks.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
     }
 
     /// Returns whether a running root waits for the user's next prompt: it never had one, or a process reopened the
     /// session after the root's last action and no turn has begun since.
     pub(crate) fn awaits_prompt(&self) -> bool {
-        let Some(root) = self.identities.all.first().filter(|_| self.has_begun()) else { return true };
-        let last_acted = self.facts_of(root).filter_map(|root| root.last_acted).map(|order| order.time).max();
+        if !self.has_begun() {
+            return true;
+        }
+        let last_acted =
+            self.facts_of(self.identity(0)).filter_map(|root| root.last_acted).map(|order| order.time).max();
         let is_before = |opened: Millis| last_acted.is_none_or(|acted| acted < opened);
         self.hooks.is_open && !self.hooks.is_in_turn && self.hooks.opened_at.is_some_and(is_before)
+    }
+
+    /// Returns whether a report about a call counts: it is the owner's own, or names no agent.
+    pub(crate) fn is_reported_by_owner(&self, number: CallIndex, by: Option<AgentRef>) -> bool {
+        let owner = self.owners.of_call(number).map(|(owner, _)| owner);
+        match by.and_then(|by| self.identities.of(by)) {
+            Some(reporter) => owner.is_none_or(|owner| owner == reporter),
+            None => true,
+        }
+    }
+
+    /// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's file
+    /// contains a made-up result.
+    pub(crate) fn call_end(&self, number: CallIndex) -> Option<(Outcome, Option<Millis>)> {
+        let ends = &self.facts.call(number).ends;
+        let counted = || ends.iter().filter(|end| self.is_reported_by_owner(number, end.reporter()));
+        // A denial is reported in addition to the error that the model sees.
+        let denied = counted().find(|end| end.outcome == Outcome::Denied);
+        let known = || {
+            let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
+            times.min().map(|(_, time)| time)
+        };
+        if let Some(denied) = denied {
+            return Some((denied.outcome, known()));
+        }
+        let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
+        Some((best.outcome, best.time.get().or_else(known)))
+    }
+
+    /// Returns whether a call has no end.
+    pub(crate) fn is_open(&self, number: CallIndex) -> bool {
+        self.call_end(number).is_none()
     }
 }
 
@@ -429,36 +461,6 @@ struct Ending {
     time: Option<Millis>,
     report: Option<Text>,
     error: Option<Text>,
-}
-
-/// Returns whether a report about a call counts: it is the owner's own, or names no agent.
-pub(crate) fn is_reported_by_owner(derivation: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
-    let owner = derivation.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
-    match by.and_then(|by| derivation.identities.of(by)) {
-        Some(reporter) => owner.is_none_or(|owner| owner == reporter),
-        None => true,
-    }
-}
-
-/// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's file
-/// contains a made-up result.
-pub(crate) fn call_end(
-    derivation: &Derivation<'_>,
-    number: u32,
-    call: &CallFacts,
-) -> Option<(Outcome, Option<Millis>)> {
-    let counted = || call.ends.iter().filter(|end| is_reported_by_owner(derivation, number, end.reporter()));
-    // A denial is reported in addition to the error that the model sees.
-    let denied = counted().find(|end| end.outcome == Outcome::Denied);
-    let known = || {
-        let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
-        times.min().map(|(_, time)| time)
-    };
-    if let Some(denied) = denied {
-        return Some((denied.outcome, known()));
-    }
-    let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
-    Some((best.outcome, best.time.get().or_else(known)))
 }
 
 #[cfg(test)]

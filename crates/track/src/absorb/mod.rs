@@ -1,21 +1,20 @@
 //! Joins observations into facts.
 //!
 //! One function for each variant of [`Fact`]; none derives anything. To add a variant, add an arm to
-//! [`Absorber::record`] and its function.
+//! [`Recording::record`] and its function.
 
 mod agents;
+mod calls;
+
+use std::cmp::Reverse;
 
 use hashbrown::HashMap;
-use subscope_model::{
-    AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome, Payload,
-    Problem, PromptKind, RawJson, Response, SourceKind, Text, ToolClass,
-};
+use subscope_model::{Basis, Claim, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Text};
 
 use crate::{
     facts::{
-        AgentEndFact, AgentRef, CallBeginFact, CallEndFact, CallIndex, CallPayloads, FactOrder, Facts,
-        HookStep, HookStepKind, LastLine, PromptFact, ROOT, ReportedPayloads, ResponseFacts, ResponseTokens,
-        RetryFact, TurnFact, response_key, update_best, update_best_text,
+        AgentRef, FactOrder, Facts, HookStep, HookStepKind, LastLine, PromptFact, ROOT, RetryFact, TurnFact,
+        push_new, update_best, update_best_text,
     },
     hash_text,
 };
@@ -80,313 +79,227 @@ impl Absorber {
         if is_undated && !matches!(observation.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
         }
-        if let Fact::Stop { step, call, is_refused } = &observation.fact {
+        Recording { facts, keep: self.keep, observation, order, is_undated, actor: None }.record();
+        true
+    }
+}
+
+/// One observation while it is recorded.
+struct Recording<'r, 'o> {
+    facts: &'r mut Facts,
+    keep: FactDetail,
+    observation: &'r Observation<'o>,
+    order: FactOrder,
+    /// Whether there is a cutoff and nothing in the source has a time.
+    is_undated: bool,
+    actor: Option<AgentRef>,
+}
+
+impl Recording<'_, '_> {
+    fn record(&mut self) {
+        let Observation { kind, time, clock, .. } = *self.observation;
+        let order = self.order;
+        let fact = &self.observation.fact;
+        if let Fact::Stop { step, call, is_refused } = fact {
             // A stop order is no activity of the agent.
-            agents::record_stop(facts, observation, order, *step, *call, *is_refused);
-            return true;
+            return self.record_stop(*step, *call, *is_refused);
         }
-        if let Some(time) = observation.time {
-            facts.span.add(observation.clock, time);
+        if let Some(time) = time {
+            self.facts.span.add(clock, time);
         }
-        let actor = resolve_actor(facts, &observation.claim);
-        if is_own_activity(&observation.fact) {
-            record_activity(facts, actor, observation, order);
-            if actor.is_none() {
-                facts.last_unattributed = facts.last_unattributed.max(observation.time);
+        self.actor = self.resolve_actor();
+        if is_own_activity(fact) {
+            self.record_activity(self.actor);
+            if self.actor.is_none() {
+                self.facts.last_unattributed = self.facts.last_unattributed.max(time);
             }
         }
-        if observation.kind == SourceKind::Stream {
-            record_stream_position(facts, actor, observation);
+        if kind == SourceKind::Stream {
+            self.record_stream_position();
         }
-        match &observation.fact {
+        match fact {
             Fact::Session { version, cwd, model, tells_starts } => {
                 if let Some(version) = version {
-                    update_best(
-                        &mut facts.version,
-                        0,
-                        latest_first(order),
-                        std::cmp::Reverse(Text::from(*version)),
-                    );
+                    let version = Reverse(Text::from(*version));
+                    update_best(&mut self.facts.version, 0, latest_first(order), version);
                 }
                 // A publisher reports its own folder, which need not be the one where the root started.
-                let rank = u8::from(observation.kind == SourceKind::Posted);
-                update_best_text(&mut facts.cwd, rank, order, cwd.as_deref());
-                update_best_text(&mut facts.root_model, 0, order, *model);
+                let rank = u8::from(kind == SourceKind::Posted);
+                update_best_text(&mut self.facts.cwd, rank, order, cwd.as_deref());
+                update_best_text(&mut self.facts.root_model, 0, order, *model);
                 if *tells_starts {
-                    facts.start_reporting_kinds |= 1 << observation.kind as u8;
+                    self.facts.start_reporting_kinds |= 1 << kind as u8;
                 }
             }
-            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } | Fact::Stop { .. } => {}
+            Fact::Activity
+            | Fact::Heartbeat
+            | Fact::Thought { .. }
+            | Fact::Note { .. }
+            | Fact::Stop { .. } => {}
             Fact::Warmup => {
-                if let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) {
-                    agent.is_warmup = true;
+                if let Some(agent) = self.actor {
+                    self.facts.agent_mut(agent).is_warmup = true;
                 }
             }
-            Fact::Prompt { prompt_id, text, what } => {
-                record_prompt(facts, actor, observation, order, *prompt_id, *text, *what)
-            }
-            Fact::Message { text, .. } => record_message(facts, actor, order, *text),
-            Fact::Thought { .. } => {}
-            Fact::Response(response) => self.record_response(facts, actor, observation, order, response),
-            Fact::CallBegin(call) => self.record_call_begin(facts, actor, observation, order, call),
-            Fact::CallEnd(call) => self.record_call_end(facts, actor, observation, order, call),
-            Fact::Spawn(spawn) => agents::record_spawn(facts, actor, observation, order, spawn, is_undated),
-            Fact::AgentEnd(end) => agents::record_agent_end(facts, actor, observation, order, end),
+            Fact::Prompt { prompt_id, text, what } => self.record_prompt(*prompt_id, *text, *what),
+            Fact::Message { text, .. } => self.record_message(*text),
+            Fact::Response(response) => self.record_response(response),
+            Fact::CallBegin(call) => self.record_call_begin(call),
+            Fact::CallEnd(call) => self.record_call_end(call),
+            Fact::Spawn(spawn) => self.record_spawn(spawn),
+            Fact::AgentEnd(end) => self.record_agent_end(end),
             Fact::TurnEnd { status, counts_run, .. } => {
-                facts.turns.push(TurnFact {
-                    kind: observation.kind,
-                    status: *status,
-                    order,
-                    counts_run: *counts_run,
-                    line_id: observation.line_id.map(Text::from),
-                });
-                if observation.kind == SourceKind::Hook {
-                    push_hook_step(facts, observation, HookStepKind::TurnEnd { status: *status });
+                let line_id = self.observation.line_id.map(Text::from);
+                let (status, counts_run) = (*status, *counts_run);
+                self.facts.turns.push(TurnFact { kind, status, order, counts_run, line_id });
+                if kind == SourceKind::Hook {
+                    self.push_hook_step(HookStepKind::TurnEnd { status });
                 }
             }
             Fact::Progress { agent, .. } => {
-                if let Some(known) = agent.and_then(|id| facts.by_id.get(id).copied()) {
-                    record_activity(facts, Some(known), observation, order);
+                if let Some(known) = agent.and_then(|id| self.facts.by_id.get(id).copied()) {
+                    self.record_activity(Some(known));
                 }
             }
             Fact::Retry { agent, attempt, limit, error, .. } => {
-                let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
-                if *attempt > 0 {
-                    record_activity(facts, who, observation, order);
+                let (attempt, limit) = (*attempt, *limit);
+                let who = agent.map(|id| self.facts.agent_by_id(id)).or(self.actor);
+                if attempt > 0 {
+                    self.record_activity(who);
                 }
-                if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
-                    let retry = RetryFact {
-                        order,
-                        time: observation.time,
-                        attempt: *attempt,
-                        limit: *limit,
-                        error: error.as_ref().into(),
-                    };
-                    if agent.retry.as_ref().is_none_or(|known| known.order <= retry.order) {
-                        agent.retry = Some(retry);
-                    }
+                if let Some(agent) = who.map(|who| self.facts.agent_mut(who))
+                    && agent.retry.as_ref().is_none_or(|known| known.order <= order)
+                {
+                    agent.retry =
+                        Some(RetryFact { order, time, attempt, limit, error: error.as_ref().into() });
                 }
             }
             Fact::Permission { name, digest, .. } => {
-                let named = actor;
-                let name = facts.intern(name);
-                push_hook_step(
-                    facts,
-                    observation,
-                    HookStepKind::Permission { named, name, digest: *digest, time: observation.time },
-                );
+                let name = self.facts.intern(name);
+                let (named, digest) = (self.actor, *digest);
+                self.push_hook_step(HookStepKind::Permission { named, name, digest, time });
             }
             Fact::SessionStart { source } => {
                 // A compaction restarts the context, not a process of the harness.
                 if source.as_deref() != Some("compact") {
-                    push_hook_step(facts, observation, HookStepKind::SessionStart { time: observation.time });
+                    self.push_hook_step(HookStepKind::SessionStart { time });
                 }
             }
-            Fact::AwaitsPrompt => push_hook_step(facts, observation, HookStepKind::AwaitsPrompt),
-            Fact::SessionEnd { .. } => push_hook_step(facts, observation, HookStepKind::SessionEnd),
-            Fact::Checksum(sum) => {
-                if !facts.checksums.contains(sum) {
-                    facts.checksums.push(*sum);
-                }
-            }
-            Fact::WireHasIdentity => facts.has_identity = true,
-        }
-        true
-    }
-
-    /// Records a problem, once.
-    pub(crate) fn record_problem(facts: &mut Facts, problem: Problem) {
-        if !facts.problems.contains(&problem) {
-            facts.problems.push(problem);
+            Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt),
+            Fact::SessionEnd { .. } => self.push_hook_step(HookStepKind::SessionEnd),
+            Fact::Checksum(sum) => push_new(&mut self.facts.checksums, *sum),
+            Fact::WireHasIdentity => self.facts.has_identity = true,
         }
     }
 
-    fn record_response(
-        &self,
-        facts: &mut Facts,
-        actor: Option<AgentRef>,
-        observation: &Observation<'_>,
-        order: FactOrder,
-        fact: &Response<'_>,
-    ) {
-        set_last_line(facts, actor, observation.kind, order, classify_line(fact));
-        let model = fact.model.map(|model| facts.intern(model));
-        let key = response_key(fact.message_id);
-        let number = match facts.response_by_id.get(&key) {
-            Some(number) => *number,
-            None => {
-                let number = facts.responses.len() as u32;
-                facts.response_by_id.insert(key, number);
-                facts.responses.push(ResponseFacts {
-                    key,
-                    owners: Default::default(),
-                    model: None,
-                    usage: None,
-                    is_final: false,
-                    only_streamed: true,
-                    synthetic: false,
-                    times: None,
-                    content: None,
-                });
-                number
+    fn resolve_actor(&mut self) -> Option<AgentRef> {
+        match self.observation.claim {
+            Claim::Root(_) => Some(ROOT),
+            Claim::Agent(id, _) => Some(self.facts.agent_by_id(id)),
+            Claim::SpawnedBy(call) => {
+                let call = self.facts.call_index(call);
+                Some(self.facts.agent_by_call(call))
             }
+            Claim::Chain { line, parent } => Some(self.facts.agent_by_chain(line, parent)),
+            Claim::Silent => None,
+        }
+    }
+
+    fn record_activity(&mut self, who: Option<AgentRef>) {
+        let Some(who) = who else { return };
+        let agent = self.facts.agent_mut(who);
+        agent.is_proven = true;
+        agent.last_seen = agent.last_seen.max(Some(self.order));
+        let is_foreign = matches!(
+            self.observation.fact,
+            Fact::Activity
+                | Fact::Heartbeat
+                | Fact::Progress { .. }
+                | Fact::Retry { .. }
+                | Fact::Prompt { what: PromptKind::Local, .. }
+        );
+        if !is_foreign {
+            agent.last_acted = agent.last_acted.max(Some(self.order));
+        }
+        if let Some(time) = self.observation.time {
+            agent.span.add(self.observation.clock, time);
+        }
+    }
+
+    fn set_last_line(&mut self, last_line: LastLine) {
+        let Some(actor) = self.actor else { return };
+        let agent = self.facts.agent_mut(actor);
+        let slot = match self.observation.kind {
+            SourceKind::Transcript => &mut agent.last_lines[0],
+            SourceKind::Stream => &mut agent.last_lines[1],
+            SourceKind::Posted | SourceKind::Hook => return,
         };
-        let Some(response) = facts.responses.get_mut(number as usize) else { return };
-        add_claim(&mut response.owners, actor, &observation.claim);
-        response.synthetic |= fact.synthetic;
-        response.only_streamed &= observation.kind == SourceKind::Stream;
-        if let Some(model) = model
-            && response.model.as_ref().is_none_or(|(known, name)| (order.time, &model) < (*known, name))
+        *slot = (*slot).max(Some((self.order, last_line)));
+    }
+
+    fn record_prompt(&mut self, id: Option<&str>, raw: RawJson<'_>, what: PromptKind) {
+        let Observation { kind, time, line_id, .. } = *self.observation;
+        let order = self.order;
+        let is_root = self.actor == Some(ROOT);
+        if what == PromptKind::Local {
+            // No model answers it, so the last turn's status does not change.
+            self.facts.has_local_command |= is_root;
+            return;
+        }
+        let is_interrupted = what == PromptKind::Interrupted;
+        self.set_last_line(if is_interrupted { LastLine::Interrupted } else { LastLine::Open });
+        if is_root && what == PromptKind::Asked {
+            let text = raw.text();
+            update_best_text(&mut self.facts.title, 0, order, Some(&text));
+            let (id, line_id) = (id.map(Text::from), line_id.map(Text::from));
+            self.facts.prompts.push(PromptFact { kind, id, hash: hash_text(&text), time, order, line_id });
+        } else if let Some(agent) = self.actor.filter(|_| !is_root) {
+            let agent = self.facts.agent_mut(agent);
+            agent.prompt_times.extend(time);
+            if what == PromptKind::Asked {
+                update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
+            }
+        }
+        if kind == SourceKind::Hook {
+            self.push_hook_step(HookStepKind::Prompt { is_user: what == PromptKind::Asked });
+        }
+    }
+
+    fn record_message(&mut self, raw: RawJson<'_>) {
+        let Some(actor) = self.actor else { return };
+        match &mut self.facts.agent_mut(actor).last_text {
+            Some((known, offset, text)) if (*known, *offset) <= (self.order, raw.offset) => {
+                (*known, *offset) = (self.order, raw.offset);
+                text.clear();
+                text.push_str(raw.json);
+            }
+            Some(_) => {}
+            slot @ None => *slot = Some((self.order, raw.offset, raw.json.to_owned())),
+        }
+    }
+
+    /// Records the offsets of a stream's latest root activity and result.
+    fn record_stream_position(&mut self) {
+        let Observation { place, fact, line_id, .. } = self.observation;
+        let stream = self.facts.streams.entry(place.source.0).or_default();
+        if matches!(fact, Fact::TurnEnd { .. }) {
+            stream.last_result = stream.last_result.max(Some(place.offset));
+        } else if self.actor == Some(ROOT)
+            && matches!(fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+            && line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
         {
-            response.model = Some((order.time, model));
-        }
-        if let Some(time) = observation.time.filter(|_| observation.kind != SourceKind::Hook) {
-            response.times =
-                Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
-        }
-        join_usage(response, fact);
-    }
-
-    fn record_call_begin(
-        &self,
-        facts: &mut Facts,
-        actor: Option<AgentRef>,
-        observation: &Observation<'_>,
-        order: FactOrder,
-        fact: &CallBegin<'_>,
-    ) {
-        let number = match fact.id {
-            Some(id) => facts.call_index(id),
-            None => {
-                let number = facts.calls.len() as CallIndex;
-                facts.calls.push(crate::facts::CallFacts::new(None));
-                facts.open_calls_by_digest.entry(fact.digest).or_default().push(number);
-                number
-            }
-        };
-        let name = facts.intern(fact.name);
-        let detail = fact.detail.as_deref().map(|detail| facts.intern(detail));
-        let writes = fact.writes.as_deref().map(|file| facts.intern(file));
-        let Some(call) = facts.calls.get_mut(number as usize) else { return };
-        call.name.get_or_insert(name);
-        if fact.class != ToolClass::Other {
-            call.class = fact.class;
-        }
-        add_claim(&mut call.owners, actor, &observation.claim);
-        if !fact.hindsight {
-            call.seen |= 1 << observation.kind as u8;
-            let begin =
-                CallBeginFact { is_timeless: observation.time.is_none(), kind: observation.kind, order };
-            call.begin = Some(call.begin.map_or(begin, |known| known.min(begin)));
-        }
-        if call.digest.is_none_or(|(kind, _)| observation.kind < kind) {
-            call.digest = Some((observation.kind, fact.digest));
-        }
-        if let Some(detail) = detail
-            && call.detail.as_ref().is_none_or(|(kind, _)| observation.kind < *kind)
-        {
-            call.detail = Some((observation.kind, detail));
-        }
-        if call.writes.is_none() {
-            call.writes = writes;
-        }
-        if self.keep == FactDetail::Payloads
-            && let Some(input) = fact.input
-        {
-            let payloads = call.payloads.get_or_insert_with(Default::default);
-            record_payload(&mut payloads.input, actor, observation, input);
-        }
-        if let Some(input) = &fact.spawn {
-            let spawn = call.spawn.get_or_insert_with(Default::default);
-            update_best_text(&mut spawn.agent_type, rank::ASKED, order, input.agent_type.as_deref());
-            update_best_text(&mut spawn.description, rank::ASKED, order, input.description.as_deref());
-            update_best_text(&mut spawn.name, rank::ASKED, order, input.name.as_deref());
-            update_best_text(&mut spawn.model, rank::ASKED, order, input.model.as_deref());
-            update_best_text(
-                &mut spawn.prompt,
-                rank::ASKED,
-                order,
-                input.prompt.map(|raw| raw.text()).as_deref(),
-            );
-            if let Some(mode) = input.mode {
-                update_best(&mut spawn.mode, rank::ASKED, order, mode);
-            }
-        }
-        if observation.kind == SourceKind::Hook && !fact.hindsight {
-            push_hook_step(facts, observation, HookStepKind::Pre { call: number, named: actor });
+            stream.last_activity = stream.last_activity.max(Some(place.offset));
         }
     }
 
-    fn record_call_end(
-        &self,
-        facts: &mut Facts,
-        actor: Option<AgentRef>,
-        observation: &Observation<'_>,
-        order: FactOrder,
-        fact: &CallEnd<'_>,
-    ) {
-        let Some(number) = self.find_ended_call(facts, fact) else { return };
-        let launched = fact.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
-        if let Some(call) = facts.calls.get_mut(number as usize) {
-            call.left_running |= fact.left_running;
-            let end = CallEndFact::new(observation.kind, fact.outcome, actor, observation.time, fact.refused);
-            if !call.ends.contains(&end) {
-                call.ends.push(end);
-            }
-            if self.keep == FactDetail::Payloads
-                && let Some(result) = fact.result
-            {
-                let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));
-                record_payload(&mut payloads.result, actor, observation, result);
-            }
-        }
-        if let Some(run) = fact.batch_run {
-            facts.batch_runs.insert(run.into(), number);
-        }
-        agents::record_spawn_result(facts, number, order, fact);
-        self.record_resume_or_stop(facts, number, observation, order, fact);
-        if observation.kind == SourceKind::Hook && fact.outcome != Outcome::Over {
-            push_hook_step(facts, observation, HookStepKind::Post { call: number, named: actor, launched });
-        }
-    }
-
-    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same
-    /// digest is open.
-    fn find_ended_call(&self, facts: &mut Facts, fact: &CallEnd<'_>) -> Option<CallIndex> {
-        if let Some(id) = fact.id {
-            return Some(facts.call_index(id));
-        }
-        let open = facts.open_calls_by_digest.get_mut(&fact.digest)?;
-        if open.len() == 1 { open.pop() } else { None }
-    }
-
-    fn record_resume_or_stop(
-        &self,
-        facts: &mut Facts,
-        number: CallIndex,
-        observation: &Observation<'_>,
-        order: FactOrder,
-        fact: &CallEnd<'_>,
-    ) {
-        let id = facts.calls.get(number as usize).and_then(|call| call.id.clone());
-        if let (Some(agent), Some(call)) = (fact.resumed, &id) {
-            let resumed = facts.agent_by_id(agent);
-            agents::record_trigger(facts, resumed, call, observation.time, order);
-        }
-        if let Some(agent) = fact.stopped {
-            let end = AgentEndFact {
-                evidence: EndEvidence::StopCall,
-                status: AgentStatus::Stopped,
-                order,
-                call: None,
-                run_id: None,
-                time: observation.time,
-                report: None,
-                error: None,
-                stop_type: None,
-            };
-            facts.ends.entry_ref(agent).or_default().push(end);
-        }
+    fn push_hook_step(&mut self, kind: HookStepKind) {
+        let place = self.observation.place;
+        self.facts.hooks.push(HookStep {
+            source: place.source.0,
+            offset: place.offset,
+            line: place.line,
+            kind,
+        });
     }
 }
 
@@ -397,44 +310,17 @@ fn latest_first(order: FactOrder) -> FactOrder {
 
 /// Whether a fact is an activity of its actor, rather than a statement about an agent.
 fn is_own_activity(fact: &Fact<'_>) -> bool {
-    match fact {
+    matches!(
+        fact,
         Fact::Activity
-        | Fact::Prompt { .. }
-        | Fact::Message { .. }
-        | Fact::Thought { .. }
-        | Fact::Response(_)
-        | Fact::CallBegin(_)
-        | Fact::CallEnd(_)
-        | Fact::Heartbeat => true,
-        Fact::Session { .. }
-        | Fact::Spawn(_)
-        | Fact::AgentEnd(_)
-        | Fact::TurnEnd { .. }
-        | Fact::Progress { .. }
-        | Fact::Retry { .. }
-        | Fact::Permission { .. }
-        | Fact::SessionStart { .. }
-        | Fact::SessionEnd { .. }
-        | Fact::AwaitsPrompt
-        | Fact::Warmup
-        | Fact::Checksum(_)
-        | Fact::Note { .. }
-        | Fact::Stop { .. }
-        | Fact::WireHasIdentity => false,
-    }
-}
-
-fn resolve_actor(facts: &mut Facts, claim: &Claim<'_>) -> Option<AgentRef> {
-    match claim {
-        Claim::Root(_) => Some(ROOT),
-        Claim::Agent(id, _) => Some(facts.agent_by_id(id)),
-        Claim::SpawnedBy(call) => {
-            let call = facts.call_index(call);
-            Some(facts.agent_by_call(call))
-        }
-        Claim::Chain { line, parent } => Some(facts.agent_by_chain(line, *parent)),
-        Claim::Silent => None,
-    }
+            | Fact::Prompt { .. }
+            | Fact::Message { .. }
+            | Fact::Thought { .. }
+            | Fact::Response(_)
+            | Fact::CallBegin(_)
+            | Fact::CallEnd(_)
+            | Fact::Heartbeat
+    )
 }
 
 fn basis_of(claim: &Claim<'_>) -> Basis {
@@ -445,189 +331,11 @@ fn basis_of(claim: &Claim<'_>) -> Basis {
     }
 }
 
-fn add_claim(
-    owners: &mut smallvec::SmallVec<[(AgentRef, Basis); 1]>,
-    actor: Option<AgentRef>,
-    claim: &Claim<'_>,
-) {
-    let Some(actor) = actor else { return };
-    let basis = basis_of(claim);
-    match owners.iter_mut().find(|(owner, _)| *owner == actor) {
-        Some((_, known)) => *known = (*known).max(basis),
-        None => owners.push((actor, basis)),
-    }
-}
-
-fn record_activity(
-    facts: &mut Facts,
-    actor: Option<AgentRef>,
-    observation: &Observation<'_>,
-    order: FactOrder,
-) {
-    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
-    agent.is_proven = true;
-    agent.last_seen = agent.last_seen.max(Some(order));
-    let is_foreign = matches!(
-        observation.fact,
-        Fact::Activity
-            | Fact::Heartbeat
-            | Fact::Progress { .. }
-            | Fact::Retry { .. }
-            | Fact::Prompt { what: PromptKind::Local, .. }
-    );
-    if !is_foreign {
-        agent.last_acted = agent.last_acted.max(Some(order));
-    }
-    if let Some(time) = observation.time {
-        agent.span.add(observation.clock, time);
-    }
-}
-
-fn set_last_line(
-    facts: &mut Facts,
-    actor: Option<AgentRef>,
-    kind: SourceKind,
-    order: FactOrder,
-    last_line: LastLine,
-) {
-    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
-    let slot = match kind {
-        SourceKind::Transcript => &mut agent.last_lines[0],
-        SourceKind::Stream => &mut agent.last_lines[1],
-        SourceKind::Posted | SourceKind::Hook => return,
-    };
-    if slot.is_none_or(|(known, was)| (known, was) <= (order, last_line)) {
-        *slot = Some((order, last_line));
-    }
-}
-
-fn classify_line(fact: &Response<'_>) -> LastLine {
-    if fact.api_error {
-        LastLine::ApiError
-    } else if fact.ends_turn {
-        LastLine::EndTurn
-    } else if fact.has_text && !fact.has_call && !fact.has_stop_reason {
-        LastLine::TextOnly
-    } else {
-        LastLine::Open
-    }
-}
-
-/// Keeps the usage of the line with a stop reason; without one, the greatest.
-fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
-    let is_final = fact.has_stop_reason;
-    if let Some(usage) = fact.usage {
-        let tokens = ResponseTokens::new(&usage, fact.cache_write_1h);
-        if response.usage.is_none_or(|known| (is_final, tokens) > (response.is_final, known)) {
-            response.usage = Some(tokens);
-        }
-    }
-    response.is_final |= is_final;
-    if response.is_final {
-        response.content = None;
-    } else {
-        let lines = response.content.get_or_insert_with(Default::default);
-        if !lines.contains(&fact.content) {
-            lines.push(fact.content);
-        }
-    }
-}
-
-fn record_payload(
-    slot: &mut ReportedPayloads,
-    actor: Option<AgentRef>,
-    observation: &Observation<'_>,
-    raw: RawJson<'_>,
-) {
-    slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
-        Ok(len) if raw.offset != u64::MAX => {
-            Payload::At { source: observation.place.source, offset: raw.offset, len }
-        }
-        _ => Payload::Inline(raw.json.into()),
-    });
-}
-
-fn record_prompt(
-    facts: &mut Facts,
-    actor: Option<AgentRef>,
-    observation: &Observation<'_>,
-    order: FactOrder,
-    id: Option<&str>,
-    raw: RawJson<'_>,
-    what: PromptKind,
-) {
-    let is_root = actor == Some(ROOT);
-    if what == PromptKind::Local {
-        // No model answers it, so the last turn's status does not change.
-        facts.has_local_command |= is_root;
-        return;
-    }
-    let last_line = if what == PromptKind::Interrupted { LastLine::Interrupted } else { LastLine::Open };
-    set_last_line(facts, actor, observation.kind, order, last_line);
-    if is_root && what == PromptKind::Asked {
-        let text = raw.text();
-        update_best_text(&mut facts.title, 0, order, Some(&text));
-        facts.prompts.push(PromptFact {
-            kind: observation.kind,
-            id: id.map(Text::from),
-            hash: hash_text(&text),
-            time: observation.time,
-            order,
-            line_id: observation.line_id.map(Text::from),
-        });
-    } else if let Some(agent) =
-        actor.filter(|_| !is_root).and_then(|actor| facts.agents.get_mut(actor as usize))
-    {
-        if let Some(time) = observation.time {
-            agent.prompt_times.push(time);
-        }
-        if what == PromptKind::Asked {
-            update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
-        }
-    }
-    if observation.kind == SourceKind::Hook {
-        push_hook_step(facts, observation, HookStepKind::Prompt { is_user: what == PromptKind::Asked });
-    }
-}
-
-fn record_message(facts: &mut Facts, actor: Option<AgentRef>, order: FactOrder, raw: RawJson<'_>) {
-    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
-    match &mut agent.last_text {
-        Some((known, offset, text)) if (*known, *offset) <= (order, raw.offset) => {
-            (*known, *offset) = (order, raw.offset);
-            text.clear();
-            text.push_str(raw.json);
-        }
-        Some(_) => {}
-        slot @ None => *slot = Some((order, raw.offset, raw.json.to_owned())),
-    }
-}
-
-/// Records the offsets of a stream's latest root activity and result.
-fn record_stream_position(facts: &mut Facts, actor: Option<AgentRef>, observation: &Observation<'_>) {
-    let stream = facts.streams.entry(observation.place.source.0).or_default();
-    if matches!(observation.fact, Fact::TurnEnd { .. }) {
-        stream.last_result = stream.last_result.max(Some(observation.place.offset));
-    } else if actor == Some(ROOT)
-        && matches!(observation.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
-        && observation.line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
-    {
-        stream.last_activity = stream.last_activity.max(Some(observation.place.offset));
-    }
-}
-
-fn push_hook_step(facts: &mut Facts, observation: &Observation<'_>, kind: HookStepKind) {
-    facts.hooks.push(HookStep {
-        source: observation.place.source.0,
-        offset: observation.place.offset,
-        line: observation.place.line,
-        kind,
-    });
-}
-
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Clock, SessionId, SourceId, SourcePosition, Spawn};
+    use subscope_model::{
+        CallBegin, CallEnd, Clock, Outcome, SessionId, SourceId, SourcePosition, Spawn, ToolClass,
+    };
 
     use super::*;
     use crate::{

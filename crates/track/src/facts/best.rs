@@ -1,6 +1,8 @@
 //! Joinable values: best-ranked report of a value, span of time per clock, order of a fact.
 
-use subscope_model::{Clock, Millis, SourceKind, Text};
+use std::ops::{Deref, DerefMut};
+
+use subscope_model::{Basis, Clock, Millis, SourceKind, Text};
 
 /// Position of a fact in order: comparable across sources by time, within a source by offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,9 +48,49 @@ pub(crate) fn update_best_text(
     }
 }
 
+/// Keeps the smaller of two optional values; `None` is greater than any value.
+pub(crate) fn keep_least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
+    if let Some(other) = other
+        && slot.as_ref().is_none_or(|known| other < *known)
+    {
+        *slot = Some(other);
+    }
+}
+
+/// Appends an item, unless the list has it.
+pub(crate) fn push_new<T: PartialEq>(list: &mut (impl Deref<Target = [T]> + Extend<T>), item: T) {
+    if !list.contains(&item) {
+        list.extend([item]);
+    }
+}
+
+/// Adds claims of ownership; of several of one owner the strongest counts.
+pub(crate) fn join_owners<O: PartialEq>(
+    owners: &mut (impl DerefMut<Target = [(O, Basis)]> + Extend<(O, Basis)>),
+    other: impl IntoIterator<Item = (O, Basis)>,
+) {
+    for (owner, basis) in other {
+        match owners.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, known)) => *known = (*known).max(basis),
+            None => owners.extend([(owner, basis)]),
+        }
+    }
+}
+
 /// Returns the value.
 pub(crate) fn best_value<T: Clone>(slot: &Option<Best<T>>) -> Option<T> {
     slot.as_ref().map(|best| best.value.clone())
+}
+
+/// Returns the span of time that covers both.
+pub(crate) fn widest(
+    one: Option<(Millis, Millis)>,
+    other: Option<(Millis, Millis)>,
+) -> Option<(Millis, Millis)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
 }
 
 /// First and last time of activity, by clock.
@@ -58,7 +100,7 @@ pub(crate) struct ActivitySpan(pub(crate) [Option<(Millis, Millis)>; 3]);
 impl ActivitySpan {
     pub(crate) fn add(&mut self, clock: Clock, time: Millis) {
         let slot = &mut self.0[clock as usize];
-        *slot = Some(slot.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
+        *slot = widest(*slot, Some((time, time)));
     }
 
     /// Returns first and last time by the best clock that has any.

@@ -78,7 +78,7 @@ pub(crate) struct SpawnCallFacts {
 }
 
 /// Facts about a tool call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
     pub(crate) name: Option<Text>,
@@ -131,24 +131,6 @@ impl ReportedPayloads {
 }
 
 impl CallFacts {
-    pub(crate) fn new(id: Option<Text>) -> Self {
-        Self {
-            id,
-            name: None,
-            class: ToolClass::Other,
-            seen: 0,
-            begin: None,
-            owners: SmallVec::new(),
-            digest: None,
-            detail: None,
-            writes: None,
-            ends: SmallVec::new(),
-            left_running: false,
-            payloads: None,
-            spawn: None,
-        }
-    }
-
     /// Whether a source of this kind reported its begin.
     pub(crate) fn seen_in(&self, kind: SourceKind) -> bool {
         self.seen & (1 << kind as u8) != 0
@@ -160,6 +142,11 @@ impl CallFacts {
         let is_known = self.seen != 0 || !self.ends.is_empty();
         let others = self.seen & !(1 << SourceKind::Posted as u8);
         is_known && others == 0 && self.ends.iter().all(|end| end.kind == SourceKind::Posted)
+    }
+
+    /// Returns the time of its begin, if known.
+    pub(crate) fn begun_at(&self) -> Option<Millis> {
+        self.begin.and_then(|begin| begin.time())
     }
 
     /// Sort key: order of its begin; calls without one come last.

@@ -15,7 +15,10 @@ use subscope_model::{
 };
 
 pub(crate) use self::{
-    best::{ActivitySpan, Best, FactOrder, MaybeTime, best_value, update_best, update_best_text},
+    best::{
+        ActivitySpan, Best, FactOrder, MaybeTime, best_value, join_owners, keep_least, push_new, update_best,
+        update_best_text, widest,
+    },
     calls::{CallBeginFact, CallEndFact, CallFacts, CallPayloads, ReportedPayloads, SpawnCallFacts},
 };
 
@@ -42,9 +45,10 @@ pub(crate) enum LastLine {
 }
 
 /// Key under which an agent was first recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AgentKey {
     /// The root agent.
+    #[default]
     Root,
     /// The harness's id.
     Id(Text),
@@ -112,7 +116,7 @@ pub(crate) enum BatchClaim {
 }
 
 /// Facts about an agent recorded under one [`AgentKey`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AgentFacts {
     pub(crate) key: AgentKey,
     /// Whether a source proves that the agent exists, not only mentions it.
@@ -149,36 +153,32 @@ pub(crate) struct AgentFacts {
 }
 
 impl AgentFacts {
-    pub(crate) fn new(key: AgentKey) -> Self {
-        Self {
-            key,
-            is_proven: false,
-            last_started: None,
-            agent_type: None,
-            description: None,
-            name: None,
-            model: None,
-            prompt: None,
-            parent: None,
-            origins: SmallVec::new(),
-            triggers: Vec::new(),
-            modes: Vec::new(),
-            detached: false,
-            is_warmup: false,
-            batch: None,
-            span: ActivitySpan::default(),
-            prompt_times: Vec::new(),
-            last_lines: [None, None],
-            last_text: None,
-            retry: None,
-            last_seen: None,
-            last_acted: None,
+    fn new(key: AgentKey) -> Self {
+        Self { key, ..Self::default() }
+    }
+
+    /// Adds a call that is reported to have started the agent.
+    pub(crate) fn add_origin(&mut self, call: CallIndex, is_certain: bool) {
+        match self.origins.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, certain)) => *certain |= is_certain,
+            None => self.origins.push((call, is_certain)),
+        }
+    }
+
+    /// Adds a call that started or resumed the agent; of several reports the earliest counts.
+    pub(crate) fn add_trigger(&mut self, trigger: Trigger) {
+        match self.triggers.iter_mut().find(|known| known.call == trigger.call) {
+            Some(known) => {
+                known.order = known.order.min(trigger.order);
+                keep_least(&mut known.time, trigger.time);
+            }
+            None => self.triggers.push(trigger),
         }
     }
 }
 
 /// Facts about an API response.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ResponseFacts {
     /// Key in [`Facts::response_by_id`].
     pub(crate) key: (u64, u64),
@@ -326,7 +326,7 @@ pub(crate) enum HookStepKind {
 }
 
 /// All facts of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
     pub(crate) cwd: Option<Best<Text>>,
@@ -370,45 +370,43 @@ pub(crate) struct Facts {
     pub(crate) problems: Vec<Problem>,
 }
 
-impl Default for Facts {
-    fn default() -> Self {
-        Self {
-            version: None,
-            cwd: None,
-            root_model: None,
-            title: None,
-            start_reporting_kinds: 0,
-            last_unattributed: None,
-            has_local_command: false,
-            span: ActivitySpan::default(),
-            agents: vec![AgentFacts::new(AgentKey::Root)],
-            by_id: HashMap::new(),
-            by_call: HashMap::new(),
-            chains: HashMap::new(),
-            calls: Vec::new(),
-            call_by_id: HashMap::new(),
-            open_calls_by_digest: HashMap::new(),
-            responses: Vec::new(),
-            response_by_id: HashMap::new(),
-            ends: HashMap::new(),
-            stops: HashMap::new(),
-            run_ids: HashMap::new(),
-            prompts: Vec::new(),
-            turns: Vec::new(),
-            streams: HashMap::new(),
-            batch_runs: HashMap::new(),
-            checksums: Vec::new(),
-            hooks: Vec::new(),
-            has_identity: false,
-            interned: HashSet::new(),
-            last_interned: None,
-            last_agent: None,
-            problems: Vec::new(),
-        }
-    }
-}
-
 impl Facts {
+    pub(crate) fn new() -> Self {
+        Self { agents: vec![AgentFacts::default()], ..Self::default() }
+    }
+
+    /// Returns an agent's facts. References are never invalid: facts are only added.
+    pub(crate) fn agent(&self, agent: AgentRef) -> &AgentFacts {
+        &self.agents[agent as usize]
+    }
+
+    /// Returns an agent's facts.
+    pub(crate) fn agent_mut(&mut self, agent: AgentRef) -> &mut AgentFacts {
+        &mut self.agents[agent as usize]
+    }
+
+    /// Returns a call's facts. Indices are never invalid: facts are only added.
+    pub(crate) fn call(&self, call: CallIndex) -> &CallFacts {
+        &self.calls[call as usize]
+    }
+
+    /// Returns a call's facts.
+    pub(crate) fn call_mut(&mut self, call: CallIndex) -> &mut CallFacts {
+        &mut self.calls[call as usize]
+    }
+
+    /// Returns the calls with their indices.
+    pub(crate) fn numbered_calls(&self) -> impl Iterator<Item = (CallIndex, &CallFacts)> {
+        (0..).zip(&self.calls)
+    }
+
+    /// Returns the hook steps in their order.
+    pub(crate) fn sorted_hooks(&self) -> Vec<&HookStep> {
+        let mut steps: Vec<&HookStep> = self.hooks.iter().collect();
+        steps.sort_by_key(|step| (step.source, step.offset));
+        steps
+    }
+
     /// Returns the shared copy of a text that repeats (tool names, models).
     pub(crate) fn intern(&mut self, text: &str) -> Text {
         if let Some(last) = self.last_interned.as_ref().filter(|last| &***last == text) {
@@ -484,7 +482,7 @@ impl Facts {
         }
         let id: Text = id.into();
         let made = self.calls.len() as CallIndex;
-        self.calls.push(CallFacts::new(Some(id.clone())));
+        self.calls.push(CallFacts { id: Some(id.clone()), ..CallFacts::default() });
         self.call_by_id.insert(id, made);
         made
     }

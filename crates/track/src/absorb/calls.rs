@@ -1,0 +1,196 @@
+//! Records facts about API responses and tool calls.
+
+use smallvec::SmallVec;
+use subscope_model::{
+    AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Observation, Outcome, Payload, RawJson,
+    Response, SourceKind, ToolClass,
+};
+
+use super::{FactDetail, Recording, basis_of, rank};
+use crate::facts::{
+    AgentEndFact, AgentRef, CallBeginFact, CallEndFact, CallFacts, CallIndex, HookStepKind, LastLine,
+    ReportedPayloads, ResponseFacts, ResponseTokens, join_owners, keep_least, push_new, response_key,
+    update_best, update_best_text, widest,
+};
+
+impl Recording<'_, '_> {
+    pub(super) fn record_response(&mut self, fact: &Response<'_>) {
+        self.set_last_line(classify_line(fact));
+        let kind = self.observation.kind;
+        let model = fact.model.map(|model| (self.order.time, self.facts.intern(model)));
+        let key = response_key(fact.message_id);
+        let number = match self.facts.response_by_id.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.facts.responses.len() as u32;
+                self.facts.response_by_id.insert(key, number);
+                self.facts.responses.push(ResponseFacts {
+                    key,
+                    only_streamed: true,
+                    ..ResponseFacts::default()
+                });
+                number
+            }
+        };
+        let response = &mut self.facts.responses[number as usize];
+        add_claim(&mut response.owners, self.actor, &self.observation.claim);
+        response.synthetic |= fact.synthetic;
+        response.only_streamed &= kind == SourceKind::Stream;
+        keep_least(&mut response.model, model);
+        if let Some(time) = self.observation.time.filter(|_| kind != SourceKind::Hook) {
+            response.times = widest(response.times, Some((time, time)));
+        }
+        join_usage(response, fact);
+    }
+
+    pub(super) fn record_call_begin(&mut self, fact: &CallBegin<'_>) {
+        let (kind, order) = (self.observation.kind, self.order);
+        let number = match fact.id {
+            Some(id) => self.facts.call_index(id),
+            None => {
+                let number = self.facts.calls.len() as CallIndex;
+                self.facts.calls.push(CallFacts::default());
+                self.facts.open_calls_by_digest.entry(fact.digest).or_default().push(number);
+                number
+            }
+        };
+        let name = self.facts.intern(fact.name);
+        let detail = fact.detail.as_deref().map(|detail| self.facts.intern(detail));
+        let writes = fact.writes.as_deref().map(|file| self.facts.intern(file));
+        let call = self.facts.call_mut(number);
+        call.name.get_or_insert(name);
+        if fact.class != ToolClass::Other {
+            call.class = fact.class;
+        }
+        add_claim(&mut call.owners, self.actor, &self.observation.claim);
+        if !fact.hindsight {
+            call.seen |= 1 << kind as u8;
+            let is_timeless = self.observation.time.is_none();
+            keep_least(&mut call.begin, Some(CallBeginFact { is_timeless, kind, order }));
+        }
+        if call.digest.is_none_or(|(known, _)| kind < known) {
+            call.digest = Some((kind, fact.digest));
+        }
+        if let Some(detail) = detail
+            && call.detail.as_ref().is_none_or(|(known, _)| kind < *known)
+        {
+            call.detail = Some((kind, detail));
+        }
+        call.writes = call.writes.take().or(writes);
+        if let Some(input) = fact.input.filter(|_| self.keep == FactDetail::Payloads) {
+            let payloads = call.payloads.get_or_insert_with(Default::default);
+            record_payload(&mut payloads.input, self.actor, self.observation, input);
+        }
+        if let Some(input) = &fact.spawn {
+            let spawn = call.spawn.get_or_insert_with(Default::default);
+            let prompt = input.prompt.map(|raw| raw.text());
+            update_best_text(&mut spawn.agent_type, rank::ASKED, order, input.agent_type.as_deref());
+            update_best_text(&mut spawn.description, rank::ASKED, order, input.description.as_deref());
+            update_best_text(&mut spawn.name, rank::ASKED, order, input.name.as_deref());
+            update_best_text(&mut spawn.model, rank::ASKED, order, input.model.as_deref());
+            update_best_text(&mut spawn.prompt, rank::ASKED, order, prompt.as_deref());
+            if let Some(mode) = input.mode {
+                update_best(&mut spawn.mode, rank::ASKED, order, mode);
+            }
+        }
+        if kind == SourceKind::Hook && !fact.hindsight {
+            self.push_hook_step(HookStepKind::Pre { call: number, named: self.actor });
+        }
+    }
+
+    pub(super) fn record_call_end(&mut self, fact: &CallEnd<'_>) {
+        let (kind, time) = (self.observation.kind, self.observation.time);
+        let Some(number) = self.find_ended_call(fact) else { return };
+        let call = self.facts.call_mut(number);
+        call.left_running |= fact.left_running;
+        push_new(&mut call.ends, CallEndFact::new(kind, fact.outcome, self.actor, time, fact.refused));
+        if let Some(result) = fact.result.filter(|_| self.keep == FactDetail::Payloads) {
+            let payloads = call.payloads.get_or_insert_with(Default::default);
+            record_payload(&mut payloads.result, self.actor, self.observation, result);
+        }
+        let id = call.id.clone();
+        if let Some(run) = fact.batch_run {
+            self.facts.batch_runs.insert(run.into(), number);
+        }
+        self.record_spawn_result(number, fact);
+        if let (Some(agent), Some(call)) = (fact.resumed, &id) {
+            let resumed = self.facts.agent_by_id(agent);
+            self.record_trigger(resumed, call);
+        }
+        if let Some(agent) = fact.stopped {
+            let end = AgentEndFact {
+                evidence: EndEvidence::StopCall,
+                status: AgentStatus::Stopped,
+                order: self.order,
+                call: None,
+                run_id: None,
+                time,
+                report: None,
+                error: None,
+                stop_type: None,
+            };
+            self.facts.ends.entry_ref(agent).or_default().push(end);
+        }
+        if kind == SourceKind::Hook && fact.outcome != Outcome::Over {
+            let launched = fact.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
+            self.push_hook_step(HookStepKind::Post { call: number, named: self.actor, launched });
+        }
+    }
+
+    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same
+    /// digest is open.
+    fn find_ended_call(&mut self, fact: &CallEnd<'_>) -> Option<CallIndex> {
+        if let Some(id) = fact.id {
+            return Some(self.facts.call_index(id));
+        }
+        let open = self.facts.open_calls_by_digest.get_mut(&fact.digest)?;
+        if open.len() == 1 { open.pop() } else { None }
+    }
+}
+
+fn add_claim(owners: &mut SmallVec<[(AgentRef, Basis); 1]>, actor: Option<AgentRef>, claim: &Claim<'_>) {
+    join_owners(owners, actor.map(|actor| (actor, basis_of(claim))));
+}
+
+fn classify_line(fact: &Response<'_>) -> LastLine {
+    if fact.api_error {
+        LastLine::ApiError
+    } else if fact.ends_turn {
+        LastLine::EndTurn
+    } else if fact.has_text && !fact.has_call && !fact.has_stop_reason {
+        LastLine::TextOnly
+    } else {
+        LastLine::Open
+    }
+}
+
+/// Keeps the usage of the line with a stop reason; without one, the greatest.
+fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
+    let is_final = fact.has_stop_reason;
+    if let Some(usage) = fact.usage {
+        let tokens = ResponseTokens::new(&usage, fact.cache_write_1h);
+        if response.usage.is_none_or(|known| (is_final, tokens) > (response.is_final, known)) {
+            response.usage = Some(tokens);
+        }
+    }
+    response.is_final |= is_final;
+    if response.is_final {
+        response.content = None;
+    } else {
+        push_new(&mut **response.content.get_or_insert_with(Default::default), fact.content);
+    }
+}
+
+fn record_payload(
+    slot: &mut ReportedPayloads,
+    actor: Option<AgentRef>,
+    observation: &Observation<'_>,
+    raw: RawJson<'_>,
+) {
+    slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
+        Ok(len) if raw.offset != u64::MAX => {
+            Payload::At { source: observation.place.source, offset: raw.offset, len }
+        }
+        _ => Payload::Inline(raw.json.into()),
+    });
+}
