@@ -16,8 +16,7 @@ pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: 
     let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
     let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
     let mut boundaries: Vec<Millis> = derivation
-        .facts_of(identity)
-        .flat_map(|agent| agent.triggers.iter())
+        .triggers(identity)
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The resuming call begins before the agent's first new line; its result may come after that line.

@@ -80,177 +80,175 @@ impl AgentActivity {
     }
 }
 
-/// Derives what a running agent does.
-pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> AgentActivity {
-    if let Some(question) = context.question {
-        let since = question.time.or(context.last);
-        return AgentActivity::new(LivenessKind::Permission, Some(question.tool.clone()), since);
-    }
-    if let Some(retry) = retry_activity(derivation, context) {
-        return retry;
-    }
-    let waited = context.children.iter().filter(|child| is_waited_for(derivation, **child)).count() as u32;
-    let children = || {
-        let mut activity = AgentActivity::new(LivenessKind::Children, None, context.last);
-        activity.liveness.count = Some(waited.max(1));
-        activity
-    };
-    // End of the previous call: a queued call starts only after it.
-    let mut before = None;
-    for call in context.calls {
-        let call_facts = derivation.facts.call(*call);
-        if let Some((_, time)) = derivation.call_end(*call) {
-            before = before.max(time);
-            continue;
+impl Derivation<'_> {
+    /// Derives what a running agent does.
+    pub(crate) fn derive_activity(&self, context: &ActivityContext<'_>) -> AgentActivity {
+        if let Some(question) = context.question {
+            let since = question.time.or(context.last);
+            return AgentActivity::new(LivenessKind::Permission, Some(question.tool.clone()), since);
         }
-        if call_facts.class != ToolClass::Spawn {
-            return tool_activity(derivation, call_facts, before, context.last);
+        if let Some(retry) = self.retry_activity(context) {
+            return retry;
         }
-        match derivation.identities.started_by(*call) {
-            Some(child) if context.children.contains(&child) => return children(),
-            // The subagent has ended, its result is not reported yet.
-            Some(_) => {}
-            None if waited > 0 || context.unlinked.0 => return children(),
-            // Its agent may be one of the unlinked ones, just ended.
-            None => {
-                let before = before.max(context.turn).max(context.unlinked.1);
-                return tool_activity(derivation, call_facts, before, context.last);
+        let waited = context.children.iter().filter(|child| self.is_waited_for(**child)).count() as u32;
+        let children = || {
+            let mut activity = AgentActivity::new(LivenessKind::Children, None, context.last);
+            activity.liveness.count = Some(waited.max(1));
+            activity
+        };
+        // End of the previous call: a queued call starts only after it.
+        let mut before = None;
+        for call in context.calls {
+            let call_facts = self.facts.call(*call);
+            if let Some((_, time)) = self.call_end(*call) {
+                before = before.max(time);
+                continue;
+            }
+            if call_facts.class != ToolClass::Spawn {
+                return self.tool_activity(call_facts, before, context.last);
+            }
+            match self.identities.started_by(*call) {
+                Some(child) if context.children.contains(&child) => return children(),
+                // The subagent has ended, its result is not reported yet.
+                Some(_) => {}
+                None if waited > 0 || context.unlinked.0 => return children(),
+                // Its agent may be one of the unlinked ones, just ended.
+                None => {
+                    let before = before.max(context.turn).max(context.unlinked.1);
+                    return self.tool_activity(call_facts, before, context.last);
+                }
             }
         }
+        if waited > 0 {
+            return children();
+        }
+        let has_acted = |since: Millis| self.last_act(context.number).is_some_and(|acted| acted.time > since);
+        if let Some(since) = context.left_since.filter(|since| !has_acted(*since)) {
+            let calls = context.calls.iter().rev().map(|call| self.facts.call(*call));
+            let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
+            return AgentActivity::new(LivenessKind::Tool, name, Some(since));
+        }
+        if context.number == 0 && self.awaits_prompt() {
+            return idle_activity(context.turn);
+        }
+        AgentActivity::new(LivenessKind::Model, None, context.turn)
     }
-    if waited > 0 {
-        return children();
+
+    fn tool_activity(
+        &self,
+        call_facts: &CallFacts,
+        before: Option<Millis>,
+        last: Option<Millis>,
+    ) -> AgentActivity {
+        let since = call_facts.begun_at().max(before);
+        let limits = &self.now.limits;
+        let waited = since.map_or(0, |since| limits.awake.silence(since, self.now.at));
+        let asks = call_facts.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+        let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
+        let mut activity = AgentActivity::new(kind, call_facts.name.clone(), since.or(last));
+        activity.liveness.inferred = asks;
+        activity
     }
-    let has_acted =
-        |since: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > since);
-    if let Some(since) = context.left_since.filter(|since| !has_acted(*since)) {
-        let calls = context.calls.iter().rev().map(|call| derivation.facts.call(*call));
-        let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
-        return AgentActivity::new(LivenessKind::Tool, name, Some(since));
+
+    /// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
+    /// reports the end of their calls. No source reports that the user agreed, so a question stays open until its call
+    /// ends.
+    pub(crate) fn open_questions<'c>(&'c self) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
+        let questions = self.hooks.questions.iter();
+        questions.filter_map(|question| Some((self.blocked_agent(question)?, question))).collect()
     }
-    if context.number == 0 && derivation.awaits_prompt() {
-        return idle_activity(context.turn);
+
+    /// Returns the agent that a question blocks; `None` if its call is over.
+    fn blocked_agent(&self, question: &PermissionQuestion) -> Option<AgentIndex> {
+        let mut is_reported = false;
+        for (call, call_facts) in self.facts.numbered_calls() {
+            if call_facts.digest.is_none_or(|(_, digest)| digest != question.digest) {
+                continue;
+            }
+            let owner = self.owners.of_call(call).map(|(owner, _)| owner);
+            if question.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
+                continue;
+            }
+            is_reported = true;
+            if self.is_open(call) {
+                return question.agent.or(owner).or(Some(0));
+            }
+        }
+        // A call without any other record is over if its agent acted since.
+        let agent = question.agent.unwrap_or(0);
+        (!is_reported && !self.has_acted_since(agent, question.time)).then_some(agent)
     }
-    AgentActivity::new(LivenessKind::Model, None, context.turn)
+
+    fn has_acted_since(&self, number: AgentIndex, time: Option<Millis>) -> bool {
+        self.last_act(number).zip(time).is_some_and(|(acted, time)| acted.time > time)
+    }
+
+    /// Returns the order of an agent's latest own action.
+    fn last_act(&self, number: AgentIndex) -> Option<FactOrder> {
+        self.facts_of(self.identity(number)).filter_map(|agent| agent.last_acted).max()
+    }
+
+    fn retry_activity(&self, context: &ActivityContext<'_>) -> Option<AgentActivity> {
+        let retries = self.facts_of(self.identity(context.number)).filter_map(|agent| agent.retry.as_ref());
+        let latest = retries.max_by_key(|retry| retry.order);
+        let is_over = |at: Millis| self.last_act(context.number).is_some_and(|acted| acted.time > at);
+        let retry = latest.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
+        let mut activity =
+            AgentActivity::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(context.last));
+        activity.liveness.count = Some(retry.attempt);
+        activity.liveness.limit = Some(retry.limit).filter(|limit| *limit > 0);
+        Some(activity)
+    }
+
+    /// Whether the parent of an agent that has not ended waits for it.
+    fn is_waited_for(&self, child: AgentIndex) -> bool {
+        let identity = self.identity(child);
+        match identity.origin {
+            Some(call) => self.is_open(call),
+            None => self.mode(identity) != Some(SpawnMode::Background),
+        }
+    }
+
+    /// Returns whether an agent has been silent for its limit. `subagents`: number of active subagents of the session.
+    pub(crate) fn is_stalled(
+        &self,
+        activity: &AgentActivity,
+        last: Option<Millis>,
+        limits: AgentLimits,
+        subagents: u32,
+    ) -> bool {
+        // The subagents or the user are silent, not this agent.
+        if matches!(activity.liveness.kind, LivenessKind::Children | LivenessKind::Idle) {
+            return false;
+        }
+        let limit = match subagents {
+            _ if activity.is_waiting_long => limits.stall_open_ms,
+            0 => limits.stall_ms,
+            _ => limits.stall_subagents_ms,
+        };
+        self.is_silent(last.max(activity.liveness.since_ms), limit)
+    }
+
+    /// Returns whether a pending agent's start is overdue: its caller waits for it, and for no earlier call.
+    pub(crate) fn is_start_overdue(
+        &self,
+        status: AgentStatus,
+        caller: Option<&AgentActivity>,
+        last: Option<Millis>,
+        limits: AgentLimits,
+    ) -> bool {
+        let is_waited_for = caller.is_some_and(|caller| caller.liveness.kind == LivenessKind::Children);
+        status == AgentStatus::Pending && is_waited_for && self.is_silent(last, limits.stall_subagents_ms)
+    }
+
+    fn is_silent(&self, since: Option<Millis>, limit_ms: i64) -> bool {
+        since.is_some_and(|since| self.now.limits.awake.silence(since, self.now.at) >= limit_ms)
+    }
 }
 
 /// Returns the activity of a root that waits for the user's next prompt.
 pub(crate) fn idle_activity(since: Option<Millis>) -> AgentActivity {
     AgentActivity::new(LivenessKind::Idle, None, since)
-}
-
-fn tool_activity(
-    derivation: &Derivation<'_>,
-    call_facts: &CallFacts,
-    before: Option<Millis>,
-    last: Option<Millis>,
-) -> AgentActivity {
-    let since = call_facts.begun_at().max(before);
-    let limits = &derivation.now.limits;
-    let waited = since.map_or(0, |since| limits.awake.silence(since, derivation.now.at));
-    let asks = call_facts.class == ToolClass::Instant && waited >= limits.permission_after_ms;
-    let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
-    let mut activity = AgentActivity::new(kind, call_facts.name.clone(), since.or(last));
-    activity.liveness.inferred = asks;
-    activity
-}
-
-/// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
-/// reports the end of their calls. No source reports that the user agreed, so a question stays open until its call
-/// ends.
-pub(crate) fn open_questions<'c>(
-    derivation: &'c Derivation<'_>,
-) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
-    let questions = derivation.hooks.questions.iter();
-    questions.filter_map(|question| Some((blocked_agent(derivation, question)?, question))).collect()
-}
-
-/// Returns the agent that a question blocks; `None` if its call is over.
-fn blocked_agent(derivation: &Derivation<'_>, question: &PermissionQuestion) -> Option<AgentIndex> {
-    let mut is_reported = false;
-    for (call, call_facts) in derivation.facts.numbered_calls() {
-        if call_facts.digest.is_none_or(|(_, digest)| digest != question.digest) {
-            continue;
-        }
-        let owner = derivation.owners.of_call(call).map(|(owner, _)| owner);
-        if question.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
-            continue;
-        }
-        is_reported = true;
-        if derivation.is_open(call) {
-            return question.agent.or(owner).or(Some(0));
-        }
-    }
-    // A call without any other record is over if its agent acted since.
-    let agent = question.agent.unwrap_or(0);
-    (!is_reported && !has_acted_since(derivation, agent, question.time)).then_some(agent)
-}
-
-fn has_acted_since(derivation: &Derivation<'_>, number: AgentIndex, time: Option<Millis>) -> bool {
-    last_act(derivation, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
-}
-
-/// Returns the order of an agent's latest own action.
-fn last_act(derivation: &Derivation<'_>, number: AgentIndex) -> Option<FactOrder> {
-    derivation.facts_of(derivation.identity(number)).filter_map(|agent| agent.last_acted).max()
-}
-
-fn retry_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> Option<AgentActivity> {
-    let retries =
-        derivation.facts_of(derivation.identity(context.number)).filter_map(|agent| agent.retry.as_ref());
-    let latest = retries.max_by_key(|retry| retry.order);
-    let is_over = |at: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > at);
-    let retry = latest.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
-    let mut activity =
-        AgentActivity::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(context.last));
-    activity.liveness.count = Some(retry.attempt);
-    activity.liveness.limit = Some(retry.limit).filter(|limit| *limit > 0);
-    Some(activity)
-}
-
-/// Whether the parent of an agent that has not ended waits for it.
-fn is_waited_for(derivation: &Derivation<'_>, child: AgentIndex) -> bool {
-    let identity = derivation.identity(child);
-    match identity.origin {
-        Some(call) => derivation.is_open(call),
-        None => derivation.mode(identity) != Some(SpawnMode::Background),
-    }
-}
-
-/// Returns whether an agent has been silent for its limit. `subagents`: number of active subagents of the session.
-pub(crate) fn is_stalled(
-    derivation: &Derivation<'_>,
-    activity: &AgentActivity,
-    last: Option<Millis>,
-    limits: AgentLimits,
-    subagents: u32,
-) -> bool {
-    // The subagents or the user are silent, not this agent.
-    if matches!(activity.liveness.kind, LivenessKind::Children | LivenessKind::Idle) {
-        return false;
-    }
-    let limit = match subagents {
-        _ if activity.is_waiting_long => limits.stall_open_ms,
-        0 => limits.stall_ms,
-        _ => limits.stall_subagents_ms,
-    };
-    is_silent(derivation, last.max(activity.liveness.since_ms), limit)
-}
-
-/// Returns whether a pending agent's start is overdue: its caller waits for it, and for no earlier call.
-pub(crate) fn is_start_overdue(
-    derivation: &Derivation<'_>,
-    status: AgentStatus,
-    caller: Option<&AgentActivity>,
-    last: Option<Millis>,
-    limits: AgentLimits,
-) -> bool {
-    let is_waited_for = caller.is_some_and(|caller| caller.liveness.kind == LivenessKind::Children);
-    status == AgentStatus::Pending && is_waited_for && is_silent(derivation, last, limits.stall_subagents_ms)
-}
-
-fn is_silent(derivation: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
-    since.is_some_and(|since| derivation.now.limits.awake.silence(since, derivation.now.at) >= limit_ms)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Derivation<'_> {
         self.drop_ineffective_stops(&mut endings, silence);
         let left_since = drop_interim(&mut endings);
         endings.sort_by(|one, other| {
-            let latest = |end: &Ending| std::cmp::Reverse(end.order);
+            let latest = |end: &AgentEndFact| std::cmp::Reverse(end.order);
             (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
         });
         if let Some(best) = endings.first() {
@@ -98,9 +98,10 @@ impl Derivation<'_> {
 
     /// Returns the call that last resumed the agent; `None` if nothing did since its spawn.
     fn last_trigger<'s>(&'s self, identity: &'s AgentIdentity) -> Option<&'s Trigger> {
-        let triggers = self.facts_of(identity).flat_map(|agent| agent.triggers.iter());
         let origin = self.spawn_call(identity).and_then(|call| call.id.clone());
-        triggers.filter(|trigger| Some(&trigger.call) != origin.as_ref()).max_by_key(|trigger| trigger.order)
+        self.triggers(identity)
+            .filter(|trigger| Some(&trigger.call) != origin.as_ref())
+            .max_by_key(|trigger| trigger.order)
     }
 
     /// Returns the facts of the call that started an agent.
@@ -119,6 +120,11 @@ impl Derivation<'_> {
         identity: &'p AgentIdentity,
     ) -> impl Iterator<Item = &'p AgentFacts> {
         identity.refs.iter().map(|agent| self.facts.agent(*agent))
+    }
+
+    /// Returns the calls that started or resumed an agent.
+    pub(crate) fn triggers<'p>(&'p self, identity: &'p AgentIdentity) -> impl Iterator<Item = &'p Trigger> {
+        self.facts_of(identity).flat_map(|agent| &agent.triggers)
     }
 
     /// Returns the span of the agent's activity over all its facts.
@@ -164,22 +170,18 @@ impl Derivation<'_> {
     }
 
     /// Returns ends of the agent by stop orders that were delivered to it.
-    fn delivered_stops(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Ending> {
+    fn delivered_stops(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<AgentEndFact> {
         let given = self.stop_orders(identity, last).filter(|stop| stop.step == StopStep::Given);
-        let end = |stop: &StopFact| Ending {
-            evidence: EndEvidence::HookAnswer,
-            status: AgentStatus::Stopped,
-            order: stop.order,
+        let end = |stop: &StopFact| AgentEndFact {
             time: stop.time,
-            report: None,
-            error: None,
+            ..AgentEndFact::new(EndEvidence::HookAnswer, AgentStatus::Stopped, stop.order)
         };
         given.map(end).collect()
     }
 
     /// Drops stop orders that have not ended the agent: it ended by itself later, or other calls of it are still open.
-    fn drop_ineffective_stops(&self, endings: &mut Vec<Ending>, silence: Silence) {
-        let is_stop = |end: &Ending| end.evidence == EndEvidence::HookAnswer;
+    fn drop_ineffective_stops(&self, endings: &mut Vec<AgentEndFact>, silence: Silence) {
+        let is_stop = |end: &AgentEndFact| end.evidence == EndEvidence::HookAnswer;
         let own_ends = endings.iter().filter(|end| end.evidence == EndEvidence::LastLine);
         if let Some(last) = own_ends.map(|end| end.order.time).max() {
             endings.retain(|end| !is_stop(end) || end.order.time >= last);
@@ -190,20 +192,13 @@ impl Derivation<'_> {
     }
 
     /// Returns the ends that sources report under the agent's ids.
-    fn reported_endings(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Ending> {
+    fn reported_endings(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<AgentEndFact> {
         let ids = self.ids(identity);
         let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
         let is_stopped = ids.iter().any(|id| self.hooks.stopped.contains(*id));
         ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
             .filter(|end| self.is_of_last_interval(end, last))
-            .map(|end| Ending {
-                evidence: end.evidence,
-                status: end.status,
-                order: end.order,
-                time: end.time,
-                report: end.report.clone(),
-                error: end.error.clone(),
-            })
+            .cloned()
             .collect()
     }
 
@@ -222,7 +217,7 @@ impl Derivation<'_> {
     }
 
     /// Returns the end by the result of the spawn call, unless the agent was resumed since.
-    fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Ending> {
+    fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<AgentEndFact> {
         let number = identity.origin?;
         if last.is_some() {
             return None;
@@ -230,14 +225,9 @@ impl Derivation<'_> {
         let spawn = self.facts.call(number).spawn.as_deref();
         let order = spawn.and_then(|spawn| spawn.result_order);
         let end = |status, report, error| {
-            order.map(|order| Ending {
-                evidence: EndEvidence::SpawnResult,
-                status,
-                order,
-                time: self.call_end(number).and_then(|(_, time)| time),
-                report,
-                error,
-            })
+            let time = self.call_end(number).and_then(|(_, time)| time);
+            let end = AgentEndFact::new(EndEvidence::SpawnResult, status, order?);
+            Some(AgentEndFact { time, report, error, ..end })
         };
         let report = spawn.and_then(|spawn| best_value(&spawn.report));
         match spawn.and_then(|spawn| best_value(&spawn.finished)) {
@@ -269,7 +259,7 @@ impl Derivation<'_> {
     }
 
     /// Returns the end by the agent's own last line.
-    fn last_line_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Ending> {
+    fn last_line_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<AgentEndFact> {
         let (order, last_line) = self.last_line(identity)?;
         if last.is_some_and(|last| order.time < last.order.time) {
             return None;
@@ -281,7 +271,7 @@ impl Derivation<'_> {
             LastLine::TextOnly | LastLine::Open => return None,
         };
         let error = if last_line == LastLine::ApiError { self.last_text(identity) } else { None };
-        Some(Ending { evidence: EndEvidence::LastLine, status, order, time: None, report: None, error })
+        Some(AgentEndFact { error, ..AgentEndFact::new(EndEvidence::LastLine, status, order) })
     }
 
     /// Returns the agent's last line in its transcript, else in the stream.
@@ -446,21 +436,11 @@ impl Derivation<'_> {
 
 /// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of
 /// the latest interim end if no later end is left.
-fn drop_interim(endings: &mut Vec<Ending>) -> Option<Millis> {
+fn drop_interim(endings: &mut Vec<AgentEndFact>) -> Option<Millis> {
     let interim =
         endings.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
     endings.retain(|end| end.status != AgentStatus::Running && end.order.time > interim.time);
     Some(interim.time).filter(|_| endings.is_empty())
-}
-
-/// One end of an agent, by one kind of evidence.
-struct Ending {
-    evidence: EndEvidence,
-    status: AgentStatus,
-    order: FactOrder,
-    time: Option<Millis>,
-    report: Option<Text>,
-    error: Option<Text>,
 }
 
 #[cfg(test)]

@@ -104,18 +104,7 @@ pub(crate) fn raw(json: &str) -> RawJson<'_> {
 
 /// The begin of a call; its digest is the length of `id`.
 pub(crate) fn begin<'a>(id: &'a str, name: &'a str, class: ToolClass) -> CallBegin<'a> {
-    CallBegin {
-        id: Some(id),
-        name,
-        class,
-        input: None,
-        digest: id.len() as u64,
-        detail: None,
-        writes: None,
-        timeout_s: None,
-        spawn: None,
-        hindsight: false,
-    }
+    CallBegin { id: Some(id), name, class, digest: id.len() as u64, ..CallBegin::default() }
 }
 
 /// The begin of a spawn call with a prompt (JSON).
@@ -130,20 +119,7 @@ pub(crate) fn tool_call<'a>(id: &'a str, name: &'a str) -> Fact<'a> {
 }
 
 pub(crate) fn call_end(id: &str, outcome: Outcome) -> CallEnd<'_> {
-    CallEnd {
-        id: Some(id),
-        name: None,
-        digest: id.len() as u64,
-        outcome,
-        result: None,
-        duration_ms: None,
-        spawn: None,
-        refused: false,
-        stopped: None,
-        resumed: None,
-        batch_run: None,
-        left_running: false,
-    }
+    CallEnd { id: Some(id), digest: id.len() as u64, outcome, ..CallEnd::default() }
 }
 
 /// The record that a call started an agent.
@@ -155,14 +131,9 @@ pub(crate) fn spawned<'a>(id: &'a str, call: &'a str) -> Fact<'a> {
 pub(crate) fn agent_end(id: &str, status: subscope_model::AgentStatus, evidence: EndEvidence) -> Fact<'_> {
     Fact::AgentEnd(subscope_model::AgentEnd {
         agent: Some(id),
-        call: None,
-        run_id: None,
         status,
         evidence,
-        time: None,
-        report: None,
-        error: None,
-        agent_type: None,
+        ..subscope_model::AgentEnd::default()
     })
 }
 
@@ -172,13 +143,7 @@ pub(crate) fn response(id: &str, output_tokens: u64) -> Response<'_> {
         message_id: id,
         model: Some("m"),
         usage: Some(Usage::new(0, output_tokens, 0, 0)),
-        cache_write_1h: 0,
-        has_stop_reason: false,
-        ends_turn: false,
         content: (output_tokens, 0),
-        has_call: false,
-        has_text: false,
-        synthetic: false,
-        api_error: false,
+        ..Response::default()
     }
 }

@@ -217,7 +217,7 @@ fn note_kind(event: &str) -> EventKind {
         "PostCompact" => EventKind::CompactPost,
         "TaskCreated" => EventKind::TodoCreated,
         "TaskCompleted" => EventKind::TodoCompleted,
-        known if hook_events::EVENTS.contains(&known) => EventKind::Notification,
+        known if hook_events::is_known(known) => EventKind::Notification,
         _ => EventKind::UnknownHook,
     }
 }

@@ -136,15 +136,9 @@ struct SubagentRetry<'a> {
 struct PartialEvent<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
-    message: Option<PartialMessage<'a>>,
+    message: Option<Message<'a>>,
     delta: Option<Delta<'a>>,
     usage: Option<Tokens>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct PartialMessage<'a> {
-    id: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]

@@ -118,17 +118,8 @@ impl Recording<'_, '_> {
             self.record_trigger(resumed, call);
         }
         if let Some(agent) = fact.stopped {
-            let end = AgentEndFact {
-                evidence: EndEvidence::StopCall,
-                status: AgentStatus::Stopped,
-                order: self.order,
-                call: None,
-                run_id: None,
-                time,
-                report: None,
-                error: None,
-                stop_type: None,
-            };
+            let end = AgentEndFact::new(EndEvidence::StopCall, AgentStatus::Stopped, self.order);
+            let end = AgentEndFact { time, ..end };
             self.facts.ends.entry_ref(agent).or_default().push(end);
         }
         if kind == SourceKind::Hook && fact.outcome != Outcome::Over {

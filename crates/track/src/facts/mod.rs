@@ -73,6 +73,14 @@ pub(crate) struct AgentEndFact {
     pub(crate) stop_type: Option<Text>,
 }
 
+impl AgentEndFact {
+    /// Returns an end of which nothing else is known.
+    pub(crate) fn new(evidence: EndEvidence, status: AgentStatus, order: FactOrder) -> Self {
+        let (call, run_id, time, report, error, stop_type) = (None, None, None, None, None, None);
+        Self { evidence, status, order, call, run_id, time, report, error, stop_type }
+    }
+}
+
 /// A user's order to stop an agent, or its delivery to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StopFact {
