@@ -76,7 +76,7 @@ impl Archive {
             private(folder)?;
         }
         let part = with_ending(&own, "part");
-        remove(&part)?;
+        remove_if_there(&part)?;
         match fs::hard_link(original, &part) {
             Ok(()) => {}
             // Another device, or a file system without links.
@@ -84,7 +84,7 @@ impl Archive {
         }
         fs::rename(&part, &own)?;
         // What was compressed under this path was another file.
-        remove(&with_ending(&own, frames::ENDING))
+        remove_if_there(&with_ending(&own, frames::ENDING))
     }
 
     /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never taken. One
@@ -99,7 +99,7 @@ impl Archive {
         let packed = with_ending(&own, frames::ENDING);
         if own.exists() {
             compress(&own, &packed)?;
-            remove(&own)?;
+            remove_if_there(&own)?;
         } else if packed.exists() && Frames::open(&packed)?.table == Table::Unchecked {
             compress(&packed, &packed)?;
         }
@@ -116,7 +116,7 @@ impl Archive {
         let below = mirror.canonicalize().unwrap_or(mirror);
         let originals = files.filter_map(|found| {
             let original = root.join(found.path.strip_prefix(&below).ok()?);
-            (!original.exists()).then_some((original, found.session?))
+            (!original.exists()).then_some((original, found.what.session?))
         });
         originals.collect()
     }
@@ -187,7 +187,7 @@ impl Archive {
     pub fn remove(&self, original: &Path) -> io::Result<()> {
         let Ok(own) = self.place(original) else { return Ok(()) };
         for name in [with_ending(&own, "part"), with_ending(&own, frames::ENDING), own] {
-            remove(&name)?;
+            remove_if_there(&name)?;
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ fn compress(from: &Path, to: &Path) -> io::Result<()> {
     let outcome = write_frames(from, &part).and_then(|length| compare(&part, from, length));
     match outcome {
         Ok(()) => fs::rename(&part, to),
-        Err(error) => remove(&part).and(Err(error)),
+        Err(error) => remove_if_there(&part).and(Err(error)),
     }
 }
 
@@ -307,7 +307,8 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a file; one that is gone already is no error.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -2,11 +2,11 @@
 
 use std::{
     fs::{self, Metadata},
+    ops::Deref,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
-use subscope_decode::Dialect;
 use subscope_harness::{Place, Role, classify};
 use subscope_model::Millis;
 
@@ -17,16 +17,8 @@ use crate::archive::Kept;
 pub struct Found {
     /// Its path; absolute and without symbolic links.
     pub path: PathBuf,
-    /// What it is.
-    pub role: Role,
-    /// Its dialect, by its path.
-    pub dialect: Option<Dialect>,
-    /// The session: from the path, else from the first line; `None` where neither names it.
-    pub session: Option<String>,
-    /// The subagent's id, from the path.
-    pub agent: Option<String>,
-    /// The group of agents that one call started, from the path.
-    pub workflow: Option<String>,
+    /// What it is by its path, with the session that its first line names where the path does not.
+    pub what: Place,
     /// Its length in bytes when it was found; it may have grown since.
     pub len: u64,
     /// When it was last written; `None` where the file system does not know.
@@ -35,11 +27,16 @@ pub struct Found {
     pub kept_at: Option<PathBuf>,
 }
 
+impl Deref for Found {
+    type Target = Place;
+    fn deref(&self) -> &Place {
+        &self.what
+    }
+}
+
 impl Found {
-    pub(crate) fn new(path: PathBuf, place: Place, metadata: &Metadata) -> Self {
-        let Place { role, dialect, session, agent, workflow } = place;
-        let (len, modified_ms) = (metadata.len(), modified_ms(metadata));
-        Self { path, role, dialect, session, agent, workflow, len, modified_ms, kept_at: None }
+    pub(crate) fn new(path: PathBuf, what: Place, metadata: &Metadata) -> Self {
+        Self { path, what, len: metadata.len(), modified_ms: modified_ms(metadata), kept_at: None }
     }
 
     /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where neither
@@ -51,24 +48,13 @@ impl Found {
             // It was a main transcript because of its session's folder.
             place.role = Role::Main;
         }
-        let Some(kept) = kept else {
-            let metadata = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
-            return Some(Self::new(path.to_owned(), place, &metadata));
-        };
-        let Place { role, dialect, session, agent, workflow } = place;
-        let (len, modified_ms) = (kept.bytes, Some(kept.modified_ns / 1_000_000));
         let path = path.to_owned();
-        Some(Self {
-            path,
-            role,
-            dialect,
-            session,
-            agent,
-            workflow,
-            len,
-            modified_ms,
-            kept_at: Some(kept.path),
-        })
+        let Some(Kept { path: kept_at, bytes: len, modified_ns, .. }) = kept else {
+            let metadata = fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
+            return Some(Self::new(path, place, &metadata));
+        };
+        let modified_ms = Some(modified_ns / 1_000_000);
+        Some(Self { path, what: place, len, modified_ms, kept_at: Some(kept_at) })
     }
 
     /// Returns the path to read it at.

@@ -86,12 +86,23 @@ pub(crate) fn read_on(
     chunk: &mut Vec<u8>,
     each: &mut dyn FnMut(u64, &[u8]),
 ) -> io::Result<u64> {
-    chunk.resize(CHUNK_BYTES, 0);
     file.seek(SeekFrom::Start(from))?;
+    read_chunk_by_chunk(file, from, until, chunk, each)
+}
+
+/// Reads up to an offset or to the end, whichever comes first, and passes on each chunk as soon as it comes.
+pub(crate) fn read_chunk_by_chunk(
+    reader: &mut impl Read,
+    from: u64,
+    until: u64,
+    chunk: &mut Vec<u8>,
+    each: &mut dyn FnMut(u64, &[u8]),
+) -> io::Result<u64> {
+    chunk.resize(CHUNK_BYTES, 0);
     let mut offset = from;
     while offset < until {
         let wanted = usize::try_from(until - offset).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-        match file.read(&mut chunk[..wanted]) {
+        match reader.read(&mut chunk[..wanted]) {
             Ok(0) => break,
             Ok(count) => {
                 each(offset, &chunk[..count]);

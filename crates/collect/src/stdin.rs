@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::read::CHUNK_BYTES;
+use crate::read::read_chunk_by_chunk;
 
 /// Reads to the end, passes on each chunk as soon as it comes, with the offset of its first byte, and returns
 /// how many bytes there were.
@@ -11,19 +11,7 @@ use crate::read::CHUNK_BYTES;
 ///
 /// What the operating system says; the chunks before it have been passed on.
 pub fn read_chunks(mut reader: impl Read, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<u64> {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    let mut offset = 0;
-    loop {
-        match reader.read(&mut chunk) {
-            Ok(0) => return Ok(offset),
-            Ok(count) => {
-                each(offset, &chunk[..count]);
-                offset += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    read_chunk_by_chunk(&mut reader, 0, u64::MAX, &mut Vec::new(), each)
 }
 
 #[cfg(test)]

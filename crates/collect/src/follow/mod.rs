@@ -21,7 +21,7 @@ mod targets;
 mod watch;
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -141,16 +141,9 @@ impl FollowOptions {
     }
 }
 
-impl fmt::Debug for FollowOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { live_within, watching, now_ms: _ } = self;
-        f.debug_struct("FollowOptions").field("live_within", live_within).field("watching", watching).finish()
-    }
-}
-
 /// Follows files live. Owns a thread of the watcher, and no open file between rounds.
 pub struct Follow {
-    scope: Scope,
+    scopes: Vec<Box<dyn Scope>>,
     state: FollowState,
     started: bool,
     /// Since the followed files were looked at.
@@ -163,14 +156,28 @@ pub struct Follow {
     list_soon: bool,
 }
 
-/// Which files are followed.
-enum Scope {
-    Targets(Targets),
-    Roots(Vec<Root>),
+/// Which files are followed: TARGETs, or the live sessions below a folder.
+trait Scope: Send {
+    /// Whether something that should be there is not.
+    fn is_waiting(&self) -> bool;
+
+    /// Finds out what is gone.
+    fn check_base(&mut self);
+
+    /// Lists everything.
+    fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError>;
+
+    /// Looks for what is waited for.
+    fn resolve(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError>;
+
+    /// A folder is there that was not, or not so.
+    fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
+
+    /// A file that is not followed was made or changed.
+    fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
 }
 
-/// What both scopes work with.
-#[derive(Debug)]
+/// What all scopes work with.
 struct FollowState {
     watch: Watch,
     files: Files,
@@ -200,8 +207,9 @@ impl Follow {
     ///
     /// Where a relative path cannot be made absolute.
     pub fn targets(targets: Vec<PathBuf>, options: FollowOptions) -> Result<Self, CollectError> {
-        let targets = targets.into_iter().map(absolute).collect::<Result<_, _>>()?;
-        Ok(Self::new(Scope::Targets(Targets::new(targets)), options))
+        let targets = targets.into_iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        let first = targets.first().cloned().unwrap_or_default();
+        Ok(Self::new(vec![Box::new(Targets::new(targets))], &first, options))
     }
 
     /// Follows every live session below these folders, which need not exist yet. Idle
@@ -211,22 +219,20 @@ impl Follow {
     ///
     /// Where a relative path cannot be made absolute.
     pub fn roots(roots: Vec<harness::Root>, options: FollowOptions) -> Result<Self, CollectError> {
-        let absolute =
-            |root: harness::Root| Ok(Root::new(harness::Root { folder: absolute(root.folder)?, ..root }));
-        let roots = roots.into_iter().map(absolute).collect::<Result<_, _>>()?;
-        Ok(Self::new(Scope::Roots(roots), options))
+        let (mut first, mut scopes) = (None, Vec::<Box<dyn Scope>>::new());
+        for root in roots {
+            let folder = absolute(root.folder)?;
+            first.get_or_insert_with(|| folder.clone());
+            scopes.push(Box::new(Root::new(harness::Root { folder, ..root })));
+        }
+        Ok(Self::new(scopes, &first.unwrap_or_default(), options))
     }
 
-    fn new(scope: Scope, options: FollowOptions) -> Self {
-        let watch = match &scope {
-            Scope::Targets(targets) => Watch::new(options.watching, targets.first()),
-            Scope::Roots(roots) => {
-                Watch::new(options.watching, roots.first().map_or(Path::new(""), Root::given))
-            }
-        };
+    fn new(scopes: Vec<Box<dyn Scope>>, first: &Path, options: FollowOptions) -> Self {
+        let watch = Watch::new(options.watching, first);
         let state = FollowState { watch, files: Files::default(), options };
         Self {
-            scope,
+            scopes,
             state,
             started: false,
             looked: Pace::default(),
@@ -294,15 +300,12 @@ impl Follow {
         if self.is_listing_due() {
             return self.scan(out);
         }
-        self.settle(out)
+        self.scopes.iter_mut().try_for_each(|scope| scope.resolve(&mut self.state, out))
     }
 
     /// Whether something that should be there is not: then a watcher of its place may be far above it.
     fn is_waiting_for_base(&self) -> bool {
-        match &self.scope {
-            Scope::Targets(targets) => targets.is_waiting(),
-            Scope::Roots(roots) => roots.iter().any(Root::is_waiting),
-        }
+        self.scopes.iter().any(|scope| scope.is_waiting())
     }
 
     /// Whether the watcher does not report everything.
@@ -333,7 +336,7 @@ impl Follow {
         self.list_soon = false;
         self.look(out);
         let began_ms = self.now_ms();
-        let outcome = self.list(out);
+        let outcome = self.scopes.iter_mut().try_for_each(|scope| scope.scan(&mut self.state, out));
         let now_ms = self.now_ms();
         self.listed.restart(now_ms);
         // The first listing also reads and is no measure of the others.
@@ -342,28 +345,6 @@ impl Follow {
         }
         self.started = true;
         outcome
-    }
-
-    fn list(&mut self, out: &mut EventSink<'_>) -> Result<(), CollectError> {
-        match &mut self.scope {
-            Scope::Targets(targets) => targets.scan(&mut self.state, out),
-            Scope::Roots(roots) => {
-                roots.iter_mut().for_each(|root| root.scan(&mut self.state, out));
-                Ok(())
-            }
-        }
-    }
-
-    /// Looks for what is still waited for.
-    fn settle(&mut self, out: &mut EventSink<'_>) -> Result<(), CollectError> {
-        match &mut self.scope {
-            Scope::Targets(targets) => targets.resolve(&mut self.state, out),
-            Scope::Roots(roots) => {
-                let waiting = roots.iter_mut().filter(|root| root.is_waiting());
-                waiting.for_each(|root| root.scan(&mut self.state, out));
-                Ok(())
-            }
-        }
     }
 
     fn take_change(&mut self, change: &Change, out: &mut EventSink<'_>) {
@@ -377,7 +358,7 @@ impl Follow {
         let Ok(metadata) = fs::symlink_metadata(path) else {
             if self.state.watch.forget(path) {
                 self.state.files.refresh_below(path, out);
-                self.check_bases();
+                self.scopes.iter_mut().for_each(|scope| scope.check_base());
             }
             return;
         };
@@ -389,26 +370,9 @@ impl Follow {
             if self.state.watch.forget(path) {
                 self.state.files.refresh_below(path, out);
             }
-            match &mut self.scope {
-                Scope::Targets(targets) => targets.enter(path, &mut self.state, out),
-                Scope::Roots(roots) => {
-                    roots.iter_mut().for_each(|root| root.enter(path, &mut self.state, out));
-                }
-            }
+            self.scopes.iter_mut().for_each(|scope| scope.enter(path, &mut self.state, out));
         } else {
-            match &mut self.scope {
-                Scope::Targets(targets) => targets.take(path, &mut self.state, out),
-                Scope::Roots(roots) => {
-                    roots.iter_mut().for_each(|root| root.take(path, &mut self.state, out));
-                }
-            }
-        }
-    }
-
-    fn check_bases(&mut self) {
-        match &mut self.scope {
-            Scope::Targets(targets) => targets.check_bases(),
-            Scope::Roots(roots) => roots.iter_mut().for_each(Root::check_base),
+            self.scopes.iter_mut().for_each(|scope| scope.take(path, &mut self.state, out));
         }
     }
 }

@@ -11,9 +11,9 @@ use std::{
 
 use subscope_harness::{self as harness, Harness, Place, SessionFiles};
 
-use super::{EventSink, FileEvent, FollowState};
+use super::{EventSink, FileEvent, FollowState, Scope};
 use crate::{
-    Skipped,
+    CollectError, Skipped,
     found::modified_ms,
     list::{Step, walk},
     peek::{Peeks, complete},
@@ -36,23 +36,8 @@ impl Root {
         Self { harness: root.harness, given: root.folder, folder: None, live: HashSet::new() }
     }
 
-    pub(super) fn given(&self) -> &Path {
-        &self.given
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        self.folder.is_none()
-    }
-
-    /// Finds out whether the folder is gone.
-    pub(super) fn check_base(&mut self) {
-        if self.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
-            self.folder = None;
-        }
-    }
-
     /// Lists everything.
-    pub(super) fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) {
+    fn list(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) {
         self.check_base();
         while self.folder.is_none() {
             self.folder = fs::canonicalize(&self.given).ok().filter(|folder| folder.is_dir());
@@ -63,31 +48,6 @@ impl Root {
         }
         if let Some(root) = self.folder.clone() {
             self.scan_shared(&root, &root, state, out);
-        }
-    }
-
-    /// A folder is there that was not, or not so.
-    pub(super) fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
-        let Some(root) = self.folder.clone().filter(|root| folder.starts_with(root)) else { return };
-        if folder == root {
-            return self.scan(state, out);
-        }
-        match self.harness.session_of_folder(&root, folder) {
-            Some(files) => self.scan_session(&root, folder, &files, state, out),
-            None => self.scan_shared(&root, folder, state, out),
-        }
-    }
-
-    /// A file that is not followed was made or changed: its session is live.
-    pub(super) fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
-        let Some(root) = &self.folder else { return };
-        let Some(place) = self.harness.classify_below(root, path) else { return };
-        let Some((session, place)) = with_session(path, place) else { return };
-        let files = self.harness.session_files(root, path, &session);
-        if self.live.contains(&files.main) {
-            open(path, place, state, out);
-        } else {
-            self.open_session(&files, state, out);
         }
     }
 
@@ -182,6 +142,54 @@ impl Root {
             target.list_below(folder, &mut Peeks::default(), &mut notice);
         }
         open(&files.main, files.place.clone(), state, out);
+    }
+}
+
+impl Scope for Root {
+    fn is_waiting(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    fn check_base(&mut self) {
+        if self.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
+            self.folder = None;
+        }
+    }
+
+    fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError> {
+        self.list(state, out);
+        Ok(())
+    }
+
+    fn resolve(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError> {
+        if self.is_waiting() {
+            self.list(state, out);
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Some(root) = self.folder.clone().filter(|root| folder.starts_with(root)) else { return };
+        if folder == root {
+            return self.list(state, out);
+        }
+        match self.harness.session_of_folder(&root, folder) {
+            Some(files) => self.scan_session(&root, folder, &files, state, out),
+            None => self.scan_shared(&root, folder, state, out),
+        }
+    }
+
+    /// The file's session is live.
+    fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Some(root) = &self.folder else { return };
+        let Some(place) = self.harness.classify_below(root, path) else { return };
+        let Some((session, place)) = with_session(path, place) else { return };
+        let files = self.harness.session_files(root, path, &session);
+        if self.live.contains(&files.main) {
+            open(path, place, state, out);
+        } else {
+            self.open_session(&files, state, out);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{EventSink, FileEvent, FollowState};
+use super::{EventSink, FileEvent, FollowState, Scope};
 use crate::{
     CollectError, Skipped,
     peek::Peeks,
@@ -27,23 +27,15 @@ impl Targets {
     pub(super) fn new(targets: Vec<PathBuf>) -> Self {
         Self { missing: targets, found: Vec::new(), peeks: Peeks::default(), reported: BTreeSet::new() }
     }
+}
 
-    /// The first TARGET as given; empty where there is none.
-    pub(super) fn first(&self) -> &Path {
-        self.missing.first().map_or(Path::new(""), PathBuf::as_path)
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
+impl Scope for Targets {
+    fn is_waiting(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// Lists everything.
-    pub(super) fn scan(
-        &mut self,
-        state: &mut FollowState,
-        out: &mut EventSink<'_>,
-    ) -> Result<(), CollectError> {
-        self.check_bases();
+    fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError> {
+        self.check_base();
         let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
             target.list(peeks, &mut |seen| notice(seen, reported, state, out));
@@ -52,17 +44,12 @@ impl Targets {
     }
 
     /// Takes those TARGETs back among the missing whose folder is gone.
-    pub(super) fn check_bases(&mut self) {
+    fn check_base(&mut self) {
         let lost = self.found.extract_if(.., |(_, target)| !target.base().is_dir());
         self.missing.extend(lost.map(|(given, _)| given));
     }
 
-    /// Looks for the missing ones.
-    pub(super) fn resolve(
-        &mut self,
-        state: &mut FollowState,
-        out: &mut EventSink<'_>,
-    ) -> Result<(), CollectError> {
+    fn resolve(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         let mut outcome = Ok(());
         for given in std::mem::take(&mut self.missing) {
             match await_target(&given, state) {
@@ -78,8 +65,7 @@ impl Targets {
         outcome
     }
 
-    /// A folder is there that was not, or not so.
-    pub(super) fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+    fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
             if target.base() == folder {
@@ -90,8 +76,7 @@ impl Targets {
         }
     }
 
-    /// A file that is not followed was made or changed.
-    pub(super) fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+    fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
             let seen = match target.take(path, peeks) {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    fmt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -174,16 +173,6 @@ impl Watch {
             self.notices.push(Skipped { path: path.to_owned(), why });
         }
         self.is_polling = true;
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { folders, is_polling, .. } = self;
-        f.debug_struct("Watch")
-            .field("folders", folders)
-            .field("is_polling", is_polling)
-            .finish_non_exhaustive()
     }
 }
 

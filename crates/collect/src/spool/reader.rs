@@ -7,6 +7,8 @@ use std::{
 
 use subscope_model::Millis;
 
+use crate::archive::remove_if_there;
+
 use super::{Delivery, Kind, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
 
 /// How long a payload may be in writing until it counts as left behind by a hook that was killed. Hooks take less than
@@ -80,13 +82,11 @@ impl Spool {
     /// # Errors
     /// Where the folder cannot be listed.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        match names(folder) {
-            Ok(waiting) => Ok(Self { folder: folder.to_owned(), waiting }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Self { folder: folder.to_owned(), waiting: Vec::new() })
-            }
-            Err(error) => Err(error),
-        }
+        let waiting = match names(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            outcome => outcome?,
+        };
+        Ok(Self { folder: folder.to_owned(), waiting })
     }
 
     /// How many payloads waited when the spool was opened.
@@ -109,10 +109,7 @@ impl Spool {
     /// # Errors
     /// What the operating system says; the payload may then be met again.
     pub fn remove(&self, spooled: &Spooled) -> io::Result<()> {
-        match fs::remove_file(&spooled.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_if_there(&spooled.path)
     }
 
     /// Renames what cannot be taken, so that it is reported once and kept for inspection.
