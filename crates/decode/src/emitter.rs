@@ -1,39 +1,46 @@
 //! Emits the facts of one line.
 
 use serde_json::value::RawValue;
-use subscope_model::{Claim, Decoded, Fact, Millis, Observation, RawJson, Sink};
+use subscope_model::{Claim, Clock, Decoded, Fact, Millis, Observation, RawJson, Sink, SourceKind};
 
 use crate::lenient::LineText;
 
 /// Emits the facts of one line, each with position, time, session and actor of the line.
 pub struct Emitter<'a, 's> {
     /// The next observation, but for its fact.
-    pub out: Observation<'a>,
+    pub head: Observation<'a>,
     /// The line.
     pub line: LineText<'a>,
     sink: &'s mut Sink<'s>,
 }
 
 impl<'a, 's> Emitter<'a, 's> {
-    /// Creates the emitter of a line. `out` is what its observations have in common.
-    pub fn new(out: Observation<'a>, line: LineText<'a>, sink: &'s mut Sink<'_>) -> Self {
-        Self { out, line, sink }
+    /// Creates the emitter of a line. Its `head` has neither time, session nor line id.
+    pub fn new(
+        kind: SourceKind,
+        clock: Clock,
+        claim: Claim<'a>,
+        line: LineText<'a>,
+        sink: &'s mut Sink<'_>,
+    ) -> Self {
+        let (place, time, session, line_id, fact) = (line.place, None, None, None, Fact::Activity);
+        Self { head: Observation { place, kind, time, clock, session, line_id, claim, fact }, line, sink }
     }
 
     /// Emits a fact.
     pub fn emit(&mut self, fact: Fact<'a>) {
-        self.out.fact = fact;
-        (self.sink)(Decoded::Observation(&self.out));
+        self.head.fact = fact;
+        (self.sink)(Decoded::Observation(&self.head));
     }
 
     /// Emits a fact of another actor and time.
     pub fn emit_of(&mut self, claim: Claim<'_>, time: Option<Millis>, fact: Fact<'_>) {
-        (self.sink)(Decoded::Observation(&Observation { claim, time, fact, ..self.out.clone() }));
+        (self.sink)(Decoded::Observation(&Observation { claim, time, fact, ..self.head.clone() }));
     }
 
     /// Emits a fact with data that does not live as long as the line.
     pub fn emit_made(&mut self, fact: Fact<'_>) {
-        (self.sink)(Decoded::Observation(&Observation { fact, ..self.out.clone() }));
+        (self.sink)(Decoded::Observation(&Observation { fact, ..self.head.clone() }));
     }
 
     /// Returns the place of a value of the line.

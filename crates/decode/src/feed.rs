@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Event, EventKind, Fact,
-    Observation, Outcome, Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnMode,
-    ToolClass, Usage,
+    Outcome, Parent, PromptKind, Response, Sink, SourceKind, Spawn, SpawnMode, ToolClass, Usage,
 };
 
 use crate::{
@@ -82,12 +81,7 @@ struct Data<'a> {
 }
 
 impl LineDecoder for FeedLines {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        text: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let mut line: Line<'_> = serde_json::from_str(text.text)?;
         let data = line.data.take().unwrap_or_default();
         if !line.schema.is(Event::SCHEMA) {
@@ -95,20 +89,14 @@ impl LineDecoder for FeedLines {
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
-        let out = Observation {
-            place,
-            kind: SourceKind::Posted,
-            time: line.at_ms,
-            clock: Clock::Stream,
-            session: line.session_id.filled(),
-            line_id: line.id.filled(),
-            claim: match line.actor_id.get().and_then(|actor| actor.strip_prefix("subagent:")) {
-                Some(agent) => Claim::Agent(agent, line.basis),
-                None => Claim::Root(line.basis),
-            },
-            fact: Fact::Activity,
+        let claim = match line.actor_id.get().and_then(|actor| actor.strip_prefix("subagent:")) {
+            Some(agent) => Claim::Agent(agent, line.basis),
+            None => Claim::Root(line.basis),
         };
-        let mut emitter = Emitter::new(out, text, sink);
+        let mut emitter = Emitter::new(SourceKind::Posted, Clock::Stream, claim, text, sink);
+        emitter.head.time = line.at_ms;
+        emitter.head.session = line.session_id.filled();
+        emitter.head.line_id = line.id.filled();
         // These facts are of the agent in `data`, which need not be who the line counts for; the line is a sign of
         // life of its actor all the same.
         if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {

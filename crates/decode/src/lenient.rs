@@ -7,7 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use subscope_model::RawJson;
+use subscope_model::{RawJson, SourcePosition};
 
 /// A string, borrowed where it has no escapes; anything else is absent.
 #[derive(Clone, Debug, Default)]
@@ -191,10 +191,12 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for AnyValue<T> {
 /// The line that is being read: turns slices of it back into offsets of the source.
 #[derive(Clone, Copy)]
 pub struct LineText<'a> {
+    /// Where the line is.
+    pub place: SourcePosition,
     /// The line's text.
     pub text: &'a str,
-    /// The offset at which it begins; `None` where the text is not byte for byte that of the source.
-    pub offset: Option<u64>,
+    /// Whether the text is byte for byte that of the source.
+    pub is_exact: bool,
 }
 
 impl<'a> LineText<'a> {
@@ -206,11 +208,8 @@ impl<'a> LineText<'a> {
     /// The place of a slice of this line.
     pub fn slice(&self, json: &'a str) -> RawJson<'a> {
         let inside = (json.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
-        let offset = match self.offset {
-            Some(offset) if inside + json.len() <= self.text.len() => offset + inside as u64,
-            _ => u64::MAX,
-        };
-        RawJson { json, offset }
+        let is_inside = self.is_exact && inside + json.len() <= self.text.len();
+        RawJson { json, offset: if is_inside { self.place.offset + inside as u64 } else { u64::MAX } }
     }
 
     /// The JSON string (with its quotes) whose unescaped inner text is `inner`, a slice of this line.

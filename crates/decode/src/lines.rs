@@ -161,12 +161,7 @@ pub trait LineDecoder: Send {
     ///
     /// # Errors
     /// Why the line cannot be read: it becomes a problem with its place.
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError>;
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError>;
 
     /// Called when no bytes will follow for now.
     fn end_delivery(&mut self) {}
@@ -253,15 +248,15 @@ fn read_line(place: SourcePosition, cut: Cut<'_>, lines: &mut impl LineDecoder, 
     };
     let lossy;
     let line = match std::str::from_utf8(bytes) {
-        Ok(text) => LineText { text, offset: Some(place.offset) },
+        Ok(text) => LineText { place, text, is_exact: true },
         Err(error) => {
             let what = format!("invalid UTF-8 at byte {} of the line, replaced", error.valid_up_to() + 1);
             sink(Decoded::Problem { place, what: what.into(), text: "" });
             lossy = String::from_utf8_lossy(bytes);
-            LineText { text: &lossy, offset: None }
+            LineText { place, text: &lossy, is_exact: false }
         }
     };
-    if let Err(error) = lines.decode_line(place, line, sink) {
+    if let Err(error) = lines.decode_line(line, sink) {
         let text = cut_text(line.text, KEPT_TEXT_BYTES);
         sink(Decoded::Problem { place, what: error.to_string().into(), text });
     }

@@ -1,8 +1,6 @@
 //! Orders that agents stop (`subscope.stop/1`), as the hub keeps them: one a line.
 
-use subscope_model::{
-    Basis, Claim, Clock, Decoded, Fact, Observation, Sink, SourceKind, SourcePosition, StopOrder,
-};
+use subscope_model::{Basis, Claim, Clock, Decoded, Fact, Observation, Sink, SourceKind, StopOrder};
 
 use crate::{
     lenient::LineText,
@@ -14,18 +12,13 @@ use crate::{
 pub(crate) struct StopOrders;
 
 impl LineDecoder for StopOrders {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let order: StopOrder = serde_json::from_str(line.text)?;
         if order.schema.as_ref() != StopOrder::SCHEMA {
             return Err(LineError::Foreign(format!("no {}, kept as text", StopOrder::SCHEMA).into()));
         }
         sink(Decoded::Observation(&Observation {
-            place,
+            place: line.place,
             kind: SourceKind::Posted,
             time: Some(order.at_ms),
             clock: Clock::Receiver,

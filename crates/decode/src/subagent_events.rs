@@ -9,8 +9,8 @@ use std::{borrow::Cow, collections::HashMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Observation, Outcome,
-    Parent, Response, Sink, SourceKind, SourcePosition, Spawn, Usage, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent,
+    Response, Sink, SourceKind, Spawn, Usage, parse_rfc3339,
 };
 
 use crate::{
@@ -94,12 +94,7 @@ impl TokenUsage {
 const STOPPED: &str = "stopped";
 
 impl LineDecoder for SubagentEvents {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let event: Posted<'_> = serde_json::from_str(line.text)?;
         let missing = |field| LineError::MissingField { item: "an event", field };
         let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
@@ -111,17 +106,11 @@ impl LineDecoder for SubagentEvents {
             None => self.session.get_or_insert_with(|| format!("events:{run}")).as_str(),
         };
         let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
-        let out = Observation {
-            place,
-            kind: SourceKind::Posted,
-            time: read_time(stamp.get()),
-            clock: Clock::Stream,
-            session: Some(session),
-            line_id: event.event_id.filled(),
-            claim: Claim::Agent(run, Basis::Wire),
-            fact: Fact::Activity,
-        };
-        let mut emitter = Emitter::new(out, line, sink);
+        let claim = Claim::Agent(run, Basis::Wire);
+        let mut emitter = Emitter::new(SourceKind::Posted, Clock::Stream, claim, line, sink);
+        emitter.head.time = read_time(stamp.get());
+        emitter.head.session = Some(session);
+        emitter.head.line_id = event.event_id.filled();
         if let Some(cwd) = event.cwd.filled() {
             let cwd = Some(Cow::Borrowed(cwd));
             emitter.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
@@ -148,7 +137,7 @@ impl LineDecoder for SubagentEvents {
                     (_, Some(_)) => AgentStatus::Failed,
                     (_, None) => AgentStatus::Completed,
                 };
-                let (evidence, time) = (EndEvidence::Notification, emitter.out.time);
+                let (evidence, time) = (EndEvidence::Notification, emitter.head.time);
                 let end = AgentEnd { agent: Some(run), status, evidence, time, error, ..AgentEnd::default() };
                 emitter.emit(Fact::AgentEnd(end));
             }
@@ -181,7 +170,7 @@ impl LineDecoder for SubagentEvents {
             // Ids are the program's own: those of another session mean nothing here.
             let key = match event.event_id.filled() {
                 Some(id) => format!("{session}#{run}#{id}"),
-                None => format!("{session}#{run}@{}", place.offset),
+                None => format!("{session}#{run}@{}", line.place.offset),
             };
             emitter.emit_made(Fact::Response(Response {
                 message_id: &key,

@@ -1,7 +1,7 @@
 //! Lines that no dialect recognises: each is a problem with its place.
 
 use serde::de::IgnoredAny;
-use subscope_model::{Sink, SourcePosition};
+use subscope_model::Sink;
 
 use crate::{
     lenient::LineText,
@@ -21,12 +21,7 @@ pub struct UnrecognisedLines {
 }
 
 impl LineDecoder for UnrecognisedLines {
-    fn decode_line(
-        &mut self,
-        _: SourcePosition,
-        line: LineText<'_>,
-        _: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, line: LineText<'_>, _: &mut Sink<'_>) -> Result<(), LineError> {
         let IgnoredAny = serde_json::from_str(line.text)?;
         match std::mem::replace(&mut self.has_reported, true) {
             true => Ok(()),

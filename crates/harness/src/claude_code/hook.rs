@@ -15,8 +15,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact,
-    Observation, Outcome, RawJson, Sink, SourceKind, SourcePosition, Spawn, SpawnMode,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome,
+    RawJson, Sink, SourceKind, Spawn, SpawnMode,
 };
 
 use super::{
@@ -88,28 +88,15 @@ struct BatchCall<'a> {
 const HOOK_BLOCK: &str = "PreToolUse:";
 
 impl LineDecoder for Hooks {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let payload: Payload<'_> = serde_json::from_str(line.text)?;
         let Some(event) = payload.hook_event_name.filled() else {
             return Err(LineError::MissingField { item: "a hook payload", field: "hook_event_name" });
         };
         let agent = payload.agent_id.filled();
-        let out = Observation {
-            place,
-            kind: SourceKind::Hook,
-            time: None,
-            clock: Clock::Receiver,
-            session: payload.session_id.filled().or(self.hint.session.as_deref()),
-            line_id: None,
-            claim: agent.map_or(Claim::Silent, |agent| Claim::Agent(agent, Basis::Wire)),
-            fact: Fact::Activity,
-        };
-        let mut out = Emitter::new(out, line, sink);
+        let claim = agent.map_or(Claim::Silent, |agent| Claim::Agent(agent, Basis::Wire));
+        let mut out = Emitter::new(SourceKind::Hook, Clock::Receiver, claim, line, sink);
+        out.head.session = payload.session_id.filled().or(self.hint.session.as_deref());
         self.emitted.emit_changes(event, &payload, &mut out);
         match event {
             "SessionStart" => out.emit(Fact::SessionStart { source: payload.source.0.clone() }),
@@ -181,7 +168,7 @@ impl Emitted {
             let cwd = Some(Cow::Borrowed(cwd));
             out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
-        let session = out.out.session.unwrap_or_default();
+        let session = out.head.session.unwrap_or_default();
         let is_tool = matches!(event, "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch");
         let identified = is_tool && (!silent || payload.prompt_id.filled().is_some());
         if identified && self.identified != session {
@@ -227,7 +214,7 @@ fn user_prompt<'a>(payload: &'a Payload<'_>, out: &mut Emitter<'a, '_>) {
     let words = text.text();
     let what = prompt_kind(&words, None);
     emit_notice(Some(&words), out);
-    out.out.claim = Claim::Root(Basis::Wire);
+    out.head.claim = Claim::Root(Basis::Wire);
     out.emit(Fact::Prompt { prompt_id: payload.prompt_id.filled(), text, what });
 }
 
@@ -268,6 +255,6 @@ fn agent_end<'a>(payload: &'a Payload<'_>, status: AgentStatus, out: &mut Emitte
 
 fn turn_end<'a>(payload: &'a Payload<'_>, status: AgentStatus, out: &mut Emitter<'a, '_>) {
     let text = out.raw(payload.last_assistant_message);
-    out.out.claim = Claim::Root(Basis::Wire);
+    out.head.claim = Claim::Root(Basis::Wire);
     out.emit(Fact::TurnEnd { status, evidence: EndEvidence::StopHook, counts_run: false, text });
 }

@@ -11,8 +11,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Observation, Parent, RawJson, Sink,
-    SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode,
+    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Parent, RawJson, Sink, SourceKind, Spawn,
+    SpawnBatch, SpawnMode,
 };
 
 /// Decodes one `agent-<id>.meta.json`: one object, over as many lines as it likes.
@@ -35,12 +35,7 @@ struct MetaFile<'a> {
 }
 
 impl LineDecoder for Meta {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let file: MetaFile<'_> = serde_json::from_str(line.text)?;
         let hint = &self.0;
         let agent = hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
@@ -61,7 +56,7 @@ impl LineDecoder for Meta {
             _ => None,
         };
         let description = if file.description.filled().is_some() { &file.description } else { &file.label };
-        let mut out = emitter(hint, place, agent, line, sink);
+        let mut out = emitter(hint, agent, line, sink);
         out.emit(Fact::Spawn(Spawn {
             agent: Some(agent),
             call: file.tool_use_id.filled(),
@@ -87,22 +82,14 @@ impl LineDecoder for Meta {
 
 fn emitter<'a, 's>(
     hint: &'a Hint,
-    place: SourcePosition,
     agent: &'a str,
     line: LineText<'a>,
     sink: &'s mut Sink<'_>,
 ) -> Emitter<'a, 's> {
-    let out = Observation {
-        place,
-        kind: SourceKind::Transcript,
-        time: None,
-        clock: Clock::Transcript,
-        session: hint.session.as_deref(),
-        line_id: None,
-        claim: Claim::Agent(agent, Basis::Link),
-        fact: Fact::Activity,
-    };
-    Emitter::new(out, line, sink)
+    let claim = Claim::Agent(agent, Basis::Link);
+    let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, line, sink);
+    out.head.session = hint.session.as_deref();
+    out
 }
 
 fn end<'a>(agent: &'a str, report: Option<RawJson<'a>>) -> AgentEnd<'a> {
@@ -126,15 +113,10 @@ struct JournalLine<'a> {
 }
 
 impl LineDecoder for Journal {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        text: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let line: JournalLine<'_> = serde_json::from_str(text.text)?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };
-        let mut out = emitter(&self.0, place, agent, text, sink);
+        let mut out = emitter(&self.0, agent, text, sink);
         match line.kind.get() {
             Some("started") => out.emit(Fact::Spawn(Spawn {
                 agent: Some(agent),

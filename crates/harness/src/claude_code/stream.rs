@@ -19,8 +19,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Observation, Outcome, RawJson, Response,
-    Sink, SourceKind, SourcePosition, Spawn, ToolClass, parse_rfc3339,
+    AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, RawJson, Response, Sink,
+    SourceKind, Spawn, ToolClass, parse_rfc3339,
 };
 
 use self::tasks::{task_notification, task_started, task_updated, workflow_progress};
@@ -154,12 +154,7 @@ struct ResultMeta<'a> {
 }
 
 impl LineDecoder for Stream {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        text: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let Self { hint, told, partial_message, version } = self;
         let line: Line<'_> = serde_json::from_str(text.text)?;
         if let Some(named) = line.claude_code_version.filled() {
@@ -169,17 +164,11 @@ impl LineDecoder for Stream {
         let has_message = matches!(kind, Some("assistant" | "user"));
         let message =
             line.message.filter(|_| has_message).and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let out = Observation {
-            place,
-            kind: SourceKind::Stream,
-            time: line.timestamp.get().and_then(parse_rfc3339),
-            clock: Clock::Stream,
-            session: line.session_id.filled().or(hint.session.as_deref()),
-            line_id: line.uuid.filled(),
-            claim: claim(&line),
-            fact: Fact::Activity,
-        };
-        let mut out = Emitter::new(out, text, sink);
+        let claim = claim(&line);
+        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, sink);
+        out.head.time = line.timestamp.get().and_then(parse_rfc3339);
+        out.head.session = line.session_id.filled().or(hint.session.as_deref());
+        out.head.line_id = line.uuid.filled();
         emit_spawn_link(told, &line, &mut out);
         match (kind, &message) {
             (Some("assistant"), Some(message)) => {
@@ -304,7 +293,7 @@ fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
         Some("task_notification") => task_notification(line, out),
         Some("permission_denied") => {
             if let Some(agent) = line.agent_id.filled() {
-                out.out.claim = Claim::Agent(agent, Basis::Wire);
+                out.head.claim = Claim::Agent(agent, Basis::Wire);
             }
             out.emit(Fact::CallEnd(CallEnd {
                 id: line.tool_use_id.filled(),

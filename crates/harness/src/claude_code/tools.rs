@@ -354,13 +354,15 @@ pub(super) fn starts(raw: RawJson<'_>, words: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use subscope_model::SourcePosition;
+
     use super::*;
 
     #[test]
     fn detail_is_short_by_kind_of_tool() {
         let detail = |name, json: &str| {
             let raw: &RawValue = serde_json::from_str(json).unwrap();
-            let line = LineText { text: json, offset: Some(0) };
+            let line = LineText { place: SourcePosition::default(), text: json, is_exact: true };
             begin(None, name, Some(raw), line, 0, None).detail.map(Cow::into_owned)
         };
         assert_eq!(detail("Read", r#"{"file_path":"/a/b/server.js"}"#).as_deref(), Some("server.js"));

@@ -9,7 +9,7 @@
 //! Pitfalls: one API message with n blocks is n lines with the same `message.id`; a forked agent's file opens with a
 //! copy of its parent's last message; `isMeta` lines and task notifications have the user's role but are not prompts.
 //!
-//! To add a line type: a field in [`Line`] and an arm in `Transcript::read`.
+//! To add a line type: a field in [`Line`] and an arm in `Transcript::decode_line`.
 
 use std::borrow::Cow;
 
@@ -20,8 +20,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
-    SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode, Usage, parse_rfc3339,
+    Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind, Spawn,
+    SpawnBatch, SpawnMode, Usage, parse_rfc3339,
 };
 
 use super::{
@@ -109,25 +109,14 @@ pub(super) const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
 
 impl LineDecoder for Transcript {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        text: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(text.text)?;
         let Self { hint, version, cwd, announced } = self;
-        let out = Observation {
-            place,
-            kind: SourceKind::Transcript,
-            time: line.timestamp.get().and_then(parse_rfc3339),
-            clock: Clock::Transcript,
-            session: line.session_id.filled().or(hint.session.as_deref()),
-            line_id: line.uuid.filled(),
-            claim: claim(&line, hint.agent.as_deref()),
-            fact: Fact::Activity,
-        };
-        let mut out = Emitter::new(out, text, sink);
+        let claim = claim(&line, hint.agent.as_deref());
+        let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
+        out.head.time = line.timestamp.get().and_then(parse_rfc3339);
+        out.head.session = line.session_id.filled().or(hint.session.as_deref());
+        out.head.line_id = line.uuid.filled();
         // Workflow agents have no spawn call: their folder says where they come from.
         // Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
         if !std::mem::replace(announced, true)
@@ -192,7 +181,7 @@ fn emit_session<'a>(
     out: &mut Emitter<'a, '_>,
 ) {
     let version = line.version.filled().filter(|version| *version != last_version.as_str());
-    let own = matches!(out.out.claim, Claim::Root(_));
+    let own = matches!(out.head.claim, Claim::Root(_));
     let cwd = line.cwd.filled().filter(|cwd| own && *cwd != last_cwd.as_str());
     if let Some(version) = version {
         version.clone_into(last_version);
@@ -282,7 +271,7 @@ pub(super) fn emit_result<'a>(
 
 fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) {
     let words = text.text();
-    let is_root = matches!(out.out.claim, Claim::Root(_));
+    let is_root = matches!(out.head.claim, Claim::Root(_));
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
         // Compaction goes on with what was at work before, and nothing was where the user asked for it.

@@ -8,7 +8,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, PromptKind,
-    Sink, SourceKind, SourcePosition, Spawn, parse_rfc3339,
+    Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
 /// Decodes one log.
@@ -39,18 +39,13 @@ pub(super) fn is_entry(object: &str) -> bool {
 }
 
 impl LineDecoder for Log {
-    fn decode_line(
-        &mut self,
-        place: SourcePosition,
-        line: LineText<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), LineError> {
-        read(&self.hint, place, line, &serde_json::from_str(line.text)?, sink);
+    fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        read(&self.hint, line, &serde_json::from_str(line.text)?, sink);
         Ok(())
     }
 }
 
-fn read(hint: &Hint, place: SourcePosition, line: LineText<'_>, entry: &Entry<'_>, sink: &mut Sink<'_>) {
+fn read(hint: &Hint, line: LineText<'_>, entry: &Entry<'_>, sink: &mut Sink<'_>) {
     let own = hint.agent.as_deref();
     let text = entry.text.map(|raw| line.raw(raw));
     let fact = match (entry.say.get(), text) {
@@ -66,19 +61,15 @@ fn read(hint: &Hint, place: SourcePosition, line: LineText<'_>, entry: &Entry<'_
         }),
         (Some("end"), report) => Fact::AgentEnd(AgentEnd {
             agent: entry.agent.filled(),
-            call: None,
-            run_id: None,
             status: AgentStatus::Completed,
             evidence: EndEvidence::Notification,
-            time: None,
             report,
-            error: None,
-            agent_type: None,
+            ..AgentEnd::default()
         }),
         _ => Fact::Activity,
     };
     sink(Decoded::Observation(&Observation {
-        place,
+        place: line.place,
         kind: SourceKind::Transcript,
         time: entry.at.get().and_then(parse_rfc3339),
         clock: Clock::Transcript,

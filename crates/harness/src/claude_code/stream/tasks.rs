@@ -35,7 +35,7 @@ pub(super) fn workflow_progress(line: &Line<'_>, out: &mut Emitter<'_, '_>) {
     for told in &all {
         let Some(agent) = told.agent_id.filled() else { continue };
         let (claim, line_time, started) =
-            (Claim::Agent(agent, Basis::Wire), out.out.time, told.started_at.signed());
+            (Claim::Agent(agent, Basis::Wire), out.head.time, told.started_at.signed());
         let spawn = Spawn {
             agent: Some(agent),
             description: told.label.0.clone(),
@@ -81,7 +81,7 @@ pub(super) fn task_started<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     }));
     let is_warmup = call.is_none() && prompt.is_some_and(|raw| is_warmup(&raw.text()));
     if let Some(agent) = agent.filter(|_| is_warmup) {
-        out.emit_of(Claim::Agent(agent, Basis::Wire), out.out.time, Fact::Warmup);
+        out.emit_of(Claim::Agent(agent, Basis::Wire), out.head.time, Fact::Warmup);
     }
 }
 
