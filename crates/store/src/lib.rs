@@ -140,6 +140,9 @@ pub enum StoreError {
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Result of a commit or a query.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
@@ -168,18 +171,18 @@ impl From<std::io::Error> for StoreError {
 /// All methods return the storage's error as [`StoreError`].
 pub trait Ledger: Send {
     /// Stores a commit and returns its events with their sequence numbers.
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError>;
+    fn commit(&mut self, commit: &Commit) -> StoreResult<Vec<Event>>;
 
     /// Checks that commits would not be lost because the storage was deleted or replaced. Cheap.
-    fn check_location(&self) -> Result<(), StoreError> {
+    fn check_location(&self) -> StoreResult<()> {
         Ok(())
     }
 
     /// Reserves `count` revs and returns the first. Revs grow strictly, also across restarts and crashes.
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError>;
+    fn reserve_revs(&mut self, count: u64) -> StoreResult<u64>;
 
     /// Returns whether a delivery with this source and key is stored.
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError>;
+    fn has_received(&self, source: &str, key: &str) -> StoreResult<bool>;
 
     /// Passes the received input of a session to `each`, in order of arrival, including that of earlier processes. Returns `false`
     /// without any call if there are more than about `bytes`, or if some input is no longer stored.
@@ -188,10 +191,10 @@ pub trait Ledger: Send {
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, StoreError>;
+    ) -> StoreResult<bool>;
 
     /// Returns the size of a session's received input in bytes, as stored: compressed if the store compresses.
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError>;
+    fn received_bytes(&self, session: &SessionId) -> StoreResult<u64>;
 
     /// Whether all input ever received can still be read.
     fn keeps_received(&self) -> bool {
@@ -199,7 +202,7 @@ pub trait Ledger: Send {
     }
 
     /// Returns the sessions with input that their rows do not contain, including input of earlier processes.
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError>;
+    fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>>;
 
     /// Frees caches; called when nothing was written for a while.
     fn release_memory(&mut self) {}
@@ -248,39 +251,38 @@ pub struct AgentLabel {
 /// All methods return the storage's error as [`StoreError`].
 pub trait History: Send {
     /// Returns a page of the session list, newest last event first.
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError>;
+    fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>>;
 
     /// Returns a session's last committed tree.
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError>;
+    fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>>;
 
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError>;
+    fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
 
     /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such row or the
     /// store is not persistent.
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError>;
+    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>>;
 
     /// Returns at most `limit` sessions by id prefix, newest first.
-    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError>;
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>>;
 
     /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
-    fn agents_with_prefix(&self, prefix: &str, limit: usize)
-    -> Result<Vec<(SessionId, AgentId)>, StoreError>;
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
 
     /// Returns the first keys of every session that has keys, forgotten sessions included.
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError>;
+    fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>>;
 
     /// Returns all pairs of session and key for these keys. It scans all stored keys: ask once for many.
-    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError>;
+    fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>>;
 
     /// Returns a session's keys, sorted and without repeats; `None` if none were stored.
-    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError>;
+    fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>>;
 
     /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError>;
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
 
     /// Returns statistics over all sessions.
-    fn stats(&self) -> Result<Stats, StoreError>;
+    fn stats(&self) -> StoreResult<Stats>;
 
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;
@@ -292,14 +294,10 @@ pub trait History: Send {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, StoreError>;
+    ) -> StoreResult<Option<Vec<Event>>>;
 
     /// Returns ids and times of a session's last events, newest first, at most `limit`.
-    fn latest_events(
-        &self,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError>;
+    fn latest_events(&self, session: &SessionId, limit: usize) -> StoreResult<Vec<(Text, Option<Millis>)>>;
 }
 
 /// A store: [`Ledger`] for writes and [`History`] for reads on the same data.

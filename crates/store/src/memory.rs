@@ -11,7 +11,7 @@ use subscope_model::{
 };
 
 use crate::{
-    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, StoreError,
+    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, StoreResult,
     StoredSessionKeys,
     days::{self, By},
 };
@@ -88,7 +88,7 @@ fn body_bytes(received: &ReceivedInput, counts: impl Fn(&SessionPart) -> bool) -
 }
 
 impl Ledger for MemoryStore {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
+    fn commit(&mut self, commit: &Commit) -> StoreResult<Vec<Event>> {
         self.add_to_inbox(&commit.received);
         for tree in &commit.trees {
             let before = self.trees.insert(tree.session.id.clone(), tree.clone());
@@ -110,12 +110,12 @@ impl Ledger for MemoryStore {
         Ok(events)
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
+    fn reserve_revs(&mut self, count: u64) -> StoreResult<u64> {
         self.rev += count;
         Ok(self.rev + 1 - count)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
+    fn has_received(&self, source: &str, key: &str) -> StoreResult<bool> {
         Ok(self.delivery_keys.contains(&(source.to_owned(), key.to_owned())))
     }
 
@@ -124,7 +124,7 @@ impl Ledger for MemoryStore {
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         if self.has_dropped || self.received_bytes(session)? > bytes {
             return Ok(false);
         }
@@ -135,7 +135,7 @@ impl Ledger for MemoryStore {
         Ok(true)
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
+    fn received_bytes(&self, session: &SessionId) -> StoreResult<u64> {
         let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
         Ok(of.map(|one| body_bytes(one, |part| part.session == *session) as u64).sum())
     }
@@ -144,14 +144,14 @@ impl Ledger for MemoryStore {
         !self.has_dropped
     }
 
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
+    fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>> {
         // Nothing survives the process, so nothing is replayed.
         Ok(Vec::new())
     }
 }
 
 impl History for MemoryStore {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
+    fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
         let row = |tree: &Tree| SessionRow {
             kept_at_ms: self.changed_ms.get(&tree.session.id).copied().filter(|at| *at > 0),
             ..SessionRow::of(tree)
@@ -167,28 +167,24 @@ impl History for MemoryStore {
         Ok(all)
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
+    fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
         Ok(self.trees.get(session).cloned())
     }
 
-    fn files_of(&self, _: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
+    fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
         Ok(Vec::new())
     }
 
-    fn received_body(&self, _: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    fn received_body(&self, _: u64) -> StoreResult<Option<Vec<u8>>> {
         Ok(None)
     }
 
-    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
         let all = self.list(&ListQuery::first(usize::MAX))?;
         Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
     }
 
-    fn agents_with_prefix(
-        &self,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>> {
         let found = self.trees.values().flat_map(|tree| {
             let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
@@ -196,20 +192,20 @@ impl History for MemoryStore {
         Ok(found.take(limit).collect())
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
+    fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
         Ok(self.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
     }
 
-    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+    fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>> {
         let all = self.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
         Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
     }
 
-    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+    fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>> {
         Ok(self.session_keys.get(session).cloned())
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
         let agents = self.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
         let by_id = agents.clone().find(|row| row.id.as_str() == agent);
         let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
@@ -221,7 +217,7 @@ impl History for MemoryStore {
         }))
     }
 
-    fn stats(&self) -> Result<Stats, StoreError> {
+    fn stats(&self) -> StoreResult<Stats> {
         let mut total = StatsRow { name: "all".into(), ..StatsRow::default() };
         let mut by_name: BTreeMap<(By, String), StatsRow> = BTreeMap::new();
         let mut by_day: BTreeMap<i64, StatsRow> = BTreeMap::new();
@@ -256,7 +252,7 @@ impl History for MemoryStore {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, StoreError> {
+    ) -> StoreResult<Option<Vec<Event>>> {
         let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
         let matches =
             |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
@@ -264,11 +260,7 @@ impl History for MemoryStore {
         Ok(reaches.then(|| self.log.iter().filter(matches).take(limit).cloned().collect()))
     }
 
-    fn latest_events(
-        &self,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+    fn latest_events(&self, session: &SessionId, limit: usize) -> StoreResult<Vec<(Text, Option<Millis>)>> {
         let own = self.log.iter().rev().filter(|event| event.session_id == *session);
         Ok(own.take(limit).map(|event| (event.id.clone(), event.at_ms)).collect())
     }

@@ -153,7 +153,7 @@ impl Derivation<'_> {
     /// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
     /// reports the end of their calls. No source reports that the user agreed, so a question stays open until its call
     /// ends.
-    pub(crate) fn open_questions<'c>(&'c self) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
+    pub(crate) fn open_questions(&self) -> Vec<(AgentIndex, &PermissionQuestion)> {
         let questions = self.hooks.questions.iter();
         questions.filter_map(|question| Some((self.blocked_agent(question)?, question))).collect()
     }

@@ -7,7 +7,7 @@
 use hashbrown::HashSet;
 use rusqlite::{Connection, Transaction, params};
 
-use crate::{ReceivedInput, StoreError};
+use crate::{ReceivedInput, StoreResult};
 
 /// Rows per batch. More would delay a commit for longer; fewer would share fewer pages.
 const BATCH_ROWS: usize = 1000;
@@ -104,7 +104,7 @@ pub(super) struct IndexUpdate {
 }
 
 /// Appends an inbox row and returns its number.
-pub(super) fn append(db: &Transaction<'_>, row: &ReceivedInput, packed: &[u8]) -> Result<i64, StoreError> {
+pub(super) fn append(db: &Transaction<'_>, row: &ReceivedInput, packed: &[u8]) -> StoreResult<i64> {
     let ReceivedInput { source, session, key, dialect, received_ms, .. } = row;
     let mut add = db.prepare_cached(
         "INSERT INTO inbox(source, session, key, dialect, received_ms, sessions, body)

@@ -24,7 +24,7 @@ pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
 pub use session_keys::SharedHistory;
 
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
-use crate::{Commit, Ledger, ReceivedInput, StoreError};
+use crate::{Commit, Ledger, ReceivedInput, StoreError, StoreResult};
 
 /// Database file in the data folder.
 const FILE: &str = "store.db";
@@ -178,12 +178,12 @@ impl SqliteStore {
 
     /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are not touched
     /// and stay recorded as sources: only a file that changes is indexed again.
-    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, StoreError> {
+    pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
         Ok(forget::forget(&mut self.db, &mut self.index, sessions)?)
     }
 
     /// Returns the database's size on disk in bytes, free pages included.
-    pub fn bytes(&self) -> Result<u64, StoreError> {
+    pub fn bytes(&self) -> StoreResult<u64> {
         size_bytes(&self.db)
     }
 }
@@ -233,7 +233,7 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
 }
 
 impl Ledger for SqliteStore {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
+    fn commit(&mut self, commit: &Commit) -> StoreResult<Vec<Event>> {
         let mut events = commit.events.clone();
         let mut seq = self.next_seq;
         for event in &mut events {
@@ -248,14 +248,14 @@ impl Ledger for SqliteStore {
         Ok(events)
     }
 
-    fn check_location(&self) -> Result<(), StoreError> {
+    fn check_location(&self) -> StoreResult<()> {
         if self.location.is_in_place() {
             return Ok(());
         }
         Err(StoreError::Gone(self.location.folder().to_owned()))
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
+    fn reserve_revs(&mut self, count: u64) -> StoreResult<u64> {
         let first = self.next_rev;
         let mut update = self.db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?;
         update.execute([(first + count).cast_signed()])?;
@@ -263,7 +263,7 @@ impl Ledger for SqliteStore {
         Ok(first)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
+    fn has_received(&self, source: &str, key: &str) -> StoreResult<bool> {
         Ok(self.index.has_received(&self.db, source, key)?)
     }
 
@@ -272,14 +272,14 @@ impl Ledger for SqliteStore {
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         if self.received_bytes(session)? > bytes {
             return Ok(false);
         }
         self.each_received(session, each).map(|()| true)
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
+    fn received_bytes(&self, session: &SessionId) -> StoreResult<u64> {
         let mut statement = self.db.prepare_cached(&format!(
             "SELECT coalesce(sum(length(coalesce(part.body, inbox.body))), 0) FROM inbox {} WHERE inbox.no IN ({})",
             query::JOIN_PARTS,
@@ -288,7 +288,7 @@ impl Ledger for SqliteStore {
         Ok(statement.query_row([session.as_str()], |row| row.get::<_, i64>(0))?.unsigned_abs())
     }
 
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
+    fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>> {
         self.select_sessions("SELECT session FROM unsettled", [])
     }
 

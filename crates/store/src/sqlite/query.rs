@@ -11,7 +11,8 @@ use subscope_model::{
 
 use super::{SharedHistory, SqliteStore, deferred_index, pack, session_keys::unpack_keys};
 use crate::{
-    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile, StoreError,
+    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile,
+    StoreResult,
     days::{self, By},
 };
 
@@ -21,7 +22,7 @@ pub(crate) fn select<T>(
     sql: &str,
     values: impl Params,
     row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, StoreError> {
+) -> StoreResult<Vec<T>> {
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map(values, row)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -60,7 +61,7 @@ where
 }
 
 /// Returns the size of a database on disk in bytes, free pages included.
-pub(crate) fn size_bytes(db: &Connection) -> Result<u64, StoreError> {
+pub(crate) fn size_bytes(db: &Connection) -> StoreResult<u64> {
     const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
     Ok(db.query_row(SIZE, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
@@ -102,7 +103,7 @@ const ROW_BYTES: u64 = 256;
 /// Approximate compression ratio of bodies.
 const COMPRESSION_RATIO: u64 = 4;
 
-fn received_input(row: &Row<'_>) -> Result<ReceivedInput, StoreError> {
+fn received_input(row: &Row<'_>) -> StoreResult<ReceivedInput> {
     Ok(ReceivedInput {
         source: row.get(0)?,
         session: row.get(1)?,
@@ -121,21 +122,17 @@ impl SqliteStore {
         sql: &str,
         values: impl Params,
         row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> StoreResult<Vec<T>> {
         select(&self.db, sql, values, row)
     }
 
     /// Returns the sessions whose ids are the first column of a query.
-    pub(super) fn select_sessions(
-        &self,
-        sql: &str,
-        values: impl Params,
-    ) -> Result<Vec<SessionId>, StoreError> {
+    pub(super) fn select_sessions(&self, sql: &str, values: impl Params) -> StoreResult<Vec<SessionId>> {
         self.select(sql, values, |row| row.get(0).map(SessionId))
     }
 
     /// Returns all files that rows were derived from.
-    pub fn sources(&self) -> Result<Vec<SourceFile>, StoreError> {
+    pub fn sources(&self) -> StoreResult<Vec<SourceFile>> {
         let sql = "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no";
         self.select(sql, [], |row| {
             let (path, session) = (path_at(row, 0)?, SessionId(row.get(1)?));
@@ -145,7 +142,7 @@ impl SqliteStore {
 
     /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or with a
     /// deadline that has passed. Frozen sessions, with a deleted source file, are left out.
-    pub fn due_sessions(&self, now_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+    pub fn due_sessions(&self, now_ms: Millis) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
             "SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0
                  AND (rules <> ?1 OR deadline_ms <= ?2 OR id IN (SELECT session FROM unsettled))",
@@ -154,12 +151,12 @@ impl SqliteStore {
     }
 
     /// Returns the sessions that were forgotten and have no new rows since.
-    pub fn forgotten_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+    pub fn forgotten_sessions(&self) -> StoreResult<Vec<SessionId>> {
         self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 1", [])
     }
 
     /// Returns the ended sessions with a last event before `before_ms`; sessions without any time are left out.
-    pub fn sessions_older_than(&self, before_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+    pub fn sessions_older_than(&self, before_ms: Millis) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
             "SELECT id FROM sessions WHERE is_forgotten = 0 AND is_live = 0 AND last_ms > 0 AND last_ms < ?1",
             [before_ms],
@@ -167,7 +164,7 @@ impl SqliteStore {
     }
 
     /// Returns the shared history of all compared sessions.
-    pub fn shared_history(&self) -> Result<Vec<SharedHistory>, StoreError> {
+    pub fn shared_history(&self) -> StoreResult<Vec<SharedHistory>> {
         let sql = "SELECT l.id, e.id, shared FROM kin JOIN sessions l ON l.no = later_no JOIN sessions e ON e.no = earlier_no";
         self.select(sql, [], |row| {
             let (later, earlier) = (SessionId(row.get(0)?), SessionId(row.get(1)?));
@@ -176,14 +173,14 @@ impl SqliteStore {
     }
 
     /// Returns the sessions to compare with all others, and whether their first keys are new too.
-    pub fn uncompared_sessions(&self) -> Result<Vec<(SessionId, bool)>, StoreError> {
+    pub fn uncompared_sessions(&self) -> StoreResult<Vec<(SessionId, bool)>> {
         let sql =
             "SELECT id, is_compared = 0 FROM held JOIN sessions ON no = session_no WHERE is_compared <> 1";
         self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
     }
 
     /// Returns a session's received input in order of arrival, with `sessions` left empty.
-    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, StoreError> {
+    pub fn received_of(&self, session: &SessionId) -> StoreResult<Vec<ReceivedInput>> {
         let mut all = Vec::new();
         self.each_received(session, &mut |received| all.push(received))?;
         Ok(all)
@@ -194,7 +191,7 @@ impl SqliteStore {
         &self,
         session: &SessionId,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let mut statement = self.db.prepare_cached(&format!(
             "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({})
              ORDER BY inbox.no, part.line",
@@ -218,7 +215,7 @@ impl SqliteStore {
 
     /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least one row if
     /// there is one. Bodies split by session are joined. `sessions` is empty for rows of forgotten sessions.
-    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, StoreError> {
+    pub fn received_after(&self, row: u64, bytes: u64) -> StoreResult<Vec<(u64, ReceivedInput)>> {
         let sql = format!("SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
         let mut statement = self.db.prepare_cached(&sql)?;
         let mut rows = statement.query([clamp(row)])?;
@@ -240,7 +237,7 @@ impl SqliteStore {
     }
 
     /// Returns an inbox row's own body, or its joined parts in line order.
-    fn joined_body(&self, no: i64, mut body: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    fn joined_body(&self, no: i64, mut body: Vec<u8>) -> StoreResult<Vec<u8>> {
         if body.is_empty() {
             let sql = "SELECT body FROM inbox_parts WHERE no = ?1 ORDER BY line";
             for part in self.select(sql, [no], |row| row.get(0))? {
@@ -252,7 +249,7 @@ impl SqliteStore {
 }
 
 impl History for SqliteStore {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
+    fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
         let (last_ms, id) = query.after.as_ref().map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
         // Few of many changed recently: another index finds them.
         let sql = if query.kept_since.is_some() { LIST_RECENTLY_CHANGED } else { LIST_NEWEST };
@@ -267,25 +264,25 @@ impl History for SqliteStore {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
+    fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
         let sql = "SELECT body FROM trees JOIN sessions ON no = session_no WHERE id = ?1";
         let body = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
         let Some(body) = body else { return Ok(None) };
         Ok(Some(serde_json::from_slice(&pack::unpack(body)?)?))
     }
 
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
+    fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
         let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
         self.select(sql, [session.as_str()], |row| path_at(row, 0))
     }
 
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>> {
         let no = clamp(row);
         let packed = select_one(&self.db, "SELECT body FROM inbox WHERE no = ?1", [no], |row| row.get(0))?;
         packed.map(|packed| self.joined_body(no, pack::unpack(packed)?)).transpose()
     }
 
-    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
             "SELECT id FROM sessions
              WHERE is_forgotten = 0 AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 AND id < ?1 || char(1114111)
@@ -294,11 +291,7 @@ impl History for SqliteStore {
         )
     }
 
-    fn agents_with_prefix(
-        &self,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>> {
         let sql = "SELECT s.id, a.id FROM agents a JOIN sessions s ON s.no = a.session_no
             WHERE a.id >= ?1 AND substr(a.id, 1, length(?1)) = ?1 AND a.id < ?1 || char(1114111)
             ORDER BY s.last_ms DESC LIMIT ?2";
@@ -307,12 +300,12 @@ impl History for SqliteStore {
         })
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
+    fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
         let sql = "SELECT id, heads FROM held JOIN sessions ON no = session_no";
         self.select(sql, [], |row| Ok((SessionId(row.get(0)?), unpack_keys(row.get_ref(1)?).collect())))
     }
 
-    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+    fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>> {
         let mut statement = self.db.prepare_cached("SELECT session_no, keys FROM holdings")?;
         let mut rows = statement.query([])?;
         let mut found: HashSet<(i64, u64)> = HashSet::new();
@@ -327,7 +320,7 @@ impl History for SqliteStore {
         found.into_iter().map(|(no, key)| Ok((id(no)?, key))).collect()
     }
 
-    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+    fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>> {
         let sql =
             "SELECT session_no, began_ms, heads FROM held JOIN sessions ON no = session_no WHERE id = ?1";
         let held = select_one(&self.db, sql, [session.as_str()], |row| {
@@ -345,7 +338,7 @@ impl History for SqliteStore {
         Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys, keys }))
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
         let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
         let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
         let Some(no) = no else { return Ok(None) };
@@ -365,7 +358,7 @@ impl History for SqliteStore {
         Ok(None)
     }
 
-    fn stats(&self) -> Result<Stats, StoreError> {
+    fn stats(&self) -> StoreResult<Stats> {
         let types = By::Type as u8;
         // Each agent has one type: sums by type are totals.
         let total = self.db.query_row(&format!("SELECT {SUMS} FROM days WHERE by = ?1"), [types], |row| {
@@ -391,7 +384,7 @@ impl History for SqliteStore {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, StoreError> {
+    ) -> StoreResult<Option<Vec<Event>>> {
         let first: Option<i64> = self.db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
         let first = first.map_or(self.next_seq, i64::cast_unsigned);
         if seq != 0 && seq.saturating_add(1) < first {
@@ -412,11 +405,7 @@ impl History for SqliteStore {
         Ok(Some(texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>()?))
     }
 
-    fn latest_events(
-        &self,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+    fn latest_events(&self, session: &SessionId, limit: usize) -> StoreResult<Vec<(Text, Option<Millis>)>> {
         #[derive(Deserialize)]
         struct EventHead {
             id: Text,

@@ -12,7 +12,7 @@ use super::{
     query::{clamp, select_one},
     session_keys,
 };
-use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreError, days::days};
+use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, days::days};
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
 const MAX_LOG_EVENTS: u64 = 1_000_000;
@@ -28,7 +28,7 @@ pub(super) fn commit(
     commit: &Commit,
     events: &[Event],
     next_seq: u64,
-) -> Result<(), StoreError> {
+) -> StoreResult<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Before the trees: writing a session's rows marks its input as processed.
     let (mut keys, mut row_sessions) = (HashSet::new(), 0);
@@ -80,7 +80,7 @@ fn write_session(
     tree: &Tree,
     deadline: Option<Millis>,
     at_ms: Millis,
-) -> Result<(), StoreError> {
+) -> StoreResult<()> {
     let row = SessionRow::of(tree);
     let last = row.last_event_at_ms.unwrap_or(0);
     let is_live = row.status == SessionStatus::Live;
@@ -150,7 +150,7 @@ fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()>
     Ok(())
 }
 
-fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> Result<(), StoreError> {
+fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> StoreResult<()> {
     let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
     let mut add = db.prepare_cached(
         "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -166,7 +166,7 @@ fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput
     Ok(())
 }
 
-fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> Result<(), StoreError> {
+fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> StoreResult<()> {
     let mut add = db.prepare_cached("INSERT INTO changes(seq, session, body) VALUES(?1, ?2, ?3)")?;
     for event in events {
         let body = serde_json::to_string(event)?;

@@ -38,7 +38,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, params};
 use subscope_model::{Millis, SessionId, Text};
 
 use crate::{
-    FileIdentity, OpenError, StoreError,
+    FileIdentity, OpenError, StoreResult,
     sqlite::{Access, clamp, connect, identity_at, path_at, select, size_bytes},
 };
 
@@ -165,25 +165,25 @@ impl TextIndex {
     }
 
     /// Returns the indexed files with their state when they were indexed.
-    pub fn files(&self) -> Result<Vec<(PathBuf, FileIdentity)>, StoreError> {
+    pub fn files(&self) -> StoreResult<Vec<(PathBuf, FileIdentity)>> {
         let sql = "SELECT path, inode, bytes, modified_ns FROM files";
         select(&self.db, sql, [], |row| Ok((path_at(row, 0)?, identity_at(row, 1)?)))
     }
 
     /// Returns the number of the last indexed inbox row; 0 if there is none.
-    pub fn last_inbox_row(&self) -> Result<u64, StoreError> {
+    pub fn last_inbox_row(&self) -> StoreResult<u64> {
         self.files().map(|files| inbox::last_row(&files))
     }
 
     /// Adds a batch. A file that begins in it replaces its older version; a file that ends in it counts as indexed.
-    pub fn put(&mut self, batch: &PassageBatch) -> Result<(), StoreError> {
+    pub fn put(&mut self, batch: &PassageBatch) -> StoreResult<()> {
         let transaction = self.db.transaction()?;
         insert_batch(&transaction, batch)?;
         Ok(transaction.commit()?)
     }
 
     /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they change.
-    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), StoreError> {
+    pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
         self.db.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self.db.transaction()?;
         for session in sessions {
@@ -201,7 +201,7 @@ impl TextIndex {
     }
 
     /// Returns the newest passages that contain all words.
-    pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, StoreError> {
+    pub fn find(&self, query: &TextQuery) -> StoreResult<Vec<Hit>> {
         let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
         let mut hits = select(&self.db, FIND, params![expression, clamp(query.limit)], hit)?;
         // Where a second is full, row numbers are out of order by a few seconds.
@@ -210,7 +210,7 @@ impl TextIndex {
     }
 
     /// Returns the size of the index on disk in bytes.
-    pub fn bytes(&self) -> Result<u64, StoreError> {
+    pub fn bytes(&self) -> StoreResult<u64> {
         size_bytes(&self.db)
     }
 }
