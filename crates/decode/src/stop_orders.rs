@@ -1,8 +1,9 @@
 //! Orders that agents stop (`subscope.stop/1`), as the hub keeps them: one a line.
 
-use subscope_model::{Basis, Claim, Clock, Decoded, Fact, Observation, Sink, SourceKind, StopOrder};
+use subscope_model::{Basis, Claim, Clock, Fact, Sink, SourceKind, StopOrder};
 
 use crate::{
+    Emitter,
     lenient::LineText,
     lines::{LineDecoder, LineError},
 };
@@ -17,20 +18,12 @@ impl LineDecoder for StopOrders {
         if order.schema.as_ref() != StopOrder::SCHEMA {
             return Err(LineError::Foreign(format!("no {}, kept as text", StopOrder::SCHEMA).into()));
         }
-        sink(Decoded::Observation(&Observation {
-            place: line.place,
-            kind: SourceKind::Posted,
-            time: Some(order.at_ms),
-            clock: Clock::Receiver,
-            session: Some(&order.session_id),
-            line_id: None,
-            claim: Claim::Agent(&order.agent_id, Basis::Wire),
-            fact: Fact::Stop {
-                step: order.step,
-                call: order.tool_use_id.as_deref(),
-                is_refused: order.is_refused,
-            },
-        }));
+        let claim = Claim::Agent(&order.agent_id, Basis::Wire);
+        let mut out = Emitter::new(SourceKind::Posted, Clock::Receiver, claim, line, sink);
+        out.head.time = Some(order.at_ms);
+        out.head.session = Some(&order.session_id);
+        let (step, call, is_refused) = (order.step, order.tool_use_id.as_deref(), order.is_refused);
+        out.emit(Fact::Stop { step, call, is_refused });
         Ok(())
     }
 }

@@ -4,7 +4,6 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fmt,
     path::{Path, PathBuf},
 };
 
@@ -87,12 +86,6 @@ pub struct Root {
     pub harness: &'static dyn Harness,
     /// The folder. It need not exist.
     pub folder: PathBuf,
-}
-
-impl fmt::Debug for Root {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple(self.harness.name()).field(&self.folder).finish()
-    }
 }
 
 /// A line of the beginning of a source: one JSON object.

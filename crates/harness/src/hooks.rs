@@ -1,9 +1,6 @@
 //! Hooks of a harness: how they are installed, and what our hooks look like.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use subscope_decode::Dialect;
 
@@ -33,18 +30,13 @@ pub struct HookEvent {
 }
 
 /// Why a text cannot be edited as settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {what}")]
 pub struct SettingsError {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong; a lower-case fragment.
     pub what: String,
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.line, self.what)
-    }
 }
 
 /// The hooks of a harness.

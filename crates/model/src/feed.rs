@@ -2,13 +2,13 @@
 
 use std::{
     borrow::Cow,
-    fmt,
     ops::Deref,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use crate::{Agent, AgentId, Event, Session, SessionId, Summary, Text, Tree};
 
@@ -130,13 +130,6 @@ pub enum Update {
     CaughtUp,
 }
 
-/// Data of `reset` and `caught-up`.
-#[derive(Serialize, Deserialize)]
-struct PositionData {
-    schema: Text,
-    seq: u64,
-}
-
 /// Data of `missed`.
 #[derive(Serialize, Deserialize)]
 struct MissedData {
@@ -177,7 +170,7 @@ impl Update {
 
     /// Returns the data of the update's server-sent event for a reader at position `seq`.
     pub fn data(&self, seq: u64) -> Cow<'_, str> {
-        let position = |schema: &str| encode(&PositionData { schema: schema.into(), seq });
+        let position = |schema: &str| encode(&json!({ "schema": schema, "seq": seq }));
         match self {
             Self::Snapshot(tree) => tree.json().into(),
             Self::Change(change) => change.json().into(),
@@ -232,10 +225,4 @@ pub trait Feed: Send {
 
     /// Returns the current tree of a session; `None` if the session is unknown.
     fn tree(&mut self, session: &SessionId) -> Option<Tree>;
-}
-
-impl fmt::Debug for dyn Feed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Feed")
-    }
 }

@@ -50,8 +50,10 @@ pub(crate) struct PermissionQuestion {
 }
 
 /// State of a replay.
-#[derive(Default)]
-struct HookReplay {
+struct HookReplay<'f> {
+    facts: &'f Facts,
+    identities: &'f Identities,
+    log: HookLog,
     /// Agents started and not stopped, oldest first.
     stack: Vec<Text>,
     /// Open spawn calls.
@@ -64,7 +66,6 @@ struct HookReplay {
     launched: usize,
     /// Number of spawn calls whose agent has not started yet.
     unstarted: usize,
-    questions: Vec<PermissionQuestion>,
 }
 
 impl HookLog {
@@ -79,24 +80,32 @@ impl HookLog {
 
 /// Replays all hook logs of the session.
 pub(crate) fn replay_hooks(facts: &Facts, identities: &Identities) -> HookLog {
-    let mut log = HookLog::default();
-    let mut replay = HookReplay::default();
+    let mut replay = HookReplay {
+        facts,
+        identities,
+        log: HookLog::default(),
+        stack: Vec::new(),
+        open_spawns: HashSet::new(),
+        open_calls: HashMap::new(),
+        background: Vec::new(),
+        launched: 0,
+        unstarted: 0,
+    };
     for step in facts.sorted_hooks() {
-        replay.apply(facts, identities, &step.kind, &mut log);
+        replay.apply(&step.kind);
     }
-    log.questions = replay.questions;
-    log
+    replay.log
 }
 
-impl HookReplay {
-    fn apply(&mut self, facts: &Facts, identities: &Identities, step: &HookStepKind, log: &mut HookLog) {
+impl HookReplay<'_> {
+    fn apply(&mut self, step: &HookStepKind) {
         match step {
             HookStepKind::Prompt { is_user } => {
-                log.begin_turn();
-                log.prompts += u32::from(*is_user);
+                self.log.begin_turn();
+                self.log.prompts += u32::from(*is_user);
             }
             HookStepKind::Start { agent } => {
-                log.stopped.remove(agent);
+                self.log.stopped.remove(agent);
                 self.unstarted = self.unstarted.saturating_sub(1);
                 if self.launched > 0 {
                     self.launched -= 1;
@@ -105,70 +114,63 @@ impl HookReplay {
                 self.stack.push(agent.clone());
             }
             HookStepKind::Stop { agent } => {
-                log.stopped.insert(agent.clone());
+                self.log.stopped.insert(agent.clone());
                 remove_last(&mut self.stack, agent);
                 remove_last(&mut self.background, agent);
-                let gone = identities.by_id(facts, agent);
-                self.questions.retain(|question| gone.is_none() || question.agent != gone);
+                let gone = self.identities.by_id(self.facts, agent);
+                self.log.questions.retain(|question| gone.is_none() || question.agent != gone);
             }
-            HookStepKind::Pre { call, named } => self.begin_call(facts, identities, *call, *named, log),
+            HookStepKind::Pre { call, named } => self.begin_call(*call, *named),
             HookStepKind::Post { call, named, launched } => {
-                self.undo_stop(facts, *named, log);
+                self.undo_stop(*named);
                 if self.open_spawns.remove(call) {
-                    self.finish_spawn(facts, *call, *launched);
+                    self.finish_spawn(*call, *launched);
                 }
                 self.open_calls.remove(call);
-                let digest = facts.call(*call).digest.map(|(_, digest)| digest);
-                self.questions.retain(|question| Some(question.digest) != digest);
+                let digest = self.facts.call(*call).digest.map(|(_, digest)| digest);
+                self.log.questions.retain(|question| Some(question.digest) != digest);
             }
             HookStepKind::Permission { named, name, digest, time } => {
-                let (agent, tool) = (named.and_then(|named| identities.of(named)), name.clone());
-                self.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
+                let (agent, tool) = (named.and_then(|named| self.identities.of(named)), name.clone());
+                self.log.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
             }
             HookStepKind::TurnEnd { status } => {
-                log.begin_turn();
-                log.end_turn(*status);
-                self.questions.retain(|question| question.agent.is_some());
+                self.log.begin_turn();
+                self.log.end_turn(*status);
+                self.log.questions.retain(|question| question.agent.is_some());
             }
             HookStepKind::SessionStart { time } => {
-                (log.is_open, log.is_in_turn, log.has_left) = (true, false, false);
-                log.opened_at = log.opened_at.max(*time);
+                (self.log.is_open, self.log.is_in_turn, self.log.has_left) = (true, false, false);
+                self.log.opened_at = self.log.opened_at.max(*time);
             }
             // No hook reports that the user interrupted the turn.
-            HookStepKind::AwaitsPrompt if log.is_in_turn => log.end_turn(AgentStatus::Stopped),
+            HookStepKind::AwaitsPrompt if self.log.is_in_turn => self.log.end_turn(AgentStatus::Stopped),
             HookStepKind::AwaitsPrompt => {}
             HookStepKind::SessionEnd => {
-                (log.is_open, log.has_left) = (false, true);
-                self.questions.clear();
+                (self.log.is_open, self.log.has_left) = (false, true);
+                self.log.questions.clear();
             }
         }
     }
 
     /// Marks an agent as active again: it acts after its stop hook, so the hook's answer made it continue.
-    fn undo_stop(&mut self, facts: &Facts, named: Option<AgentRef>, log: &mut HookLog) {
-        if let Some(AgentKey::Id(id)) = named.map(|named| &facts.agent(named).key)
-            && log.stopped.remove(id)
+    fn undo_stop(&mut self, named: Option<AgentRef>) {
+        if let Some(AgentKey::Id(id)) = named.map(|named| &self.facts.agent(named).key)
+            && self.log.stopped.remove(id)
         {
             self.stack.push(id.clone());
         }
     }
 
-    fn begin_call(
-        &mut self,
-        facts: &Facts,
-        identities: &Identities,
-        call: CallIndex,
-        named: Option<AgentRef>,
-        log: &mut HookLog,
-    ) {
-        self.undo_stop(facts, named, log);
+    fn begin_call(&mut self, call: CallIndex, named: Option<AgentRef>) {
+        self.undo_stop(named);
         if named.is_none() {
-            log.begin_turn();
+            self.log.begin_turn();
         }
-        let is_spawn = facts.call(call).class == ToolClass::Spawn;
+        let is_spawn = self.facts.call(call).class == ToolClass::Spawn;
         if named.is_none() {
-            let owner = self.derive_owner(facts, identities, is_spawn);
-            log.owners.entry(call).or_insert(owner);
+            let owner = self.derive_owner(is_spawn);
+            self.log.owners.entry(call).or_insert(owner);
             self.open_calls.insert(call, Some(owner.0).filter(|_| owner.1 > Basis::Stack));
         }
         if is_spawn {
@@ -178,8 +180,8 @@ impl HookReplay {
         }
     }
 
-    fn finish_spawn(&mut self, facts: &Facts, call: CallIndex, launched: bool) {
-        let agent = facts.call(call).spawn.as_ref().and_then(|spawn| best_value(&spawn.agent));
+    fn finish_spawn(&mut self, call: CallIndex, launched: bool) {
+        let agent = self.facts.call(call).spawn.as_ref().and_then(|spawn| best_value(&spawn.agent));
         if !launched {
             self.unstarted = self.unstarted.min(self.open_spawns.len());
             return;
@@ -190,8 +192,8 @@ impl HookReplay {
         }
     }
 
-    fn derive_owner(&self, facts: &Facts, identities: &Identities, is_spawn: bool) -> (AgentIndex, Basis) {
-        if facts.has_identity {
+    fn derive_owner(&self, is_spawn: bool) -> (AgentIndex, Basis) {
+        if self.facts.has_identity {
             return (0, Basis::Wire);
         }
         // Versions whose hooks name no agent (up to 2.1.110) have no nested subagents.
@@ -202,7 +204,7 @@ impl HookReplay {
         if self.stack.is_empty() && self.open_spawns.is_empty() && is_quiet {
             return (0, Basis::Sole);
         }
-        let top = self.stack.last().and_then(|id| identities.by_id(facts, id));
+        let top = self.stack.last().and_then(|id| self.identities.by_id(self.facts, id));
         let has_root_calls = self.open_calls.values().any(|owner| *owner == Some(0));
         match top {
             Some(agent)
@@ -211,7 +213,7 @@ impl HookReplay {
                     && self.unstarted == 0
                     && is_quiet
                     && !has_root_calls
-                    && self.fits_open_spawn(facts) =>
+                    && self.fits_open_spawn() =>
             {
                 (agent, Basis::Sole)
             }
@@ -222,10 +224,10 @@ impl HookReplay {
 
     /// Whether the latest started agent has the type that the open spawn call asks for. A warm-up that still runs has
     /// not.
-    fn fits_open_spawn(&self, facts: &Facts) -> bool {
-        let top = self.stack.last().and_then(|id| facts.by_id.get(id));
+    fn fits_open_spawn(&self) -> bool {
+        let top = self.stack.last().and_then(|id| self.facts.by_id.get(id));
         match (self.open_spawns.iter().next(), top) {
-            (Some(call), Some(agent)) => has_fitting_type(facts, *call, *agent),
+            (Some(call), Some(agent)) => has_fitting_type(self.facts, *call, *agent),
             (None, _) | (_, None) => true,
         }
     }
