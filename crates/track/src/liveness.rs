@@ -134,18 +134,13 @@ impl Derivation<'_> {
         AgentActivity::new(LivenessKind::Model, None, context.turn)
     }
 
-    fn tool_activity(
-        &self,
-        call_facts: &CallFacts,
-        before: Option<Millis>,
-        last: Option<Millis>,
-    ) -> AgentActivity {
-        let since = call_facts.begun_at().max(before);
+    fn tool_activity(&self, call: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> AgentActivity {
+        let since = call.begun_at().max(before);
         let limits = &self.now.limits;
         let waited = since.map_or(0, |since| limits.awake.silence(since, self.now.at));
-        let asks = call_facts.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+        let asks = call.class == ToolClass::Instant && waited >= limits.permission_after_ms;
         let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
-        let mut activity = AgentActivity::new(kind, call_facts.name.clone(), since.or(last));
+        let mut activity = AgentActivity::new(kind, call.name.clone(), since.or(last));
         activity.liveness.inferred = asks;
         activity
     }

@@ -284,38 +284,32 @@ fn sum_subtrees(
     own: &[AgentFigures],
 ) -> Vec<Subtree> {
     let mut figures: Vec<AgentFigures> = own.to_vec();
-    let mut agents: Vec<u32> =
-        (0..drafts.len()).map(|number| u32::from(!duplicates.has_agent(number))).collect();
-    let mut calls: Vec<u32> = drafts.iter().map(|draft| draft.calls.len() as u32).collect();
-    let mut agent_ms: Vec<Option<i64>> =
-        drafts.iter().map(|draft| covered_ms(&mut draft.intervals.clone())).collect();
     let mut intervals: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
+    let own_sum = |(number, draft): (AgentIndex, &RowDraft)| Subtree {
+        agents: u32::from(!duplicates.has_agent(number)),
+        tool_calls: draft.calls.len() as u32,
+        agent_ms: covered_ms(&mut draft.intervals.clone()),
+        ..Subtree::default()
+    };
+    let mut sums: Vec<Subtree> = drafts.iter().enumerate().map(own_sum).collect();
     for number in order.iter().rev().copied() {
+        let below = std::mem::take(&mut figures[number]);
+        let mut spans = std::mem::take(&mut intervals[number]);
         // Merge before passing up, so that a deep chain does not carry every interval below it.
-        merge_overlapping(&mut intervals[number]);
+        merge_overlapping(&mut spans);
+        let sum = &mut sums[number];
+        sum.usage = below.usage;
+        (sum.cost_micro_usd, sum.cost_floor) = below.known_cost();
+        sum.wall_ms = covered_ms(&mut spans);
+        let Subtree { agents, tool_calls, agent_ms, .. } = *sum;
         let Some(parent) = owners.parent_of(number) else { continue };
-        let below = figures[number].clone();
         figures[parent].add(&below);
-        agents[parent] += agents[number];
-        calls[parent] += calls[number];
-        agent_ms[parent] = add_known(agent_ms[parent], agent_ms[number]);
-        let below = intervals[number].clone();
-        intervals[parent].extend(below);
+        intervals[parent].extend(spans);
+        sums[parent].agents += agents;
+        sums[parent].tool_calls += tool_calls;
+        sums[parent].agent_ms = add_known(sums[parent].agent_ms, agent_ms);
     }
-    (0..drafts.len())
-        .map(|number| {
-            let (cost, cost_floor) = figures[number].known_cost();
-            Subtree {
-                agents: agents[number],
-                tool_calls: calls[number],
-                usage: figures[number].usage,
-                cost_micro_usd: cost,
-                cost_floor,
-                wall_ms: covered_ms(&mut intervals[number]),
-                agent_ms: agent_ms[number],
-            }
-        })
-        .collect()
+    sums
 }
 
 /// Merges overlapping intervals.

@@ -240,8 +240,7 @@ impl Ledger for SqliteStore {
             event.seq = seq;
             seq += 1;
         }
-        let Self { db, index, packer, rules, .. } = self;
-        write::commit(db, index, packer, rules, commit, &events, seq)?;
+        write::write(self, commit, &events, seq)?;
         self.next_seq = seq;
         // A commit to a deleted file is lost.
         self.check_location()?;

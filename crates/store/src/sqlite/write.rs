@@ -3,11 +3,11 @@
 use std::os::unix::ffi::OsStrExt;
 
 use hashbrown::HashSet;
-use rusqlite::{Connection, Transaction, params};
-use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
+use rusqlite::{Transaction, params};
+use subscope_model::{Event, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
-    deferred_index::{self, DeferredIndex},
+    SqliteStore, deferred_index,
     pack::Packer,
     query::{clamp, select_one},
     session_keys,
@@ -20,15 +20,13 @@ const MAX_LOG_EVENTS: u64 = 1_000_000;
 const LOG_SLACK: u64 = 10_000;
 
 /// Writes a commit in one transaction; `events` are its events with their numbers, `next_seq` the number after them.
-pub(super) fn commit(
-    db: &mut Connection,
-    index: &mut DeferredIndex,
-    packer: &mut Packer,
-    rules: &str,
+pub(super) fn write(
+    store: &mut SqliteStore,
     commit: &Commit,
     events: &[Event],
     next_seq: u64,
 ) -> StoreResult<()> {
+    let SqliteStore { db, index, packer, rules, .. } = store;
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Before the trees: writing a session's rows marks its input as processed.
     let (mut keys, mut row_sessions) = (HashSet::new(), 0);
@@ -39,11 +37,8 @@ pub(super) fn commit(
             row_sessions += row.sessions.len();
         }
     }
-    // No program has these rules: the rows are due.
-    let rules = if commit.is_provisional { "" } else { rules };
     for tree in &commit.trees {
-        let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
-        write_session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline), commit.at_ms)?;
+        write_session(&transaction, packer, rules, tree, commit)?;
     }
     for keys in &commit.session_keys {
         session_keys::write_keys(&transaction, keys)?;
@@ -78,9 +73,12 @@ fn write_session(
     packer: &mut Packer,
     rules: &str,
     tree: &Tree,
-    deadline: Option<Millis>,
-    at_ms: Millis,
+    commit: &Commit,
 ) -> StoreResult<()> {
+    // No program has these rules: the rows are due.
+    let rules = if commit.is_provisional { "" } else { rules };
+    let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
+    let deadline = due.map(|(_, deadline)| *deadline);
     let row = SessionRow::of(tree);
     let last = row.last_event_at_ms.unwrap_or(0);
     let is_live = row.status == SessionStatus::Live;
@@ -93,7 +91,9 @@ fn write_session(
                  is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
              RETURNING no",
         )?
-        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, at_ms], |row| row.get(0))?;
+        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, commit.at_ms], |row| {
+            row.get(0)
+        })?;
     let body = serde_json::to_vec(tree)?;
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
         .execute(params![no, packer.pack(&body)?])?;
