@@ -26,7 +26,7 @@ use zstd::{
     zstd_safe::{CParameter, find_frame_compressed_size, get_frame_content_size},
 };
 
-use crate::read::{CHUNK_BYTES, SPAN_CAP_BYTES, open_regular};
+use crate::read::{CHUNK_BYTES, SPAN_CAP_BYTES, open_regular, read_at};
 
 /// The ending of their names.
 pub(crate) const ENDING: &str = "zst";
@@ -243,9 +243,7 @@ impl Frames {
     }
 
     fn unpack(&mut self, frame: Frame) -> io::Result<Vec<u8>> {
-        self.file.seek(SeekFrom::Start(frame.at))?;
-        let mut packed = vec![0; frame.packed as usize];
-        self.file.read_exact(&mut packed)?;
+        let packed = read_at(&mut self.file, frame.at, frame.packed as usize)?;
         if frame.checksum.is_some_and(|checksum| checksum != crc32fast::hash(&packed)) {
             return Err(damaged("checksum mismatch"));
         }
@@ -274,12 +272,12 @@ impl Frames {
 fn read_table(file: &mut File, length: u64) -> io::Result<(Vec<Frame>, Table)> {
     let wrong = || damaged("no seek table");
     let table_end = length.checked_sub(FOOTER_BYTES).ok_or_else(wrong)?;
-    let footer = read_at(file, table_end, FOOTER_BYTES)?;
+    let footer = read_at(file, table_end, FOOTER_BYTES as usize)?;
     let (numbers, _) = footer.as_chunks::<4>();
     let count = numbers.first().map_or(0, |count| u32::from_le_bytes(*count));
     let entry_bytes = u64::from(count) * ENTRY_BYTES;
     let table_at = table_end.checked_sub(entry_bytes + HEADER_BYTES).ok_or_else(wrong)?;
-    let table = read_at(file, table_at, length - table_at)?;
+    let table = read_at(file, table_at, usize::try_from(length - table_at).map_err(io::Error::other)?)?;
     let entries = table
         .get(HEADER_BYTES as usize..)
         .and_then(|rest| rest.get(..usize::try_from(entry_bytes).ok()?))
@@ -329,7 +327,7 @@ fn read_checksums(file: &mut File, all: &mut Vec<Frame>, table: &[u8]) -> io::Re
     if own.packed as usize != HEADER_BYTES as usize + (all.len() + 1) * CHECKSUM_BYTES {
         return Err(wrong());
     }
-    let stored = read_at(file, own.at, u64::from(own.packed))?;
+    let stored = read_at(file, own.at, own.packed as usize)?;
     let (covered, last) = stored.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(wrong)?;
     if u32::from_le_bytes(*last) != checksum_of(&[covered, table]) {
         return Err(wrong());
@@ -362,14 +360,6 @@ fn find_frames(file: &mut File) -> io::Result<Vec<Frame>> {
         at += u64::from(packed);
         from += u64::from(bytes);
     }
-}
-
-/// Reads a part of a file that is known to be within its length.
-fn read_at(file: &mut File, at: u64, length: u64) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(at))?;
-    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    file.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// White space in the place of lost content. Its ends are ends of lines: what is left of the lines that were cut stays in

@@ -62,6 +62,11 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     if file.metadata()?.len() < offset.saturating_add(len as u64) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    read_at(&mut file, offset, len)
+}
+
+/// Reads a part of a file that is known to be within its length.
+pub(crate) fn read_at(file: &mut File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = vec![0; len];
     file.read_exact(&mut bytes)?;

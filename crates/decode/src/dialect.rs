@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use subscope_model::{AgentId, SessionId, SourceKind, ToolUseId};
+use subscope_model::{AgentId, SessionId, ToolUseId};
 
 use crate::{Decoder, Hint};
 
@@ -20,8 +20,6 @@ pub struct DialectSpec {
     pub harness: Option<&'static str>,
     /// The name used by `--dialect`, on every wire and as an event's `source`: `subagent-events`. Unique.
     pub name: &'static str,
-    /// The kind of source that it makes.
-    pub source_kind: SourceKind,
     /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.
     pub is_object: bool,
     /// Whether a source is the main conversation of a session: it names the session of all files of its group.
@@ -94,15 +92,10 @@ pub struct Answers {
 
 impl DialectSpec {
     /// Lines of many sessions that programs may ingest, of which only the decoder knows more: the base of other specs.
-    pub const fn new(
-        name: &'static str,
-        source_kind: SourceKind,
-        decoder: fn(&Hint) -> Box<dyn Decoder>,
-    ) -> Self {
+    pub const fn new(name: &'static str, decoder: fn(&Hint) -> Box<dyn Decoder>) -> Self {
         Self {
             harness: None,
             name,
-            source_kind,
             is_object: false,
             is_main: false,
             is_ingestible: true,
@@ -129,11 +122,6 @@ impl Dialect {
     /// The harness that writes it, where it is one harness's.
     pub const fn harness(self) -> Option<&'static str> {
         self.0.harness
-    }
-
-    /// The kind of source that it makes.
-    pub const fn source_kind(self) -> SourceKind {
-        self.0.source_kind
     }
 
     /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.

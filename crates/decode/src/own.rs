@@ -1,7 +1,7 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, SourceKind, StopOrder};
+use subscope_model::{Event, StopOrder};
 
 use crate::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, feed::FeedLines, lenient::Str, session_of,
@@ -12,7 +12,7 @@ use crate::{
 pub const SUBAGENT_EVENTS: Dialect = Dialect::new(&DialectSpec {
     line_session: subagent_events::line_session,
     lifecycle: Lifecycle { changes: &["subagent_start", "subagent_end"], opens: None, spawns: None },
-    ..DialectSpec::new("subagent-events", SourceKind::Posted, |hint| {
+    ..DialectSpec::new("subagent-events", |hint| {
         Box::new(LinesDecoder::new(hint.source, SubagentEvents::new(hint)))
     })
 });
@@ -25,17 +25,13 @@ pub const FEED: Dialect = Dialect::new(&DialectSpec {
         opens: None,
         spawns: None,
     },
-    ..DialectSpec::new("feed", SourceKind::Posted, |hint| {
-        Box::new(LinesDecoder::new(hint.source, FeedLines::new(hint)))
-    })
+    ..DialectSpec::new("feed", |hint| Box::new(LinesDecoder::new(hint.source, FeedLines::new(hint))))
 });
 
 /// Our own `subscope.stop/1`: what a person ordered. Orders have a route of their own.
 pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
     is_ingestible: false,
-    ..DialectSpec::new("stop-orders", SourceKind::Posted, |hint| {
-        Box::new(LinesDecoder::new(hint.source, StopOrders))
-    })
+    ..DialectSpec::new("stop-orders", |hint| Box::new(LinesDecoder::new(hint.source, StopOrders)))
 });
 
 /// All dialects of ours.

@@ -30,7 +30,7 @@ impl LineDecoder for StopOrders {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{SourceId, StopStep};
+    use subscope_model::{Decoded, SourceId, StopStep};
 
     use super::*;
     use crate::{Decoder, LinesDecoder};

@@ -27,25 +27,19 @@ use super::{
 };
 
 /// Decodes one log or stream of hook payloads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Hooks {
     hint: Hint,
-    emitted: Emitted,
-}
-
-/// What was last emitted, so that it is not repeated.
-#[derive(Debug, Default)]
-struct Emitted {
     /// The session that was last reported to have identity on its wire.
     identified: String,
-    /// The folder.
+    /// The folder that was last emitted.
     cwd: String,
 }
 
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), emitted: Emitted::default() }
+        Self { hint: hint.clone(), ..Self::default() }
     }
 }
 
@@ -97,7 +91,18 @@ impl LineDecoder for Hooks {
         let claim = agent.map_or(Claim::Silent, |agent| Claim::Agent(agent, Basis::Wire));
         let mut out = Emitter::new(SourceKind::Hook, Clock::Receiver, claim, line, sink);
         out.head.session = payload.session_id.filled().or(self.hint.session.as_deref());
-        self.emitted.emit_changes(event, &payload, &mut out);
+        if let Some(cwd) = payload.cwd.filled().filter(|cwd| agent.is_none() && *cwd != self.cwd) {
+            cwd.clone_into(&mut self.cwd);
+            let cwd = Some(Cow::Borrowed(cwd));
+            out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
+        }
+        let session = out.head.session.unwrap_or_default();
+        let is_tool = matches!(event, "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch");
+        let has_identity = is_tool && (agent.is_some() || payload.prompt_id.filled().is_some());
+        if has_identity && self.identified != session {
+            session.clone_into(&mut self.identified);
+            out.emit(Fact::WireHasIdentity);
+        }
         match event {
             "SessionStart" => out.emit(Fact::SessionStart { source: payload.source.0.clone() }),
             "SessionEnd" => out.emit(Fact::SessionEnd { reason: payload.reason.0.clone() }),
@@ -156,25 +161,6 @@ impl LineDecoder for Hooks {
             }
         }
         Ok(())
-    }
-}
-
-impl Emitted {
-    /// Emits the folder when it differs from the last one, and that the wire has identity, once for each session.
-    fn emit_changes<'a>(&mut self, event: &str, payload: &'a Payload<'_>, out: &mut Emitter<'a, '_>) {
-        let silent = payload.agent_id.filled().is_none();
-        if let Some(cwd) = payload.cwd.filled().filter(|cwd| silent && *cwd != self.cwd) {
-            cwd.clone_into(&mut self.cwd);
-            let cwd = Some(Cow::Borrowed(cwd));
-            out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
-        }
-        let session = out.head.session.unwrap_or_default();
-        let is_tool = matches!(event, "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch");
-        let identified = is_tool && (!silent || payload.prompt_id.filled().is_some());
-        if identified && self.identified != session {
-            session.clone_into(&mut self.identified);
-            out.emit(Fact::WireHasIdentity);
-        }
     }
 }
 

@@ -32,12 +32,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
 use subscope_decode::{
     Answers, Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, SpawnCalls,
-    lenient::Str, session_of as line_names,
+    session_of as line_names,
 };
-use subscope_model::{SourceKind, ToolClass};
+use subscope_model::ToolClass;
 
 use self::layout::{
     HOME_FOLDER, HOME_VARIABLE, PROJECTS, SUBAGENTS, agent_of, ancestor, files, is_uuid, main_path,
@@ -58,7 +57,7 @@ const NAME: &str = "claude-code";
 pub const TRANSCRIPT: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
-    ..DialectSpec::new("claude.transcript", SourceKind::Transcript, |hint| {
+    ..DialectSpec::new("claude.transcript", |hint| {
         Box::new(LinesDecoder::new(hint.source, transcript::Transcript::new(hint)))
     })
 });
@@ -68,7 +67,7 @@ pub const META: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_object: true,
     is_ingestible: false,
-    ..DialectSpec::new("claude.meta", SourceKind::Transcript, |hint| {
+    ..DialectSpec::new("claude.meta", |hint| {
         Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone())))
     })
 });
@@ -77,7 +76,7 @@ pub const META: Dialect = Dialect::new(&DialectSpec {
 pub const JOURNAL: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_ingestible: false,
-    ..DialectSpec::new("claude.journal", SourceKind::Transcript, |hint| {
+    ..DialectSpec::new("claude.journal", |hint| {
         Box::new(LinesDecoder::new(hint.source, meta::Journal(hint.clone())))
     })
 });
@@ -96,7 +95,7 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
             calls: lifecycle::calls,
         }),
     },
-    ..DialectSpec::new("claude.stream", SourceKind::Stream, |hint| {
+    ..DialectSpec::new("claude.stream", |hint| {
         Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
     })
 });
@@ -107,9 +106,7 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     session_of,
     line_session,
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
-    ..DialectSpec::new("claude.hook", SourceKind::Hook, |hint| {
-        Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint)))
-    })
+    ..DialectSpec::new("claude.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
 });
 
 impl Harness for ClaudeCode {
@@ -281,23 +278,12 @@ impl HookSupport for ClaudeCode {
     }
 }
 
-/// The field of a line of a live process that names its session.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct LineOfProcess<'a> {
-    session_id: Str<'a>,
-}
-
 /// How many lines are looked at for one that names its session: almost every one does.
 const LINES: usize = 8;
 
 /// Returns the session that the first of these lines names.
 fn session_of(lines: &[u8]) -> Option<String> {
-    let named = |line: &[u8]| {
-        let line: LineOfProcess<'_> = serde_json::from_slice(line).ok()?;
-        line.session_id.filled().map(str::to_owned)
-    };
-    lines.split(|byte| *byte == b'\n').take(LINES).find_map(named)
+    lines.split(|byte| *byte == b'\n').take(LINES).find_map(line_names)
 }
 
 /// Returns the session that a line names; one that names none belongs to the line before it.

@@ -16,7 +16,7 @@ use subscope_decode::{Dialect, DialectSpec, LinesDecoder};
 use subscope_harness::{
     Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables, register,
 };
-use subscope_model::{SourceKind, ToolClass};
+use subscope_model::ToolClass;
 
 /// The harness.
 #[derive(Debug)]
@@ -26,9 +26,7 @@ pub struct Example;
 pub const LOG: Dialect = Dialect::new(&DialectSpec {
     harness: Some("example"),
     is_main: true,
-    ..DialectSpec::new("example.log", SourceKind::Transcript, |hint| {
-        Box::new(LinesDecoder::new(hint.source, log::Log::new(hint)))
-    })
+    ..DialectSpec::new("example.log", |hint| Box::new(LinesDecoder::new(hint.source, log::Log::new(hint))))
 });
 
 const ENDING: &str = "exl";
