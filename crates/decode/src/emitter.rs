@@ -35,12 +35,14 @@ impl<'a, 's> Emitter<'a, 's> {
 
     /// Emits a fact of another actor and time.
     pub fn emit_of(&mut self, claim: Claim<'_>, time: Option<Millis>, fact: Fact<'_>) {
-        (self.sink)(Decoded::Observation(&Observation { claim, time, fact, ..self.head.clone() }));
+        let Observation { place, kind, clock, session, line_id, .. } = self.head;
+        let out = Observation { place, kind, time, clock, session, line_id, claim, fact };
+        (self.sink)(Decoded::Observation(&out));
     }
 
     /// Emits a fact with data that does not live as long as the line.
     pub fn emit_made(&mut self, fact: Fact<'_>) {
-        (self.sink)(Decoded::Observation(&Observation { fact, ..self.head.clone() }));
+        self.emit_of(self.head.claim, self.head.time, fact);
     }
 
     /// Returns the place of a value of the line.

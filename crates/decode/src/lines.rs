@@ -63,13 +63,8 @@ pub(crate) struct LineCutter {
     line: u64,
 }
 
-/// One line, or that it was too long.
-pub(crate) enum Cut<'c> {
-    /// Its bytes without the line end.
-    Line(&'c [u8]),
-    /// It was over [`MAX_LINE_BYTES`].
-    TooLong,
-}
+/// Gets each line without its end; `None`: it was over [`MAX_LINE_BYTES`].
+pub(crate) type EachLine<'e> = dyn FnMut(SourcePosition, Option<&[u8]>) + 'e;
 
 impl LineCutter {
     /// A cutter for the source of that number.
@@ -89,7 +84,7 @@ impl LineCutter {
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut EachLine<'_>) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -104,7 +99,7 @@ impl LineCutter {
     }
 
     /// Gives the unfinished last line, if there is one.
-    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub(crate) fn flush(&mut self, each: &mut EachLine<'_>) {
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }
@@ -122,11 +117,11 @@ impl LineCutter {
         }
     }
 
-    fn finish(&mut self, newline: u64, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    fn finish(&mut self, newline: u64, each: &mut EachLine<'_>) {
         if self.skipping {
             self.skipping = false;
             self.line += 1;
-            each(SourcePosition { source: self.source, offset: self.offset, line: self.line }, Cut::TooLong);
+            each(SourcePosition { source: self.source, offset: self.offset, line: self.line }, None);
             self.offset += newline;
         } else {
             let bytes = std::mem::take(&mut self.partial);
@@ -136,7 +131,7 @@ impl LineCutter {
         }
     }
 
-    fn emit(&mut self, bytes: &[u8], advance: u64, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    fn emit(&mut self, bytes: &[u8], advance: u64, each: &mut EachLine<'_>) {
         self.line += 1;
         let mut place = SourcePosition { source: self.source, offset: self.offset, line: self.line };
         self.offset += advance;
@@ -148,9 +143,9 @@ impl LineCutter {
             place.offset = 3;
         }
         if bytes.len() > MAX_LINE_BYTES {
-            each(place, Cut::TooLong);
+            each(place, None);
         } else if !bytes.iter().all(u8::is_ascii_whitespace) {
-            each(place, Cut::Line(bytes));
+            each(place, Some(bytes));
         }
     }
 }
@@ -231,20 +226,16 @@ impl<D: LineDecoder> Decoder for ObjectDecoder<D> {
         let place = SourcePosition { source: self.source, offset: 0, line: 1 };
         let bytes = std::mem::take(&mut self.bytes);
         if !bytes.is_empty() {
-            read_line(place, Cut::Line(&bytes), &mut self.object, sink);
+            read_line(place, Some(&bytes), &mut self.object, sink);
         }
     }
 }
 
 /// Reads one line's text, and emits a problem if it cannot be read.
-fn read_line(place: SourcePosition, cut: Cut<'_>, lines: &mut impl LineDecoder, sink: &mut Sink<'_>) {
-    let bytes = match cut {
-        Cut::Line(bytes) => bytes,
-        Cut::TooLong => {
-            let what = format!("line over {} MiB skipped", MAX_LINE_BYTES >> 20);
-            sink(Decoded::Problem { place, what: what.into(), text: "" });
-            return;
-        }
+fn read_line(place: SourcePosition, cut: Option<&[u8]>, lines: &mut impl LineDecoder, sink: &mut Sink<'_>) {
+    let Some(bytes) = cut else {
+        let what = format!("line over {} MiB skipped", MAX_LINE_BYTES >> 20);
+        return sink(Decoded::Problem { place, what: what.into(), text: "" });
     };
     let lossy;
     let line = match std::str::from_utf8(bytes) {
@@ -303,14 +294,10 @@ impl JsonLines {
     }
 }
 
-fn parse(cut: Cut<'_>) -> Parsed {
-    match cut {
-        Cut::TooLong => Parsed::TooLong,
-        Cut::Line(bytes) => {
-            let text = String::from_utf8_lossy(bytes);
-            serde_json::from_str(&text).map_or_else(|_| Parsed::Fallback(text.into_owned()), Parsed::Message)
-        }
-    }
+fn parse(cut: Option<&[u8]>) -> Parsed {
+    let Some(bytes) = cut else { return Parsed::TooLong };
+    let text = String::from_utf8_lossy(bytes);
+    serde_json::from_str(&text).map_or_else(|_| Parsed::Fallback(text.into_owned()), Parsed::Message)
 }
 
 #[cfg(test)]
