@@ -1,5 +1,5 @@
-//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | compare | bench |
-//! fuzz | kills | pictures`.
+//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | parity | compare |
+//! bench | fuzz | kills | pictures`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -13,6 +13,7 @@ mod fuzz;
 mod house;
 mod kills;
 mod npm;
+mod parity;
 mod pictures;
 mod pypi;
 mod quoted;
@@ -39,6 +40,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
+  parity          every command with a session of every source; writes docs/parity.md
   compare BEFORE AFTER
                   two binaries of subscope must print the same for every fixture
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
@@ -69,6 +71,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["types"] => types::write().and_then(|()| settings::write()),
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
+        ["parity"] => parity::write(),
         ["compare", before, after] => compare::run(before, after),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),

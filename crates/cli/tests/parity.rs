@@ -68,16 +68,34 @@ const VERBS: [(&str, &str, &str); 14] = [
     ("export csv", "export {id} --as csv", "{agent}"),
 ];
 
-/// The forms of the HTTP export.
-const FORMS: [&str; 6] = ["trace", "execution", "checkpoint", "feed", "html", "csv"];
+/// The routes of a session, below `/api/v1/sessions/ID/`.
+const ROUTES: [(&str, &str); 9] = [
+    ("HTTP tree", "tree"),
+    ("HTTP timeline", "timeline"),
+    ("HTTP events", "feed"),
+    ("HTTP trace", "export?as=trace"),
+    ("HTTP execution", "export?as=execution"),
+    ("HTTP checkpoint", "export?as=checkpoint"),
+    ("HTTP feed", "export?as=feed"),
+    ("HTTP html", "export?as=html"),
+    ("HTTP csv", "export?as=csv"),
+];
+
+/// What is done in turn to each session as the last one, without a hub.
+const IN_TURN: [&str; 4] = ["tree last", "export last", "diff last ID", "forget last"];
 
 /// Combinations that cannot work.
-const CANNOT: [(Told, &str); 4] = [
+const CANNOT: [(Told, &str); 5] = [
     (Told::Deleted, "watch ID"),
     (Told::Deleted, "replay ID"),
     (Told::Deleted, "export feed"),
+    (Told::Deleted, "HTTP events"),
     (Told::Deleted, "HTTP feed"),
 ];
+
+/// The page of the documentation that shows the table, and the variable that has it written.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
+const WRITES_PAGE: &str = "SUBSCOPE_WRITE_PARITY";
 
 /// The sentence that says why.
 const SENTENCE: &str =
@@ -312,10 +330,10 @@ fn every_session_that_ls_lists_works_with_every_verb() {
         [first.join().unwrap(), second].concat()
     });
     for session in &sessions {
-        for form in FORMS {
-            let (status, body) = serving.get(&format!("/api/v1/sessions/{}/export?as={form}", session.id));
+        for (name, route) in ROUTES {
+            let (status, body) = serving.get(&format!("/api/v1/sessions/{}/{route}", session.id));
             let said = if status == 200 { (0, body.as_str(), "") } else { (1, "", body.as_str()) };
-            failing.extend(wrong(session, &format!("HTTP {form}"), said, &session.agent));
+            failing.extend(wrong(session, name, said, &session.agent));
         }
     }
     told_or_fail("with a hub", &failing);
@@ -334,6 +352,31 @@ fn every_session_that_ls_lists_works_with_every_verb() {
         assert!(!listed(&env).contains(&first));
     }
     assert_eq!(listed(&env), Vec::<String>::new());
+    let page = page();
+    if std::env::var_os(WRITES_PAGE).is_some() {
+        fs::write(PAGE, &page).unwrap();
+    }
+    let written = fs::read_to_string(PAGE).unwrap();
+    assert!(written == page, "{PAGE} is not what this test runs: `cargo xtask parity` writes it");
+}
+
+/// The table as a page: every cell that is not listed in [`CANNOT`] was just seen to work.
+fn page() -> String {
+    let mut page = "# Which command works with which session\n\n\
+        Written by `cargo xtask parity`, from the test that runs every pair with the real program: each command with a hub\n\
+        and without one (`SUBSCOPE_NO_AUTOSTART=1`), each HTTP route at a hub.\n\n\
+        ✓ works. ✗ cannot work, and says why in one sentence, with exit code 1 or HTTP status 404:\n"
+        .to_owned();
+    write!(page, "“{SENTENCE}”.\n\n| command |").unwrap();
+    SOURCES.iter().for_each(|(_, source)| write!(page, " {source} |").unwrap());
+    write!(page, "\n|---|{}\n", "---|".repeat(SOURCES.len())).unwrap();
+    let commands = VERBS.iter().map(|(verb, ..)| *verb).chain(IN_TURN);
+    for verb in commands.chain(ROUTES.iter().map(|(name, _)| *name)) {
+        let cells =
+            SOURCES.iter().map(|(told, _)| if CANNOT.contains(&(*told, verb)) { " ✗ |" } else { " ✓ |" });
+        writeln!(page, "| {verb} |{}", cells.collect::<String>()).unwrap();
+    }
+    page
 }
 
 #[test]

@@ -59,7 +59,8 @@ fn read_parts(
             shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
         let own = read_part(last, options, dialect);
         // A panic of a reader is a bug of ours: resume it here.
-        let joined = others.into_iter().map(|it| it.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
+        let joined =
+            others.into_iter().map(|it| it.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
         joined.chain([own]).collect()
     })
 }

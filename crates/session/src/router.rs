@@ -356,9 +356,8 @@ impl SessionRouter {
         for (_, session) in other.sessions.all {
             let id = session.tracker.session().clone();
             let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
-            let number = *by_id
-                .entry(id.clone())
-                .or_insert_with(|| all.insert(Session::new(id, None, options)));
+            let number =
+                *by_id.entry(id.clone()).or_insert_with(|| all.insert(Session::new(id, None, options)));
             // Also an empty session: its sources are renumbered.
             if let Some(known) = all.get_mut(number) {
                 known.join(session, base);

@@ -8,11 +8,13 @@ use std::{
     io,
     net::SocketAddr,
     ops::ControlFlow,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicI32, Ordering},
         mpsc::{Receiver, RecvTimeoutError, sync_channel},
     },
+    thread,
     time::Duration,
 };
 
@@ -173,7 +175,7 @@ impl PreparedHub {
                 Err(OpenError::Locked(_))
                     if mode != HubMode::Background && began.elapsed() < LOCK_TIMEOUT =>
                 {
-                    std::thread::sleep(LOCK_TIMEOUT / 20);
+                    thread::sleep(LOCK_TIMEOUT / 20);
                 }
                 Err(error) => return Ok(Err(error)),
             }
@@ -181,7 +183,7 @@ impl PreparedHub {
         let mut index_options = history::index_options(root_folders(context), context)?;
         // Agents work on the same machine: half of the cores.
         index_options.workers =
-            Some(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)));
+            Some(thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)));
         let forgotten = history::index::remove_expired(&mut store, None, &index_options, context)?;
         if forgotten > 0 {
             context
@@ -241,7 +243,7 @@ impl PreparedHub {
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let (handle, connections, history, location) =
                 (hub.handle(), server.connections(), &history, &location);
             let mut idle = idle.map(|(limit, log)| (IdleDetector::new(limit), log));
@@ -258,7 +260,7 @@ impl PreparedHub {
                 history.answer(&queue);
             });
             let (handle, options) = (hub.handle(), history.options.clone());
-            scope.spawn(move || index_in_background(&handle, location, options, &indexer_ended));
+            scope.spawn(move || index_in_background(&handle, location, options, indexer_ended));
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = stopped => {}
@@ -373,7 +375,7 @@ fn index_in_background(
     hub: &HubHandle,
     location: &Location,
     mut options: IndexOptions,
-    ended: &Receiver<()>,
+    mut ended: Receiver<()>,
 ) {
     lower_priority();
     let (mut indexed, mut is_behind) = (None, true);
@@ -382,14 +384,21 @@ fn index_in_background(
         let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
         if is_behind || indexed != Some(seq) {
             options.now_ms = clock::now_ms();
-            match index(hub, location, &options, is_behind, ended) {
+            // On a thread of its own: the allocator returns the memory of a round when its thread ends.
+            let joined = thread::scope(|scope| {
+                let options = &options;
+                scope.spawn(move || (index(hub, location, options, is_behind, &ended), ended)).join()
+            });
+            let outcome;
+            (outcome, ended) = joined.unwrap_or_else(|panic| resume_unwind(panic));
+            match outcome {
                 Ok(()) => (indexed, is_behind) = (Some(seq), false),
                 Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
                 // A failure is retried in the next round; nothing waits for it.
                 Err(error) => tracing::warn!("past sessions are not up to date: {error:#}"),
             }
         }
-        if has_ended(ended, TEXTS_INTERVAL) {
+        if has_ended(&ended, TEXTS_INTERVAL) {
             return;
         }
     }
