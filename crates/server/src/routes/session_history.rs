@@ -112,7 +112,7 @@ pub(super) struct FeedPage {
     responses(
         (status = 200, description = "subscope.feed/1: events in order of time; `seq` is a place in this feed and in no other; \
             `before` is null where nothing comes before.", body = Object),
-        (status = 404, description = "No such session."),
+        (status = 404, description = "No such session, or only its rows are kept: its transcript was deleted."),
         (status = 503, description = "Its sources cannot be read now."),
     )
 )]
@@ -121,7 +121,7 @@ pub(super) async fn feed(
     Path(session): Path<SessionId>,
     Query(query): Query<FeedQuery>,
 ) -> Result<Json<FeedPage>, ApiError> {
-    let mut events = read_session(&app, session, HistoryRequest::default()).await?.events;
+    let mut events = with_events(read_session(&app, session, HistoryRequest::default()).await?)?.events;
     let actor = query.agent.map(Actor);
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
@@ -134,6 +134,15 @@ pub(super) async fn feed(
         last.iter_mut().for_each(|event| truncate_texts(&mut event.data));
     }
     Ok(Json(FeedPage { schema: "subscope.feed/1", events: last, before }))
+}
+
+/// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
+fn with_events(history: SessionHistory) -> Result<SessionHistory, ApiError> {
+    if history.events.is_empty() {
+        let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, gone));
+    }
+    Ok(history)
 }
 
 /// Truncates all texts of an event's data. The recursion is as deep as the JSON parser allows.
@@ -236,10 +245,9 @@ pub(super) async fn export(
         at: None,
         traces: matches!(query.form, ExportFormat::Execution | ExportFormat::Checkpoint),
     };
-    let history = read_session(&app, session.clone(), request).await?;
-    if matches!(query.form, ExportFormat::Feed) && history.events.is_empty() {
-        let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
-        return Err(ApiError::new(StatusCode::NOT_FOUND, gone));
+    let mut history = read_session(&app, session.clone(), request).await?;
+    if matches!(query.form, ExportFormat::Feed) {
+        history = with_events(history)?;
     }
     // Blocking: a big session takes a while.
     let is_masked = query.redact.unwrap_or(matches!(query.form, ExportFormat::Html));
