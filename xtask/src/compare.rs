@@ -1,8 +1,8 @@
 //! `cargo xtask compare BEFORE AFTER`: two binaries of subscope must print the same bytes for every fixture.
 //!
-//! Every recording is read as its transcripts, its streams, its hook log and all of them merged, by every form of `tree` and
-//! `export`; then all transcripts are indexed into an empty store and asked for by session. A refactoring changes nothing here.
-//! A wanted change shows up as a list of commands whose output differs.
+//! Every recording is read as its transcripts, its streams, its hook log and all of them merged, by every form of
+//! `tree` and `export`; then all transcripts are indexed into an empty store and asked for by session. A refactoring
+//! changes nothing here. A wanted change shows up as a list of commands whose output differs.
 
 use std::{
     fs,

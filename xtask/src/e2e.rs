@@ -1,4 +1,5 @@
-//! `cargo xtask e2e [SCENARIO…]`: the real Claude Code, installed from npm, against a scripted model, watched by the product.
+//! `cargo xtask e2e [SCENARIO…]`: the real Claude Code, installed from npm, against a scripted model, watched by the
+//! product.
 //!
 //! What is played and compared stands in `crates/rig`; this installs, builds, and closes the network off.
 

@@ -22,7 +22,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // `harness`: how names of models are shortened.
     ("render", &["harness"]),
     ("export", &[]),
-    // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and hooks.
+    // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and
+    // hooks.
     ("harness", &["decode"]),
     // `harness`: where transcripts stand, and what their paths tell. `decode`: the name of a dialect.
     ("collect", &["decode", "harness"]),
@@ -46,10 +47,9 @@ const EDGES: &[(&str, &[&str])] = &[
     // `guard`: a command ends with the run that is killed.
     // `harness`: what the child's output is written in, and what its processes note of themselves.
     ("run", &["hub", "server", "client", "decode", "harness", "session", "export", "guard"]),
-    // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it does is
-    // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
-    // `guard`: no process outlives a server that is killed.
-    // `harness`: what that is written in.
+    // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it
+    // does is published. `render`: what a model or a person is told of it is made safe. What is asked comes through the
+    // host. `guard`: no process outlives a server that is killed. `harness`: what that is written in.
     ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
     // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
     ("tui", &["render"]),

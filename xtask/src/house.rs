@@ -18,7 +18,8 @@ const NOT_SHIPPED: [&str; 3] = ["testkit", "rig", "xtask"];
 /// The picture's file, and the lines around it.
 const PICTURE: (&str, &str, &str) = ("ARCHITECTURE.md", "<!-- crates -->", "<!-- /crates -->");
 
-/// State of the hub's thread: its file, its type, and its most fields. What belongs to one session is in the session table.
+/// State of the hub's thread: its file, its type, and its most fields. What belongs to one session is in the session
+/// table.
 const LOOP_STATE: (&str, &str, usize) = ("crates/hub/src/event_loop.rs", "struct EventLoop {", 15);
 
 /// Crates whose state lives as long as a hub.

@@ -1,5 +1,5 @@
-//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | parity | compare |
-//! bench | fuzz | kills | pictures`.
+//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | parity |
+//! compare | bench | fuzz | kills | pictures`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]

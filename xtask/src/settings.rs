@@ -1,8 +1,8 @@
-//! Documentation of the settings, generated from their definition in `crates/cli/src/config/settings.rs`: the JSON Schema,
-//! the table of the README, and the sample file that the help of `subscope config` shows.
+//! Documentation of the settings, generated from their definition in `crates/cli/src/config/settings.rs`: the JSON
+//! Schema, the table of the README, and the sample file that the help of `subscope config` shows.
 //!
-//! All three are committed. A test of `cli` compares the schema with the definition; one here compares the other two with
-//! the schema.
+//! All three are committed. A test of `cli` compares the schema with the definition; one here compares the other two
+//! with the schema.
 
 use std::{fmt::Write as _, fs};
 

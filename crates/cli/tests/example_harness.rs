@@ -1,5 +1,5 @@
-//! A second harness is a folder and a line of the registry: the real program finds, shows, indexes, searches and follows the
-//! sessions of a made-up one that is registered by one call.
+//! A second harness is a folder and a line of the registry: the real program finds, shows, indexes, searches and
+//! follows the sessions of a made-up one that is registered by one call.
 
 #![allow(clippy::unwrap_used)]
 

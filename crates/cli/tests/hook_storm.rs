@@ -1,4 +1,5 @@
-//! Two hundred hooks at once against the real hub: there, not there, and dying meanwhile. Each event is there exactly once.
+//! Two hundred hooks at once against the real hub: there, not there, and dying meanwhile. Each event is there exactly
+//! once.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -208,8 +208,8 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
     assert_eq!(by_hub, store);
 }
 
-/// A recorded session that comes to where the harness keeps it line by line, as if it happened now: the times of its lines,
-/// their files, and what they say.
+/// A recorded session that comes to where the harness keeps it line by line, as if it happened now: the times of its
+/// lines, their files, and what they say.
 struct Growing(Vec<(String, PathBuf, String)>);
 
 impl Growing {

@@ -1,5 +1,5 @@
-//! One session by its files, its stream and its hooks, through the real `serve`: whatever comes first, in whatever pieces,
-//! and however often, the tree is the same, and it is that of the transcript with what only the others know.
+//! One session by its files, its stream and its hooks, through the real `serve`: whatever comes first, in whatever
+//! pieces, and however often, the tree is the same, and it is that of the transcript with what only the others know.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -240,8 +240,8 @@ fn wait_for(serving: &Serving, session: &str, expected: &Value) -> Value {
     }
 }
 
-/// Hands all sources of these recordings over at once, in an order drawn from the seed and some of it twice. Returns where
-/// the trees differ.
+/// Hands all sources of these recordings over at once, in an order drawn from the seed and some of it twice. Returns
+/// where the trees differ.
 fn differences(recordings: &[Recording], expected: &[Expected], seed: u64) -> Vec<String> {
     let env = env();
     let mut random = Random::new(seed);

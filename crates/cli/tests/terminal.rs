@@ -54,7 +54,8 @@ fn the_demos_last_words_are_never_broken_inside_a_word() {
         let script = format!("{} demo --speed 200; echo ended with $?", env!("CARGO_BIN_EXE_subscope"));
         let Some(terminal) = Terminal::start(&shell, width, 60, &["-c", &script]) else { return };
         let screen = terminal.wait_for_text(LIMIT, "ended with 0");
-        // The terminal wraps in the middle of words, the program between them: then they are the same again when joined.
+        // The terminal wraps in the middle of words, the program between them: then they are the same again when
+        // joined.
         let from = screen.find("That was").unwrap_or_else(|| panic!("{width} columns:\n{screen}"));
         let words: Vec<&str> = screen[from..].split_whitespace().collect();
         assert_eq!(words.join(" "), format!("{LAST_WORDS} ended with 0"), "{width} columns:\n{screen}");

@@ -1,4 +1,5 @@
-//! The terminal UI of the real program in a real terminal (tmux): keys, a live session that grows, other sizes, every way out.
+//! The terminal UI of the real program in a real terminal (tmux): keys, a live session that grows, other sizes, every
+//! way out.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

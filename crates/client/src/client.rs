@@ -53,8 +53,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Nothing listens at the address, or the socket's directory is writable by others; [`ClientError::Unresponsive`] if the hub does
-    /// not answer within `limit`.
+    /// Nothing listens at the address, or the socket's directory is writable by others; [`ClientError::Unresponsive`]
+    /// if the hub does not answer within `limit`.
     pub fn greet(address: Address, limit: Duration) -> Result<(Self, Health), ClientError> {
         let connection = Connection::open(&address, limit)?;
         let pid = connection.peer_pid;
@@ -114,8 +114,8 @@ impl Client {
         self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))
     }
 
-    /// Searches for the newest passages that contain all terms. A term of several words is a phrase; a term ending in `*` is a
-    /// prefix. `None` if the hub has no full-text index.
+    /// Searches for the newest passages that contain all terms. A term of several words is a phrase; a term ending in
+    /// `*` is a prefix. `None` if the hub has no full-text index.
     pub fn search(
         &mut self,
         terms: &[String],
@@ -165,8 +165,9 @@ impl Client {
         serde_json::from_slice::<Page>(&answer).map(|page| page.url).map_err(ClientError::Garbled)
     }
 
-    /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored. `delivery` is
-    /// an idempotency key: a batch posted again under the same key is stored once, so a caller without a response can retry.
+    /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored.
+    /// `delivery` is an idempotency key: a batch posted again under the same key is stored once, so a caller without a
+    /// response can retry.
     ///
     /// # Errors
     ///
@@ -189,8 +190,8 @@ impl Client {
         serde_json::from_slice(&body).map_err(ClientError::Garbled)
     }
 
-    /// Posts JSON and returns the response body. Sent once, over a new connection: without a response, the caller has to find out
-    /// whether the hub has processed it.
+    /// Posts JSON and returns the response body. Sent once, over a new connection: without a response, the caller has
+    /// to find out whether the hub has processed it.
     pub fn post(&mut self, path: &str, json: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.connection = None;
         let connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;

@@ -115,7 +115,8 @@ impl Connection {
         Ok(all)
     }
 
-    /// Appends the next available part of a body to `out`, waiting at most `wait`. Returns whether the body is complete.
+    /// Appends the next available part of a body to `out`, waiting at most `wait`. Returns whether the body is
+    /// complete.
     pub(crate) fn read_body_part(
         &mut self,
         body: &mut BodyFraming,
@@ -139,8 +140,8 @@ fn peer_pid(_: &UnixStream) -> Option<u32> {
     None
 }
 
-/// Connects to a Unix socket. Waits at most `limit` for room in its accept queue, which fills up while the listening process is
-/// stopped.
+/// Connects to a Unix socket. Waits at most `limit` for room in its accept queue, which fills up while the listening
+/// process is stopped.
 ///
 /// # Errors
 /// Error of the system call; [`io::ErrorKind::TimedOut`] if the queue stayed full.

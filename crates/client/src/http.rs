@@ -66,8 +66,8 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<
     bytes
 }
 
-/// Sends a serialised request and reads the complete response, without reusing the connection. Reads at most `max_bytes`,
-/// including the head.
+/// Sends a serialised request and reads the complete response, without reusing the connection. Reads at most
+/// `max_bytes`, including the head.
 ///
 /// # Errors
 /// If the connection fails, or the response is invalid, incomplete or too long.
@@ -125,7 +125,8 @@ impl<S: Read> ResponseReader<S> {
         Ok(())
     }
 
-    /// Appends the next part of a body to `out`: what is buffered, else the result of one read. Returns whether the body is complete.
+    /// Appends the next part of a body to `out`: what is buffered, else the result of one read. Returns whether the
+    /// body is complete.
     pub(crate) fn body_part(&mut self, framing: &mut BodyFraming, out: &mut Vec<u8>) -> io::Result<bool> {
         let had = out.len();
         let is_complete = framing.take(&mut self.buffer, out)?;

@@ -1,7 +1,8 @@
 //! Client library of the hub: queries and live feed, over its Unix socket or loopback TCP.
 //!
-//! [`Client`] sends one request at a time over a keep-alive connection. [`LiveFeed`] is a [`subscope_model::Feed`] that survives
-//! a restart of the hub: it reconnects and resumes after the last position read. [`Fit`] checks version compatibility.
+//! [`Client`] sends one request at a time over a keep-alive connection. [`LiveFeed`] is a [`subscope_model::Feed`] that
+//! survives a restart of the hub: it reconnects and resumes after the last position read. [`Fit`] checks version
+//! compatibility.
 //!
 //! [`http`] is the HTTP/1.1 client underneath: [`http::request`] and [`http::exchange`] suffice for a single post.
 //!

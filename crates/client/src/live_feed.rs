@@ -1,8 +1,8 @@
 //! Live feed of a hub (server-sent events) as a [`Feed`] that reconnects.
 //!
-//! After a disconnect it connects again and resumes after the last position (`last-event-id`): the hub replays events from its log
-//! and sends snapshots of rows that may have changed. If the log does not reach back that far, the feed yields
-//! [`Update::Reset`].
+//! After a disconnect it connects again and resumes after the last position (`last-event-id`): the hub replays events
+//! from its log and sends snapshots of rows that may have changed. If the log does not reach back that far, the feed
+//! yields [`Update::Reset`].
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -91,7 +91,8 @@ impl LiveFeed {
     }
 }
 
-/// Whether an update is a heartbeat of the hub itself, without a sequence number; user interfaces show liveness on their own.
+/// Whether an update is a heartbeat of the hub itself, without a sequence number; user interfaces show liveness on
+/// their own.
 fn is_hub_heartbeat(update: &Update) -> bool {
     matches!(update, Update::Event(event) if event.kind == EventKind::Heartbeat && event.seq == 0)
 }

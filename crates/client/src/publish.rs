@@ -23,13 +23,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Fail fast.** Observers rely on complete runs. An event that cannot be delivered within 5 s is therefore an error that must
-//! abort the subagent's run: propagate it with `?`. Later events of that run fail at once; other runs of the same publisher
-//! continue. An undeliverable end event is no error: see [`Published::warning`]. [`Publisher::with_spool`] stores events for later
-//! delivery instead.
+//! **Fail fast.** Observers rely on complete runs. An event that cannot be delivered within 5 s is therefore an error
+//! that must abort the subagent's run: propagate it with `?`. Later events of that run fail at once; other runs of the
+//! same publisher continue. An undeliverable end event is no error: see [`Published::warning`].
+//! [`Publisher::with_spool`] stores events for later delivery instead.
 //!
-//! Each event is one POST, without batching. Events of a run are delivered one after the other in the order of the calls of
-//! [`Publisher::publish`]. Each call blocks until the listener has stored its event.
+//! Each event is one POST, without batching. Events of a run are delivered one after the other in the order of the
+//! calls of [`Publisher::publish`]. Each call blocks until the listener has stored its event.
 
 mod address;
 mod compact;
@@ -62,7 +62,8 @@ pub enum Published {
     Off,
     /// Delivered.
     Delivered,
-    /// Spooled. The error is set for the first spooled event of a run; later ones are spooled without an attempt to deliver.
+    /// Spooled. The error is set for the first spooled event of a run; later ones are spooled without an attempt to
+    /// deliver.
     Spooled(Option<PublishError>),
     /// An end event could not be delivered, which aborts nothing.
     Undelivered(PublishError),
@@ -129,8 +130,8 @@ impl Publisher {
         Self::default()
     }
 
-    /// Lets a run continue if an event cannot be delivered: this and all its later events are stored with the function, each a line of
-    /// JSON. If that fails, the run is aborted.
+    /// Lets a run continue if an event cannot be delivered: this and all its later events are stored with the function,
+    /// each a line of JSON. If that fails, the run is aborted.
     #[must_use]
     pub fn with_spool(mut self, spool: impl Fn(&[u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.spool = Some(Arc::new(spool));
@@ -144,13 +145,13 @@ impl Publisher {
 
     /// Delivers an event; returns once the listener has stored it.
     ///
-    /// Waits for earlier events of its run, and then at most 5 s. Any 2xx status is success. A payload that makes the event longer
-    /// than [`EVENT_BYTES`] is truncated and ends with the number of bytes cut.
+    /// Waits for earlier events of its run, and then at most 5 s. Any 2xx status is success. A payload that makes the
+    /// event longer than [`EVENT_BYTES`] is truncated and ends with the number of bytes cut.
     ///
     /// # Errors
     ///
-    /// The event could not be delivered, is no end event, and was not spooled: abort its run. Later events of the run fail without an
-    /// attempt, except the end event, which is tried.
+    /// The event could not be delivered, is no end event, and was not spooled: abort its run. Later events of the run
+    /// fail without an attempt, except the end event, which is tried.
     pub fn publish(&self, event: &Event) -> Result<Published, PublishError> {
         let Some(active) = &self.active else { return Ok(Published::Off) };
         let is_last = event.kind == EventKind::SubagentEnd;

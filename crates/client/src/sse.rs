@@ -14,7 +14,8 @@ pub(crate) struct SseMessage {
     pub(crate) data: String,
 }
 
-/// Splits a stream into messages. Unlike in the standard, messages without data are delivered: a hub uses them to set positions.
+/// Splits a stream into messages. Unlike in the standard, messages without data are delivered: a hub uses them to set
+/// positions.
 #[derive(Debug, Default)]
 pub(crate) struct SseParser {
     /// Incomplete line at the end of the input.

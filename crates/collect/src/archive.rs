@@ -1,8 +1,8 @@
-//! Transcripts that stay when the harness deletes its own: a second name for each as long as the harness has it, which costs
-//! no room, and a compressed file from then on.
+//! Transcripts that stay when the harness deletes its own: a second name for each as long as the harness has it, which
+//! costs no room, and a compressed file from then on.
 //!
-//! The archive is a folder that mirrors the originals' paths, so that people find theirs. What it holds of a file is either
-//! `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
+//! The archive is a folder that mirrors the originals' paths, so that people find theirs. What it holds of a file is
+//! either `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
 
 use std::{
     ffi::OsString,
@@ -61,7 +61,8 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not absolute.
+    /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not
+    /// absolute.
     pub fn take(&self, original: &Path) -> io::Result<()> {
         let own = self.place(original)?;
         let now = fs::symlink_metadata(original)?;
@@ -87,13 +88,13 @@ impl Archive {
         remove_if_there(&with_ending(&own, frames::ENDING))
     }
 
-    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never taken. One
-    /// that an older version compressed gets checksums.
+    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never
+    /// taken. One that an older version compressed gets checksums.
     ///
     /// # Errors
     ///
-    /// What the operating system says; `InvalidData` where a file without checksums is damaged, or what was written does not
-    /// read back as it should. The file that was there then stays.
+    /// What the operating system says; `InvalidData` where a file without checksums is damaged, or what was written
+    /// does not read back as it should. The file that was there then stays.
     pub fn settle(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
         let packed = with_ending(&own, frames::ENDING);
@@ -106,8 +107,8 @@ impl Archive {
         self.find(original)
     }
 
-    /// Returns the originals below a folder that were taken and are gone since, with the sessions that they are of. Only those
-    /// that [`Archive::settle`] was not asked for yet.
+    /// Returns the originals below a folder that were taken and are gone since, with the sessions that they are of.
+    /// Only those that [`Archive::settle`] was not asked for yet.
     pub fn left_behind(&self, root: &Path) -> Vec<(PathBuf, String)> {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let Ok(mirror) = self.place(&root) else { return Vec::new() };
@@ -239,7 +240,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy.set_times(times(&metadata))
 }
 
-/// Compresses a file to another path, which it replaces at once when what was written has been read back and is the same.
+/// Compresses a file to another path, which it replaces at once when what was written has been read back and is the
+/// same.
 fn compress(from: &Path, to: &Path) -> io::Result<()> {
     let part = with_ending(to, "part");
     let outcome = write_frames(from, &part).and_then(|length| compare(&part, from, length));

@@ -39,8 +39,8 @@ impl Found {
         Self { path, what, len: metadata.len(), modified_ms: modified_ms(metadata), kept_at: None }
     }
 
-    /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where neither
-    /// has it.
+    /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where
+    /// neither has it.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
         let mut place = classify(path);
         place.session = Some(session.to_owned());

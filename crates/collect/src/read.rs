@@ -21,8 +21,8 @@ const O_NONBLOCK: i32 = 0o4000;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const O_NONBLOCK: i32 = 0x4;
 
-/// Reads a file from an offset to its end, and returns the offset where it ended. Of a file that the archive has compressed
-/// offsets are those of the original, as in [`read_span`].
+/// Reads a file from an offset to its end, and returns the offset where it ended. Of a file that the archive has
+/// compressed offsets are those of the original, as in [`read_span`].
 ///
 /// `each` gets chunks of up to [`CHUNK_BYTES`] in order, with the offset of their first byte; chunks end
 /// anywhere, not at lines. `chunk` is the buffer, to be passed again for the next file. An offset past the end

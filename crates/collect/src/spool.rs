@@ -1,5 +1,5 @@
-//! The spool: what no hub took of hooks, of programs that publish and of runs, one file each, until the next hub takes it in,
-//! exactly once.
+//! The spool: what no hub took of hooks, of programs that publish and of runs, one file each, until the next hub takes
+//! it in, exactly once.
 //!
 //! ```text
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
@@ -9,12 +9,12 @@
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
 //!
-//! Flow: [`write()`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits what
-//! it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same delivery
-//! again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
+//! Flow: [`write()`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits
+//! what it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same
+//! delivery again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
 //!
-//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognised by the length in the
-//! name. The folder is its owner's alone, and so is each file.
+//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognised by the length
+//! in the name. The folder is its owner's alone, and so is each file.
 
 mod reader;
 mod room;
@@ -149,8 +149,8 @@ impl Name {
     }
 }
 
-/// Puts a payload into the spool, given in parts, and makes the folder where it is missing. Returns its file: as long as that is
-/// there, no hub has taken it.
+/// Puts a payload into the spool, given in parts, and makes the folder where it is missing. Returns its file: as long
+/// as that is there, no hub has taken it.
 ///
 /// Any number of processes may write at once. Now and then the oldest payloads are dropped where too many wait
 /// ([`Spool::dropped`]).

@@ -28,8 +28,8 @@ pub struct DialectSpec {
     pub is_ingestible: bool,
     /// Makes a decoder for one source.
     pub decoder: fn(&Hint) -> Box<dyn Decoder>,
-    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be of the
-    /// same, or none names it.
+    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be
+    /// of the same, or none names it.
     pub session_of: fn(&[u8]) -> Option<String>,
     /// Returns the session of one line of a body that may hold lines of many sessions.
     pub line_session: fn(&[u8]) -> LineSession,
@@ -149,8 +149,8 @@ impl Dialect {
         (self.0.decoder)(hint)
     }
 
-    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be of the
-    /// same, or none names it.
+    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be
+    /// of the same, or none names it.
     pub fn session_of(self, lines: &[u8]) -> Option<String> {
         (self.0.session_of)(lines)
     }

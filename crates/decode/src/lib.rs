@@ -1,13 +1,15 @@
 //! Bytes of one dialect to observations and problems.
 //!
-//! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. Most dialects implement [`LineDecoder`]: the bytes are
-//! cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the links inside its own source. It cannot fail: what
-//! it does not understand is a problem with its place.
+//! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. Most dialects implement [`LineDecoder`]: the
+//! bytes are cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the
+//! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
 //!
-//! The dialects of subscope itself are here: [`subagent_events`], [`feed`] and [`stop_orders`]. Those of harnesses are in the
-//! crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect knows another.
+//! The dialects of subscope itself are here: [`subagent_events`], [`feed`] and [`stop_orders`]. Those of harnesses are
+//! in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
+//! knows another.
 //!
-//! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in [`recognise()`].
+//! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
+//! [`recognise()`].
 
 mod dialect;
 mod digest;
@@ -68,7 +70,8 @@ pub trait Decoder: Send {
     /// Emits the observations of an unfinished last line; called when no bytes will follow.
     fn flush(&mut self, sink: &mut Sink<'_>);
 
-    /// Sets the number (from 1) and the offset of the next line, where lines before it went to other decoders or were skipped.
-    /// Implemented by dialects whose bodies are divided by session ([`Dialect::line_session`]), and by streams.
+    /// Sets the number (from 1) and the offset of the next line, where lines before it went to other decoders or were
+    /// skipped. Implemented by dialects whose bodies are divided by session ([`Dialect::line_session`]), and by
+    /// streams.
     fn skip_to(&mut self, _line: u64, _offset: u64) {}
 }

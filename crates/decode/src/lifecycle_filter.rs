@@ -1,7 +1,8 @@
-//! Finds the lines of a stream that change the state of agents, for callers that cannot read everything and must not miss these.
+//! Finds the lines of a stream that change the state of agents, for callers that cannot read everything and must not
+//! miss these.
 //!
-//! It searches for words and parses few lines, so that it keeps up with any child process. It takes too many lines rather than too
-//! few: a word may stand in an agent's text, too.
+//! It searches for words and parses few lines, so that it keeps up with any child process. It takes too many lines
+//! rather than too few: a word may stand in an agent's text, too.
 
 use std::collections::HashSet;
 

@@ -184,8 +184,8 @@ impl LineDecoder for SubagentEvents {
     }
 }
 
-/// Programs count their calls from one in each run: on this wire an id names a call of its run only (design, "Keys"). The first
-/// run that uses one keeps it as it is; in others the run stands before it.
+/// Programs count their calls from one in each run: on this wire an id names a call of its run only (design, "Keys").
+/// The first run that uses one keeps it as it is; in others the run stands before it.
 fn call_id<'a>(calls: &mut HashMap<String, String>, run: &str, id: &'a str) -> Cow<'a, str> {
     match calls.get(id) {
         Some(first) if first == run => Cow::Borrowed(id),

@@ -1,7 +1,8 @@
 //! Checkpoints on disk: a folder with `checkpoint.json` and `metadata.json` (requirement 5.2).
 //!
-//! Files are replaced atomically: written to a temporary file, synced, renamed. A crash leaves the old or the new file, never a part.
-//! Both are synced before either is renamed, so that only a crash between two renames leaves one old and one new file.
+//! Files are replaced atomically: written to a temporary file, synced, renamed. A crash leaves the old or the new file,
+//! never a part. Both are synced before either is renamed, so that only a crash between two renames leaves one old and
+//! one new file.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -133,7 +134,8 @@ impl StagedFile {
         let error = |source| SaveError::Write { path: path.clone(), source };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".{name}.{}-{number}.tmp", std::process::id()));
-        // A leftover of a crashed process with the same id. It is removed, not overwritten: it may be a link to another file.
+        // A leftover of a crashed process with the same id. It is removed, not overwritten: it may be a link to another
+        // file.
         let _ = fs::remove_file(&temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary).map_err(error)?;
         let staged = Self { temporary, path: path.clone(), is_committed: false };
@@ -164,11 +166,12 @@ fn write_value<T: Serialize>(file: File, value: &T) -> io::Result<()> {
     buffer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads a checkpoint from its folder or file; with the `metadata.json` in the same folder if the file is named `checkpoint.json`.
+/// Reads a checkpoint from its folder or file; with the `metadata.json` in the same folder if the file is named
+/// `checkpoint.json`.
 ///
 /// # Errors
-/// Names the file and the cause: unreadable, too large, invalid (with the line), or another version than [`CHECKPOINT_VERSION`].
-/// Invalid metadata is an error too.
+/// Names the file and the cause: unreadable, too large, invalid (with the line), or another version than
+/// [`CHECKPOINT_VERSION`]. Invalid metadata is an error too.
 pub fn read_checkpoint(path: &Path) -> Result<(Checkpoint, Option<CheckpointMetadata>), ImportError> {
     let file = if path.is_dir() { path.join(CHECKPOINT_FILE) } else { path.to_owned() };
     let bytes = read_file(&file)?;

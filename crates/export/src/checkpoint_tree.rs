@@ -1,10 +1,10 @@
 //! Conversion of an imported checkpoint into a tree, for all user interfaces.
 //!
-//! A checkpoint has no data about the root and no call times; unknown values stay `None`. Depths are derived from the parents; the
-//! file's own depths are ignored.
+//! A checkpoint has no data about the root and no call times; unknown values stay `None`. Depths are derived from the
+//! parents; the file's own depths are ignored.
 //!
-//! Pitfall: the file may contain duplicate ids, cycles and unknown parents. Nothing here recurses, every trace gets exactly one row,
-//! and each correction is reported as a problem.
+//! Pitfall: the file may contain duplicate ids, cycles and unknown parents. Nothing here recurses, every trace gets
+//! exactly one row, and each correction is reported as a problem.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +22,8 @@ const UNNAMED_SESSION: &str = "checkpoint";
 
 /// Returns the tree of a checkpoint: a root without data, and one agent per trace.
 ///
-/// An agent with a parent outside the checkpoint is an orphan. The root is `lost`, because a checkpoint has no ending of it. All input
-/// tokens count as fresh, because a trace does not distinguish cached ones.
+/// An agent with a parent outside the checkpoint is an orphan. The root is `lost`, because a checkpoint has no ending
+/// of it. All input tokens count as fresh, because a trace does not distinguish cached ones.
 pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMetadata>) -> Tree {
     let traces = &checkpoint.subagent_traces;
     let mut problems = Vec::new();

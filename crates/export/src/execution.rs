@@ -15,12 +15,14 @@ pub(crate) const UNKNOWN_TYPE: &str = "unknown";
 
 /// Returns the execution traces of all subagents that ended, in the tree's order.
 ///
-/// Pending, running and lost agents have none. All payloads are in memory at once; [`write_execution`] holds those of one agent.
+/// Pending, running and lost agents have none. All payloads are in memory at once; [`write_execution`] holds those of
+/// one agent.
 pub fn execution(tree: &Tree, resolve: &Resolve<'_>) -> Vec<ExecutionTrace> {
     tree.agents.iter().filter_map(|agent| execution_trace(agent, resolve)).collect()
 }
 
-/// Writes the result of [`execution`] as a JSON array, one agent per line, with one agent's payloads in memory at a time.
+/// Writes the result of [`execution`] as a JSON array, one agent per line, with one agent's payloads in memory at a
+/// time.
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
@@ -39,8 +41,8 @@ pub fn write_execution(tree: &Tree, resolve: &Resolve<'_>, w: &mut dyn Write) ->
 
 /// Returns the execution trace of one agent; `None` for the root and for pending, running and lost agents.
 ///
-/// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), else by 0. A payload
-/// that cannot be read any more is null.
+/// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), else by
+/// 0. A payload that cannot be read any more is null.
 fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrace> {
     if agent.id.is_root() {
         return None;

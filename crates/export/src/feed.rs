@@ -1,7 +1,7 @@
 //! Event feed as newline-delimited JSON: events as they are, or in the shape of execution traces (requirement 5.3).
 //!
-//! In the second shape the last line of a subagent contains its complete execution trace, so the writer collects the events of each
-//! running subagent.
+//! In the second shape the last line of a subagent contains its complete execution trace, so the writer collects the
+//! events of each running subagent.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,8 @@ use crate::execution::{UNKNOWN_TYPE, execution_usage};
 pub enum Shape {
     /// Events as they are.
     Event,
-    /// `subagent_start`, `subagent_event` and `subagent_end` with the fields of execution traces; no events of the root.
+    /// `subagent_start`, `subagent_event` and `subagent_end` with the fields of execution traces; no events of the
+    /// root.
     Uap,
 }
 
@@ -71,8 +72,8 @@ fn uap_line(agents: &mut BTreeMap<AgentId, PartialTrace>, event: &Event) -> Opti
     serde_json::to_string(&line).ok()
 }
 
-/// Returns the subagent that an event is about: the one named in the data for start, progress, stall and end, else the actor. `None`
-/// for the root.
+/// Returns the subagent that an event is about: the one named in the data for start, progress, stall and end, else the
+/// actor. `None` for the root.
 fn subject(event: &Event) -> Option<AgentId> {
     let is_named = matches!(
         event.kind,

@@ -1,7 +1,7 @@
 //! Export as one HTML file: the web page of `serve` with a session embedded.
 //!
-//! The page is passed in as two parts; the data goes between them, into a script element of a data type that never runs. The page's
-//! content security policy allows its own script only.
+//! The page is passed in as two parts; the data goes between them, into a script element of a data type that never
+//! runs. The page's content security policy allows its own script only.
 
 use std::io::{self, BufWriter, Write};
 
@@ -47,8 +47,8 @@ pub fn write_html<T: Serialize>(
     w.flush()
 }
 
-/// Writes JSON with `<`, DEL and non-ASCII characters as `\u` escapes, so that it cannot end its element or control a terminal. They
-/// only occur within strings.
+/// Writes JSON with `<`, DEL and non-ASCII characters as `\u` escapes, so that it cannot end its element or control a
+/// terminal. They only occur within strings.
 fn write_escaped(json: &str, w: &mut dyn Write) -> io::Result<()> {
     let mut rest = json;
     let is_unsafe = |character: char| character == '<' || character == '\u{7f}' || !character.is_ascii();

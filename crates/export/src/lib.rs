@@ -1,7 +1,7 @@
 //! Export formats, one module each.
 //!
-//! The functions turn rows and events into bytes. Large payloads are not in the rows: the caller passes a [`Resolve`] for their text.
-//! Only `checkpoint` touches files, because a checkpoint is a folder that is replaced as a whole.
+//! The functions turn rows and events into bytes. Large payloads are not in the rows: the caller passes a [`Resolve`]
+//! for their text. Only `checkpoint` touches files, because a checkpoint is a folder that is replaced as a whole.
 //!
 //! Absent on purpose: network, clock and vendors.
 

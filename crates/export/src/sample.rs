@@ -80,8 +80,8 @@ pub(crate) fn tree(below: Vec<Agent>) -> Tree {
     }
 }
 
-/// Returns a session with an agent of every status: `lead` (completed) with child `inner` (failed); `halted`, `gone` and `busy` as
-/// siblings.
+/// Returns a session with an agent of every status: `lead` (completed) with child `inner` (failed); `halted`, `gone`
+/// and `busy` as siblings.
 pub(crate) fn session() -> Tree {
     let root = agent(AgentId::ROOT, 0, AgentStatus::Completed);
     let mut lead = child("lead", &root, AgentStatus::Completed, [0, 9_000]);

@@ -1,7 +1,7 @@
 //! Lifecycle trace: lifecycle events of all subagents, their hierarchy, and statistics (requirements 1.2, 1.6).
 //!
-//! Flow: spawns and endings come from the tree, progress from the events; all are sorted by time. The tree decides which agent owns a
-//! call, because an event's actor may have been corrected.
+//! Flow: spawns and endings come from the tree, progress from the events; all are sorted by time. The tree decides
+//! which agent owns a call, because an event's actor may have been corrected.
 //!
 //! Pitfall: agents can be nested thousands deep. Nothing here recurses.
 
@@ -22,8 +22,8 @@ use crate::{
 
 /// Returns the lifecycle trace of a session.
 ///
-/// `events` are the session's, in feed order. They supply the progress of the subagents, and the order where times are missing;
-/// without them the trace has no progress.
+/// `events` are the session's, in feed order. They supply the progress of the subagents, and the order where times are
+/// missing; without them the trace has no progress.
 pub fn trace(tree: &Tree, events: &[Event]) -> Trace {
     let hierarchy = hierarchy(tree);
     Trace { events: lifecycle(tree, &hierarchy, events), stats: stats(tree, &hierarchy), hierarchy }
@@ -210,7 +210,8 @@ impl<'a> AgentLookup<'a> {
         lookup
     }
 
-    /// Returns the index of the subagent that an event is about, and the event's role; `None` for events about the root.
+    /// Returns the index of the subagent that an event is about, and the event's role; `None` for events about the
+    /// root.
     fn subject(&self, event: &Event) -> Option<(usize, EventRole)> {
         let actor = self.agents.get(event.actor_id.0.as_str()).copied();
         if event.kind == EventKind::ToolPre {

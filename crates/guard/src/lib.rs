@@ -1,4 +1,5 @@
-//! Kills a process group if the process that started it is killed and cannot do so itself, and reads the pipes of a child.
+//! Kills a process group if the process that started it is killed and cannot do so itself, and reads the pipes of a
+//! child.
 //!
 //! A separate process group would survive its killed parent. A watchdog shell reads from a pipe whose other end is held
 //! by this process: when the kernel closes the pipe, the shell kills the group. Works on every POSIX system; a

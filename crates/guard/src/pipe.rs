@@ -12,8 +12,8 @@ use rustix::{
     io::Errno,
 };
 
-/// Reads until end of file, until `is_over` is set and the pipe is silent, or until `take` returns `false`. `take` gets `None` where
-/// nothing comes within `silence`.
+/// Reads until end of file, until `is_over` is set and the pipe is silent, or until `take` returns `false`. `take` gets
+/// `None` where nothing comes within `silence`.
 ///
 /// # Errors
 /// The pipe cannot be read.

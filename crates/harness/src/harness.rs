@@ -17,8 +17,8 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// A program that runs agents.
 ///
-/// A session is one transcript or many, in a folder of its own or in shared ones ([`SessionFiles`]). A file is lines that are
-/// appended, or an object that is rewritten ([`Dialect::is_object`]).
+/// A session is one transcript or many, in a folder of its own or in shared ones ([`SessionFiles`]). A file is lines
+/// that are appended, or an object that is rewritten ([`Dialect::is_object`]).
 pub trait Harness: Sync {
     /// The name used on every wire: lower-case words with `-` between them.
     fn name(&self) -> &'static str;
@@ -62,11 +62,12 @@ pub trait Harness: Sync {
     /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
     fn companion(&self, transcript: &Path) -> Option<PathBuf>;
 
-    /// Completes a classification by the first line of the file, where its path does not name the session; `None` where the line
-    /// does not name it either. The line may be cut.
+    /// Completes a classification by the first line of the file, where its path does not name the session; `None` where
+    /// the line does not name it either. The line may be cut.
     fn complete(&self, place: &Place, line: &[u8]) -> Option<Place>;
 
-    /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a plain name.
+    /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a
+    /// plain name.
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf>;
 
     /// Returns the name of a model of its vendor without what all of them begin with; `None` for any other.

@@ -55,7 +55,8 @@ pub trait HookSupport: Sync {
         working_folder: &Path,
     ) -> Option<PathBuf>;
 
-    /// Returns the events that are worth a hook and that a version takes. One that is not known is taken for a current one.
+    /// Returns the events that are worth a hook and that a version takes. One that is not known is taken for a current
+    /// one.
     fn events(&self, version: Option<Version>) -> Vec<HookEvent>;
 
     /// The first version that ignores events in its settings that it does not know, and not the whole file.
@@ -91,8 +92,8 @@ pub trait HookSettings {
     /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.
     fn install(&self, wanted: &[(&str, HookHandler)]);
 
-    /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our first
-    /// hook, has.
+    /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our
+    /// first hook, has.
     fn remove(&self, before: Option<&str>);
 }
 

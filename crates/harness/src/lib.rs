@@ -1,8 +1,8 @@
 //! Everything that is known of vendors, and nothing else: one folder for each harness, and the registry.
 //!
 //! A harness is a folder with a [`Harness`] and a line in [`HARNESSES`]. It brings its dialects (each a decoder behind
-//! [`subscope_decode::DialectSpec`]), the layout of its files, how its program is observed when `run` starts it, and its
-//! hooks. No other crate names a vendor.
+//! [`subscope_decode::DialectSpec`]), the layout of its files, how its program is observed when `run` starts it, and
+//! its hooks. No other crate names a vendor.
 //!
 //! Nothing here keeps a file open, starts a thread or reads a clock.
 
@@ -32,8 +32,8 @@ pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
 /// A harness that is not in the registry.
 static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();
 
-/// Adds a harness to the registry of this process, in front of the others: for tests, and for programs that bring their own. Only
-/// the first that is added counts.
+/// Adds a harness to the registry of this process, in front of the others: for tests, and for programs that bring their
+/// own. Only the first that is added counts.
 pub fn register(harness: &'static dyn Harness) {
     REGISTERED.get_or_init(|| harness);
 }

@@ -12,8 +12,8 @@ pub type Version = [u32; 3];
 /// How a command is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObserveMode {
-    /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions of its processes are
-    /// followed.
+    /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions of its
+    /// processes are followed.
     AsItIs,
     /// The same, and the terminal that it prints to is its own: in a pipe it would print something else, or nothing.
     AtTerminal,
@@ -56,7 +56,8 @@ pub struct ProcessNote {
     pub process: i32,
     /// The session that it is in; it may change.
     pub session: String,
-    /// When the process made the note, by its clock. A note that was left behind is older than a process that has its number now.
+    /// When the process made the note, by its clock. A note that was left behind is older than a process that has its
+    /// number now.
     pub started_ms: Millis,
     /// Whether it draws a screen of its own on its terminal.
     pub has_screen: bool,

@@ -61,10 +61,10 @@ pub trait Driver: Send {
         false
     }
 
-    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the router, then reads its
-    /// files again. Unless `can_replay` (its input from programs can be replayed), or if the router cannot forget the
-    /// session, the new content is added to the old facts. Returns the closed sources if the router has forgotten the
-    /// session.
+    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the router, then reads
+    /// its files again. Unless `can_replay` (its input from programs can be replayed), or if the router cannot forget
+    /// the session, the new content is added to the old facts. Returns the closed sources if the router has forgotten
+    /// the session.
     fn reload(
         &mut self,
         _session: &SessionId,

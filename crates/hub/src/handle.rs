@@ -20,8 +20,8 @@ use crate::{
     subscription::{Subscriber, UpdateQueue},
 };
 
-/// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue is
-/// [`AskError::Busy`].
+/// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue
+/// is [`AskError::Busy`].
 #[derive(Clone)]
 pub struct HubHandle {
     commands: SyncSender<Command>,

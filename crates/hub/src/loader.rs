@@ -1,7 +1,8 @@
-//! Loads the sources of sessions into a router: the one place where a file or stored input from programs is read for rows.
+//! Loads the sources of sessions into a router: the one place where a file or stored input from programs is read for
+//! rows.
 //!
-//! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub that
-//! loads a session again, and the inbox replay all come here.
+//! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub
+//! that loads a session again, and the inbox replay all come here.
 
 use std::{io, path::Path};
 

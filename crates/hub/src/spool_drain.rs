@@ -177,8 +177,8 @@ impl Spooler {
         spool::write(&self.folder, Kind::Event, self.delivery(), &[event])
     }
 
-    /// Spools complete lines with the metadata of [`LineBatch`] (`delivery` instead of its key): a hub that has ingested
-    /// them already ingests them once.
+    /// Spools complete lines with the metadata of [`LineBatch`] (`delivery` instead of its key): a hub that has
+    /// ingested them already ingests them once.
     ///
     /// # Errors
     /// If the file cannot be written, or the lines exceed the spool's size limit.

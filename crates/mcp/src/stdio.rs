@@ -40,8 +40,8 @@ pub(crate) async fn client_gone(gone: &mut ClientGone) {
     let _ = gone.wait_for(|is_gone| *is_gone).await;
 }
 
-/// Serves MCP on stdin and stdout. Returns once the client has disconnected or SIGINT, SIGTERM or SIGHUP was received, and all
-/// work of the server built by `make` has ended.
+/// Serves MCP on stdin and stdout. Returns once the client has disconnected or SIGINT, SIGTERM or SIGHUP was received,
+/// and all work of the server built by `make` has ended.
 ///
 /// # Errors
 /// The handshake failed, signal handlers could not be installed, or the server task panicked. A disconnect is no error.

@@ -123,8 +123,8 @@ pub enum Update {
     Event(Shared<Event>),
     /// This many events were dropped for this reader.
     Missed(u64),
-    /// The event log does not contain the reader's position: an unknown number of events was missed, and snapshots of all
-    /// current sessions follow.
+    /// The event log does not contain the reader's position: an unknown number of events was missed, and snapshots of
+    /// all current sessions follow.
     Reset,
     /// All existing content has been sent; updates from here on are live.
     CaughtUp,

@@ -66,8 +66,8 @@ impl AgentId {
     }
 }
 
-/// Number of a source (a file, or a stream of posts or hooks) within one session router. Local to it: no result may depend
-/// on it.
+/// Number of a source (a file, or a stream of posts or hooks) within one session router. Local to it: no result may
+/// depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 

@@ -1,5 +1,5 @@
-//! Keys that identify copied history. Harnesses copy a conversation's history into a new session when it is resumed or forked:
-//! the ids of responses and calls are equal in both.
+//! Keys that identify copied history. Harnesses copy a conversation's history into a new session when it is resumed or
+//! forked: the ids of responses and calls are equal in both.
 
 use crate::{Millis, SessionId};
 

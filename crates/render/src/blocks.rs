@@ -1,11 +1,12 @@
 //! Renders events as text blocks, the live output of `watch` and `run`.
 //!
-//! Flow: [`Blocks::block`] returns the whole text of an event, to be written in one write, so that concurrent agents interleave
-//! by block. `concise` prints a line per event, `verbose` a header and a fenced payload.
+//! Flow: [`Blocks::block`] returns the whole text of an event, to be written in one write, so that concurrent agents
+//! interleave by block. `concise` prints a line per event, `verbose` a header and a fenced payload.
 //!
-//! A subagent's final message is its result, which its parent's tool result shows. A message is known to be final only when the
-//! agent stops, so the last message of each subagent is delayed until its next event. The result of a background agent is in no
-//! tool result: its message is printed. Pitfall: after the last event, [`Blocks::finish`] returns the delayed messages.
+//! A subagent's final message is its result, which its parent's tool result shows. A message is known to be final only
+//! when the agent stops, so the last message of each subagent is delayed until its next event. The result of a
+//! background agent is in no tool result: its message is printed. Pitfall: after the last event, [`Blocks::finish`]
+//! returns the delayed messages.
 
 mod concise;
 mod payload;
@@ -22,8 +23,8 @@ use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 use crate::style::Style;
 pub use payload::{detail, fence, first_line, full_text, pretty_json, truncate_lines};
 
-/// Most open calls stored, to compute their durations. The oldest is dropped first; its end is then printed without a duration,
-/// unless the event has one.
+/// Most open calls stored, to compute their durations. The oldest is dropped first; its end is then printed without a
+/// duration, unless the event has one.
 const MAX_OPEN_CALLS: usize = 4096;
 
 /// Tool by which a subagent returns its final output.
@@ -95,8 +96,8 @@ impl Blocks {
         Self { options, calls: HashMap::new(), order: VecDeque::new(), agents: HashMap::new() }
     }
 
-    /// Returns the text of an event, ending in a newline, to be written in one write; `None` if it prints nothing. A delayed message
-    /// may precede it. `names` returns the display name of a subagent; without one its id is shown.
+    /// Returns the text of an event, ending in a newline, to be written in one write; `None` if it prints nothing. A
+    /// delayed message may precede it. `names` returns the display name of a subagent; without one its id is shown.
     pub fn block(&mut self, event: &Event, names: &dyn Fn(&AgentId) -> Option<String>) -> Option<String> {
         let actor = self.subject(event);
         let mut out = String::new();
@@ -265,7 +266,8 @@ impl RenderContext<'_> {
         if event.basis.is_guess() { format!("~{name}") } else { name }
     }
 
-    /// Returns the name of the agent that a start or stop is about, from the event's data if it has no display name yet.
+    /// Returns the name of the agent that a start or stop is about, from the event's data if it has no display name
+    /// yet.
     fn subject(&self, event: &Event, width: usize) -> String {
         let id = event.text("agent_id").map_or_else(|| event.actor_id.0.clone(), AgentId::from);
         if let Some(name) = (self.names)(&id).filter(|name| !name.is_empty()) {
@@ -348,7 +350,8 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final message.
+/// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final
+/// message.
 fn is_own_step(kind: EventKind) -> bool {
     match kind {
         EventKind::ToolPre

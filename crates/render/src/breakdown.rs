@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use subscope_model::{Agent, Stats, StatsRow, Text, ToolStatus, Tree};
 
-/// Computes a session's statistics, each list in descending order. `sessions` is 0. Agents copied from another session are not
-/// counted.
+/// Computes a session's statistics, each list in descending order. `sessions` is 0. Agents copied from another session
+/// are not counted.
 pub fn breakdown(tree: &Tree) -> Stats {
     let (mut by_type, mut by_tool, mut by_model) =
         (StatsRows::default(), StatsRows::default(), StatsRows::default());

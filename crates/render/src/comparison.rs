@@ -21,8 +21,8 @@ const WITH_COST: usize = 96;
 /// Least and most columns of names.
 const NAME: std::ops::RangeInclusive<usize> = 20..=70;
 
-/// Renders the comparison as tables: sessions, figures with `B - A`, agents, tools. `~` marks a guessed pair, `—` an unknown
-/// value.
+/// Renders the comparison as tables: sessions, figures with `B - A`, agents, tools. `~` marks a guessed pair, `—` an
+/// unknown value.
 pub fn render_comparison(comparison: &Comparison, style: &Style) -> String {
     let mut out = String::new();
     let name = style.width.saturating_sub(3 * FIGURE_WIDTH).clamp(*NAME.start(), 30);

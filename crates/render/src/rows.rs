@@ -29,8 +29,8 @@ pub struct TreeRow {
     guides: u64,
 }
 
-/// Returns the rows of the whole tree, or of an agent's subtree (empty if the agent does not exist). Impossible depths are
-/// clamped.
+/// Returns the rows of the whole tree, or of an agent's subtree (empty if the agent does not exist). Impossible depths
+/// are clamped.
 pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<TreeRow> {
     let first = match under {
         None => 0,
@@ -53,8 +53,8 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<TreeRow> {
     rows
 }
 
-/// Returns the rows of shown agents and their ancestors, without those below folded agents. `order` is a pre-order of indices of
-/// [`Tree::agents`].
+/// Returns the rows of shown agents and their ancestors, without those below folded agents. `order` is a pre-order of
+/// indices of [`Tree::agents`].
 pub fn chosen_rows(
     tree: &Tree,
     order: &[usize],
@@ -124,8 +124,8 @@ impl TreeRow {
         *self = Self::new(self.agent, 0);
     }
 
-    /// Returns the guides before the agent's icon: two columns per level, up to `levels`. A deeper row shows its depth as a number
-    /// (`⋯12`) in place of the innermost guides.
+    /// Returns the guides before the agent's icon: two columns per level, up to `levels`. A deeper row shows its depth
+    /// as a number (`⋯12`) in place of the innermost guides.
     pub fn lead(&self, levels: usize, glyphs: &Glyphs) -> String {
         if self.depth == 0 {
             return String::new();

@@ -1,14 +1,14 @@
 //! Sanitises agents' text for terminals: replaces dangerous characters with visible ones.
 //!
-//! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators are
-//! replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`). Nothing is dropped, so an attack stays readable.
+//! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators
+//! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`). Nothing is dropped, so an attack stays readable.
 
 use unicode_width::UnicodeWidthChar;
 
 use crate::style::Charset;
 
-/// Most zero-width characters in a row. Real scripts stack two or three marks; thousands on one letter paint over other lines and
-/// have no width by which they could be truncated.
+/// Most zero-width characters in a row. Real scripts stack two or three marks; thousands on one letter paint over other
+/// lines and have no width by which they could be truncated.
 const MAX_STACKED_MARKS: usize = 8;
 
 /// Columns between tab stops in multi-line text.
@@ -21,7 +21,8 @@ const CONTROL_NAMES: [&str; 32] = [
     "US",
 ];
 
-/// Sanitises a text to one line: collapses blanks, tabs and line ends to one space, trims, and replaces dangerous characters.
+/// Sanitises a text to one line: collapses blanks, tabs and line ends to one space, trims, and replaces dangerous
+/// characters.
 pub fn line(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
     let mut gap = false;
@@ -38,7 +39,8 @@ pub fn line(text: &str, charset: Charset) -> String {
     out.text
 }
 
-/// Sanitises a multi-line text: keeps `\n`, converts `\r\n` to `\n` and tabs to spaces, and replaces dangerous characters.
+/// Sanitises a multi-line text: keeps `\n`, converts `\r\n` to `\n` and tabs to spaces, and replaces dangerous
+/// characters.
 pub fn lines(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
     let mut column = 0;
@@ -103,8 +105,9 @@ impl Visible {
     }
 }
 
-/// Whether a character is invisible but affects a terminal or its reader: controls, line separators, and the default-ignorable
-/// characters of Unicode (`DerivedCoreProperties.txt`), except the variation selectors U+FE0E and U+FE0F of ordinary emoji.
+/// Whether a character is invisible but affects a terminal or its reader: controls, line separators, and the
+/// default-ignorable characters of Unicode (`DerivedCoreProperties.txt`), except the variation selectors U+FE0E and
+/// U+FE0F of ordinary emoji.
 pub fn is_hidden(character: char) -> bool {
     if character.is_control() {
         return true;

@@ -103,8 +103,8 @@ fn row(
     }
 }
 
-/// A live session with every kind of row: running, waiting for permission, stalled, failed, stopped, lost, nested, orphan, guessed,
-/// wide and hostile.
+/// A live session with every kind of row: running, waiting for permission, stalled, failed, stopped, lost, nested,
+/// orphan, guessed, wide and hostile.
 pub(crate) fn session() -> Tree {
     use AgentStatus::{Failed, Lost, Stopped};
     use ToolStatus::{Denied, Error, Ok, Open};

@@ -234,8 +234,8 @@ impl StyledLine {
         self.add(ink, text);
     }
 
-    /// Appends cells right-aligned in columns of these widths, the first of which begins at column `from`. A cell without a width is
-    /// omitted.
+    /// Appends cells right-aligned in columns of these widths, the first of which begins at column `from`. A cell
+    /// without a width is omitted.
     pub fn cells<T: AsRef<str>>(
         &mut self,
         from: usize,

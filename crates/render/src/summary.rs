@@ -14,8 +14,8 @@ const SHOWN_PROBLEMS: usize = 3;
 /// Columns of the names.
 const NAME_WIDTH: usize = 10;
 
-/// Renders the session's totals, each line ending in a newline: subagents by status, tools, tokens and cost, times, then the first
-/// problems.
+/// Renders the session's totals, each line ending in a newline: subagents by status, tools, tokens and cost, times,
+/// then the first problems.
 pub fn render_summary(tree: &Tree, style: &Style) -> String {
     write_lines(summary_lines(tree, style), style)
 }

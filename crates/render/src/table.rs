@@ -18,8 +18,8 @@ const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// Most rows of a statistics section.
 const TOP: usize = 12;
 
-/// Renders one line per session under a heading; empty without sessions. Titles are prefixed with the last component of the
-/// working directory.
+/// Renders one line per session under a heading; empty without sessions. Titles are prefixed with the last component of
+/// the working directory.
 pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> String {
     let mut out = String::new();
     if rows.is_empty() {
@@ -85,7 +85,8 @@ fn short_id(id: &str, style: &Style) -> String {
     style.one_line(&head, SHORT_ID)
 }
 
-/// Renders a status line without a line end: counts of running, waiting, stalled and stopping subagents, and the cost so far.
+/// Renders a status line without a line end: counts of running, waiting, stalled and stopping subagents, and the cost
+/// so far.
 pub fn render_status(status: &Status, style: &Style) -> String {
     let glyphs = style.glyphs();
     let mut parts = vec![match status.running {

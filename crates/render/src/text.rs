@@ -41,8 +41,8 @@ pub fn tokens(count: u64) -> String {
     if whole < 10 && tenth > 0 { format!("{whole}.{tenth}{letter}") } else { format!("{whole}{letter}") }
 }
 
-/// Formats money as `$0.92`; below a cent with as many decimals as the first digit needs (`$0.002`). A lower bound gets `≥` and is
-/// rounded down.
+/// Formats money as `$0.92`; below a cent with as many decimals as the first digit needs (`$0.002`). A lower bound gets
+/// `≥` and is rounded down.
 pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
     let amount = micro_usd.unsigned_abs();
     let places: usize = match amount {
@@ -128,8 +128,8 @@ pub fn pad(text: &str, width: usize) -> String {
     format!("{text}{:spaces$}", "")
 }
 
-/// Wraps a sanitised text into lines of at most `width` columns (at least 2): at word boundaries, else between grapheme clusters.
-/// Line ends and leading blanks are preserved.
+/// Wraps a sanitised text into lines of at most `width` columns (at least 2): at word boundaries, else between grapheme
+/// clusters. Line ends and leading blanks are preserved.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);
     let mut out = Vec::new();
@@ -164,8 +164,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     out
 }
 
-/// Splits a line at its break opportunities: white space, and word boundaries of scripts that write no spaces. Punctuation stays
-/// with its word: `--detail`, `src/main.rs`.
+/// Splits a line at its break opportunities: white space, and word boundaries of scripts that write no spaces.
+/// Punctuation stays with its word: `--detail`, `src/main.rs`.
 fn unbroken(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |text: &str| text.chars().all(char::is_alphanumeric);
     let is_blank = |text: &str| text.chars().all(char::is_whitespace);

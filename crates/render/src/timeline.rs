@@ -1,7 +1,8 @@
-//! Timeline (waterfall) of a session: one lane of spans per agent, and the critical path. Drawn by terminal UI and page.
+//! Timeline (waterfall) of a session: one lane of spans per agent, and the critical path. Drawn by terminal UI and
+//! page.
 //!
-//! Computed from rows alone. Time between two calls counts as waiting for the model, since each step is a call or a response.
-//! Rows do not record past permission waits and retries, so only current ones are shown.
+//! Computed from rows alone. Time between two calls counts as waiting for the model, since each step is a call or a
+//! response. Rows do not record past permission waits and retries, so only current ones are shown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -81,8 +82,8 @@ pub struct Step {
     pub to_ms: Millis,
 }
 
-/// Computes the timeline of a tree; `None` if nothing in it has a time. Running agents extend to `now` if given, else to their
-/// last event.
+/// Computes the timeline of a tree; `None` if nothing in it has a time. Running agents extend to `now` if given, else
+/// to their last event.
 pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
     let active_intervals: Vec<Vec<Interval>> =
         tree.agents.iter().map(|agent| active_intervals(agent, now)).collect();
@@ -210,13 +211,13 @@ struct ChildInterval {
     to_ms: Millis,
 }
 
-/// Computes the critical path backwards from the end: an agent is on the path back to the end of its last subagent, then that
-/// subagent back to its start, and so on. Subagents that ended while another was on the path delayed nothing.
+/// Computes the critical path backwards from the end: an agent is on the path back to the end of its last subagent,
+/// then that subagent back to its start, and so on. Subagents that ended while another was on the path delayed nothing.
 fn critical_path(tree: &Tree, active_intervals: &[Vec<Interval>], [begin, end]: Interval) -> Vec<Step> {
     let mut children = child_intervals(tree, active_intervals);
     let mut path: Vec<Step> = Vec::new();
-    // Only an agent's active intervals are on the path: the root is idle between prompts, and may end before its background
-    // agents.
+    // Only an agent's active intervals are on the path: the root is idle between prompts, and may end before its
+    // background agents.
     let mut step = |agent: usize, from_ms: Millis, to_ms: Millis| {
         let own = &active_intervals[agent];
         let first = own.partition_point(|[_, to]| *to <= from_ms);

@@ -1,7 +1,7 @@
 //! Renders a session's agent tree as text, in four levels of detail.
 //!
-//! One line per agent with aligned columns; below it, by level of detail, activity, calls, task and result. `~` marks a guess, `≥`
-//! a lower bound, `—` an unknown value.
+//! One line per agent with aligned columns; below it, by level of detail, activity, calls, task and result. `~` marks a
+//! guess, `≥` a lower bound, `—` an unknown value.
 
 mod columns;
 mod details;
@@ -92,8 +92,8 @@ pub struct TreeOptions {
     pub most: Option<usize>,
 }
 
-/// Renders the tree and a summary; each line ends in a newline. Empty for [`Detail::Off`]; one line of error if the requested
-/// agent does not exist.
+/// Renders the tree and a summary; each line ends in a newline. Empty for [`Detail::Off`]; one line of error if the
+/// requested agent does not exist.
 pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     let style = &options.style;
     if options.detail == Detail::Off {
@@ -122,7 +122,8 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     out
 }
 
-/// Returns the panel title of these agents, without roots: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is active.
+/// Returns the panel title of these agents, without roots: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is
+/// active.
 fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let (mut all, mut active) = (0, 0);
     for agent in agents.filter(|agent| !agent.id.is_root()) {

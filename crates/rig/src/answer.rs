@@ -96,7 +96,8 @@ pub(crate) fn id(prefix: &str, key: &[&str]) -> String {
     text
 }
 
-/// A call as the harness that asks knows the tool: versions up to 2.1.50 call `Agent` `Task`, and older ones know fewer arguments.
+/// A call as the harness that asks knows the tool: versions up to 2.1.50 call `Agent` `Task`, and older ones know fewer
+/// arguments.
 fn fitted<'t>(tool: &'t Tool, request: &Value, read: &str) -> (&'t str, Value) {
     let offered =
         |name: &str| request["tools"].as_array().into_iter().flatten().find(|it| it["name"] == name);

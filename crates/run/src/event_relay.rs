@@ -1,4 +1,5 @@
-//! Relays events posted by child processes: assigns the run's session, forwards them to the hub or an outer run, and ingests them.
+//! Relays events posted by child processes: assigns the run's session, forwards them to the hub or an outer run, and
+//! ingests them.
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
@@ -65,8 +66,8 @@ struct RelayWorker {
     log: Option<EventsLog>,
 }
 
-/// Starts a thread that relays events in order; returns the callback for the listener. The first events wait for the session to be
-/// detected, at most `session_timeout`.
+/// Starts a thread that relays events in order; returns the callback for the listener. The first events wait for the
+/// session to be detected, at most `session_timeout`.
 ///
 /// # Errors
 /// No thread is available.

@@ -1,8 +1,8 @@
-//! Forwards a run's output and posted events to the machine's hub on a thread of its own; spools them for the next hub if this one does
-//! not accept them in time.
+//! Forwards a run's output and posted events to the machine's hub on a thread of its own; spools them for the next hub
+//! if this one does not accept them in time.
 //!
-//! Delivered and spooled batches have the same delivery key, so that the hub stores a batch once. Order within a source is kept: while a
-//! batch of a source is in the spool, later ones are spooled too.
+//! Delivered and spooled batches have the same delivery key, so that the hub stores a batch once. Order within a source
+//! is kept: while a batch of a source is in the spool, later ones are spooled too.
 
 use std::{
     io,
@@ -216,8 +216,8 @@ struct ForwardWorker {
 }
 
 impl ForwardThread {
-    /// Starts forwarding the lines that `tap` enqueues in `queue`, and posted events; `source` names the run. It connects to a hub
-    /// with the first item.
+    /// Starts forwarding the lines that `tap` enqueues in `queue`, and posted events; `source` names the run. It
+    /// connects to a hub with the first item.
     ///
     /// # Errors
     /// No thread is available.

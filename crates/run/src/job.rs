@@ -1,9 +1,9 @@
 //! Child process as a job: process group, terminal, signals, exit.
 //!
-//! The child leads a process group of its own, so that it can be stopped as a whole. If our group is the terminal's foreground group,
-//! the child's group replaces it: at once for an interactive command, else when it first accesses the terminal (the system then stops
-//! it, which we see). Signals sent to us are forwarded to the child. When it stops, we stop, so that the shell sees one job; when we
-//! continue, it continues.
+//! The child leads a process group of its own, so that it can be stopped as a whole. If our group is the terminal's
+//! foreground group, the child's group replaces it: at once for an interactive command, else when it first accesses the
+//! terminal (the system then stops it, which we see). Signals sent to us are forwarded to the child. When it stops, we
+//! stop, so that the shell sees one job; when we continue, it continues.
 //!
 //! Signals are blocked in all threads and awaited by one, so that there is no signal handler.
 
@@ -60,8 +60,8 @@ pub const IN_FOREGROUND: &str = "__in-foreground";
 const HANDOVER_POLLS: u32 = 5_000;
 const HANDOVER_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Waits until this process's group is the terminal's foreground group, then replaces the process by the command. Returns only on
-/// failure.
+/// Waits until this process's group is the terminal's foreground group, then replaces the process by the command.
+/// Returns only on failure.
 pub fn in_foreground(words: &[OsString]) -> CommandRunError {
     let (program, arguments) =
         words.split_first().map_or((OsString::new(), words), |(it, rest)| (it.clone(), rest));
@@ -108,9 +108,9 @@ impl ChildExit {
         }
     }
 
-    /// Returns the exit that the child would have had if it had written to our output itself and that failed: SIGPIPE if the reader
-    /// closed it, else 1. With our pipe in between, the child does not notice a failure of its last writes. A child that failed
-    /// for another reason keeps its exit.
+    /// Returns the exit that the child would have had if it had written to our output itself and that failed: SIGPIPE
+    /// if the reader closed it, else 1. With our pipe in between, the child does not notice a failure of its last
+    /// writes. A child that failed for another reason keeps its exit.
     #[must_use]
     pub fn with_output(self, failure: Option<&io::Error>) -> Self {
         let Some(error) = failure else { return self };
@@ -197,10 +197,10 @@ pub struct ChildJob {
 impl ChildJob {
     /// Starts a command. The guard ends its process group if this process is killed; drop it once the child has ended.
     ///
-    /// With `helper`, a program that calls [`in_foreground`] with its other arguments if the first is [`IN_FOREGROUND`], the child
-    /// becomes the foreground group of the terminal before it starts, as interactive commands must: otherwise it could access the
-    /// terminal too early and be stopped, or be refused it for good. Without `helper` it does when it first accesses the terminal;
-    /// until then others (a pager after us) may need it.
+    /// With `helper`, a program that calls [`in_foreground`] with its other arguments if the first is
+    /// [`IN_FOREGROUND`], the child becomes the foreground group of the terminal before it starts, as interactive
+    /// commands must: otherwise it could access the terminal too early and be stopped, or be refused it for good.
+    /// Without `helper` it does when it first accesses the terminal; until then others (a pager after us) may need it.
     ///
     /// # Errors
     /// The command cannot be started.

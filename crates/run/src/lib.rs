@@ -1,13 +1,14 @@
 //! Runs a command under observation.
 //!
-//! Flow: [`ChildJob`] starts the child as a job of the terminal. [`passthrough`] copies its standard output to ours, then to a record's
-//! file, then to a [`LineTap`], which cuts it into lines and enqueues them in bounded [`LineQueue`]s. One feeds the [`RunDriver`] of the
-//! run's own hub, which knows only this run; it also follows transcripts of sessions that [`SessionFinder`] finds. [`forward`] drains
-//! the other into the machine's hub, or into the spool for the next hub. Events posted by child processes arrive at the [`Listener`]
-//! and take the same two routes.
+//! Flow: [`ChildJob`] starts the child as a job of the terminal. [`passthrough`] copies its standard output to ours,
+//! then to a record's file, then to a [`LineTap`], which cuts it into lines and enqueues them in bounded
+//! [`LineQueue`]s. One feeds the [`RunDriver`] of the run's own hub, which knows only this run; it also follows
+//! transcripts of sessions that [`SessionFinder`] finds. [`forward`] drains the other into the machine's hub, or into
+//! the spool for the next hub. Events posted by child processes arrive at the [`Listener`] and take the same two
+//! routes.
 //!
-//! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status; others are
-//! skipped, counted and reported.
+//! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
+//! others are skipped, counted and reported.
 //!
 //! Absent on purpose: printing, options, rules, vendor formats (these are in `decode`).
 

@@ -14,8 +14,8 @@ use subscope_harness::PlainOutput;
 
 /// Read size; the pipe is enlarged to the same.
 const BUFFER_BYTES: usize = 256 << 10;
-/// How long a silent pipe is still read after the child ended, for the last output of its own children. A background child that holds
-/// the pipe open does not delay us further.
+/// How long a silent pipe is still read after the child ended, for the last output of its own children. A background
+/// child that holds the pipe open does not delay us further.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// Destination of the output.
@@ -23,7 +23,8 @@ const LINGER: Duration = Duration::from_millis(300);
 pub enum Outlet {
     /// Our output, unchanged.
     Bytes(File),
-    /// Our standard error, unchanged. Write errors other than a closed pipe are ignored, as programs do with their messages.
+    /// Our standard error, unchanged. Write errors other than a closed pipe are ignored, as programs do with their
+    /// messages.
     Messages(File),
     /// Our output, converted to what the program prints without the flags that we added.
     Plain(File, Box<dyn PlainOutput>),
@@ -50,8 +51,8 @@ pub fn widen(pipe: &impl AsFd) {
     let _ = pipe;
 }
 
-/// Copies until the pipe ends, or `has_ended` is set and the pipe is silent, or our output cannot be written: then the pipe is closed,
-/// so that the child gets SIGPIPE.
+/// Copies until the pipe ends, or `has_ended` is set and the pipe is silent, or our output cannot be written: then the
+/// pipe is closed, so that the child gets SIGPIPE.
 pub fn copy_output(
     input: impl Read + AsFd,
     mut outlet: Outlet,

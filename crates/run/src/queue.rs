@@ -11,14 +11,15 @@ use subscope_hub::{Waker, clock};
 
 use crate::forward::{DeliveryBatch, DeliveryError};
 
-/// Bytes queued without restriction, enough for any burst of real agents. Beyond that only lifecycle lines are accepted.
+/// Bytes queued without restriction, enough for any burst of real agents. Beyond that only lifecycle lines are
+/// accepted.
 const MAX_BYTES: usize = 4 << 20;
-/// Additional bytes for lifecycle lines, which are never skipped. At this limit the child blocks: only one that prints nothing but
-/// starts and ends of agents, faster than they are processed, reaches it.
+/// Additional bytes for lifecycle lines, which are never skipped. At this limit the child blocks: only one that prints
+/// nothing but starts and ends of agents, faster than they are processed, reaches it.
 const MAX_LIFECYCLE_BYTES: usize = 16 << 20;
 
-/// Token bucket of rate-limited queues, whose reader stores what it reads: burst size and refill rate. Several times the output of
-/// twenty concurrent agents; faster output cannot be read by a person anyway.
+/// Token bucket of rate-limited queues, whose reader stores what it reads: burst size and refill rate. Several times
+/// the output of twenty concurrent agents; faster output cannot be read by a person anyway.
 const BURST_LINES: f64 = 4_000.0;
 const LINES_PER_SECOND: f64 = 200.0;
 

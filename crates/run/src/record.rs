@@ -1,8 +1,8 @@
 //! Record of an iteration: a folder of files that are written incrementally, so that it is readable after a crash.
 //!
-//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` (events of child processes, if any),
-//! `trace.json` (rewritten from time to time) and `meta.json`. The folder is named by the run's id until the session is known, then
-//! renamed. Only letters and digits of an id are used in the name.
+//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` (events of child
+//! processes, if any), `trace.json` (rewritten from time to time) and `meta.json`. The folder is named by the run's id
+//! until the session is known, then renamed. Only letters and digits of an id are used in the name.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -80,7 +80,8 @@ pub struct IterationMeta {
 }
 
 impl IterationMeta {
-    /// Reads the metadata of a folder; `None` if it is not a record. A running one without its process is [`IterationStatus::Cut`].
+    /// Reads the metadata of a folder; `None` if it is not a record. A running one without its process is
+    /// [`IterationStatus::Cut`].
     pub fn read(folder: &Path) -> Option<Self> {
         let bytes = fs::read(folder.join(META)).ok()?;
         let mut meta: Self = serde_json::from_slice(&bytes).ok()?;

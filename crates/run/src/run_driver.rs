@@ -33,7 +33,8 @@ pub struct RunDriver {
     transcripts: Vec<FileTailDriver>,
 }
 
-/// Handle of a run's hub, which ends with [`RunHandle::end`]: the child's output ends earlier, but other processes may still post events.
+/// Handle of a run's hub, which ends with [`RunHandle::end`]: the child's output ends earlier, but other processes may
+/// still post events.
 #[derive(Clone, Debug)]
 pub struct RunHandle {
     queue: Arc<LineQueue>,

@@ -1,8 +1,8 @@
-//! Finds the sessions of the command's processes, by the process files that these write in the harness's home, and follows their
-//! transcripts: without machine-readable output these are the only source.
+//! Finds the sessions of the command's processes, by the process files that these write in the harness's home, and
+//! follows their transcripts: without machine-readable output these are the only source.
 //!
-//! A session belongs to the command only if its process descends from the command or is in its process group, and wrote its file after
-//! the command started.
+//! A session belongs to the command only if its process descends from the command or is in its process group, and wrote
+//! its file after the command started.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,8 @@
 //! Limit of open connections; a full server closes idle connections for new ones.
 //!
-//! Connections that wait for their peer (for a request head, or for the next bytes of a body) are in one queue, longest wait first. A
-//! new connection without a free slot evicts the first. So clients that hold connections open and send nothing only hurt each other.
+//! Connections that wait for their peer (for a request head, or for the next bytes of a body) are in one queue, longest
+//! wait first. A new connection without a free slot evicts the first. So clients that hold connections open and send
+//! nothing only hurt each other.
 
 use std::{
     collections::VecDeque,

@@ -1,11 +1,11 @@
 //! HTTP over a hub, for programs of the same user on the same machine: ingest routes, queries and live feeds.
 //!
-//! Flow of a request: accept → user of the peer (`peer`) → `request_guard` (host, origin, fetch site, token) → route → body
-//! (`body`: type, size limit, memory budget, timeouts) → the hub's handle → response. A live feed is a bounded queue that the hub
-//! fills: a slow reader gets `missed` with a count, one that stops reading is disconnected.
+//! Flow of a request: accept → user of the peer (`peer`) → `request_guard` (host, origin, fetch site, token) → route →
+//! body (`body`: type, size limit, memory budget, timeouts) → the hub's handle → response. A live feed is a bounded
+//! queue that the hub fills: a slow reader gets `missed` with a count, one that stops reading is disconnected.
 //!
-//! Absent on purpose: attribution, rows and storage; logs (received content is never printed); outgoing connections. No id from
-//! outside becomes part of a path.
+//! Absent on purpose: attribution, rows and storage; logs (received content is never printed); outgoing connections. No
+//! id from outside becomes part of a path.
 
 mod active_agents;
 mod api_error;

@@ -177,8 +177,8 @@ impl Server {
         Ok(Self { tcp, socket, app: Arc::new(app), ending })
     }
 
-    /// Binds an ingest-only listener to a free loopback port, for events of a run's child processes. It answers no queries: an
-    /// observed agent must not read other sessions.
+    /// Binds an ingest-only listener to a free loopback port, for events of a run's child processes. It answers no
+    /// queries: an observed agent must not read other sessions.
     ///
     /// # Errors
     ///
@@ -209,8 +209,8 @@ impl Server {
         self.app.connections.clone()
     }
 
-    /// Serves until `end` completes or a client requests a drain; then stops accepting, removes the socket, and lets open requests
-    /// finish within five seconds.
+    /// Serves until `end` completes or a client requests a drain; then stops accepting, removes the socket, and lets
+    /// open requests finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let Self { tcp, socket, app, ending } = self;
         let acceptor = Acceptor { app: Arc::clone(&app), router: routes::router(Arc::clone(&app)) };

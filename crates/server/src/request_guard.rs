@@ -46,7 +46,8 @@ fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&s
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return Err(ApiError::bad_request("one Host header is needed"));
     };
-    // Outside the loopback the host's names are unknown: the token stops rebound names, since pages of other origins do not have it.
+    // Outside the loopback the host's names are unknown: the token stops rebound names, since pages of other origins do
+    // not have it.
     let is_remote = !ours.ip().is_loopback();
     let is_ours = |name: &[u8]| {
         if is_remote { name == host } else { str::from_utf8(name).is_ok_and(|name| is_own_host(name, ours)) }
@@ -69,7 +70,8 @@ fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&s
     Ok(())
 }
 
-/// Refuses requests without the token, if one is required. The web page's files contain no data and are needed to sign in.
+/// Refuses requests without the token, if one is required. The web page's files contain no data and are needed to sign
+/// in.
 fn check_token(transport: Transport, token: Option<&Token>, request: &Request) -> Result<(), ApiError> {
     let (Transport::Tcp(ours), Some(token)) = (transport, token) else { return Ok(()) };
     let path = request.uri().path();

@@ -1,5 +1,5 @@
-//! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only has current
-//! rows; the caller that starts the server supplies the reader.
+//! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only
+//! has current rows; the caller that starts the server supplies the reader.
 
 use std::sync::Arc;
 

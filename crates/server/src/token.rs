@@ -1,8 +1,9 @@
-//! Bearer token of TCP clients that the system cannot identify: on an address that other machines reach, and on systems that do not
-//! report the user of a connection. It is sent in the header `Authorization: Bearer` only; no message contains it.
+//! Bearer token of TCP clients that the system cannot identify: on an address that other machines reach, and on systems
+//! that do not report the user of a connection. It is sent in the header `Authorization: Bearer` only; no message
+//! contains it.
 //!
-//! Browsers send a cookie instead, which they get for a single-use code. The code is in the fragment (`#`) of the page's URL, which
-//! browsers do not send and logs do not contain.
+//! Browsers send a cookie instead, which they get for a single-use code. The code is in the fragment (`#`) of the
+//! page's URL, which browsers do not send and logs do not contain.
 
 use std::{
     collections::VecDeque,
@@ -137,7 +138,8 @@ impl Token {
         Ok(Some(cookie))
     }
 
-    /// Whether a request contains the token or a cookie of this port; the port is in the name, since cookies apply to all ports.
+    /// Whether a request contains the token or a cookie of this port; the port is in the name, since cookies apply to
+    /// all ports.
     pub(crate) fn is_in(&self, headers: &HeaderMap, port: u16) -> bool {
         self.is_in_header(headers) || self.is_in_cookie(headers, &cookie_name(port))
     }

@@ -1,8 +1,9 @@
 //! Turns the bytes of sources into rows and events of sessions, through `decode` and `track`.
 //!
-//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`SessionRouter`]; a second way of computing a tree
-//! is a defect. Flow: [`SessionRouter::open`] a source, [`SessionRouter::push`] its bytes, [`SessionRouter::flush`] at its
-//! end; then [`SessionRouter::tree`] for rows, or [`SessionRouter::update`] for rows and new events.
+//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`SessionRouter`]; a second way of computing a
+//! tree is a defect. Flow: [`SessionRouter::open`] a source, [`SessionRouter::push`] its bytes,
+//! [`SessionRouter::flush`] at its end; then [`SessionRouter::tree`] for rows, or [`SessionRouter::update`] for rows
+//! and new events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 

@@ -58,8 +58,8 @@ struct SessionRoutes {
     new_problem_count: u64,
 }
 
-/// Most problems kept for [`SessionRouter::take_problems`]; the sender of a damaged file gets the first ones and the number of
-/// all.
+/// Most problems kept for [`SessionRouter::take_problems`]; the sender of a damaged file gets the first ones and the
+/// number of all.
 const MAX_NEW_PROBLEMS: usize = 100;
 
 /// Session id of sources that name none.
@@ -140,9 +140,9 @@ impl SessionRouter {
         self.decode(source, None);
     }
 
-    /// Joins the new content of a rewritten object, if it contains everything that the old content reported. Else returns
-    /// `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that cannot be
-    /// decoded removes nothing; it is joined as a problem.
+    /// Joins the new content of a rewritten object, if it contains everything that the old content reported. Else
+    /// returns `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that
+    /// cannot be decoded removes nothing; it is joined as a problem.
     pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return false };
         let Some(dialect) = at.dialect.filter(|dialect| dialect.is_object()) else { return false };
@@ -164,8 +164,8 @@ impl SessionRouter {
         true
     }
 
-    /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognised, its lines become
-    /// problems.
+    /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognised, its lines
+    /// become problems.
     fn settle(&mut self, source: SourceId) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
         if at.decoder.is_some() {
@@ -306,9 +306,9 @@ impl SessionRouter {
         Some(closed)
     }
 
-    /// Empties a session that is reloaded at once: closes its sources like [`SessionRouter::evict`], but drops changes and events
-    /// that were not taken, as reloading brings them again, and remembers what was published. An unknown session has no
-    /// sources.
+    /// Empties a session that is reloaded at once: closes its sources like [`SessionRouter::evict`], but drops changes
+    /// and events that were not taken, as reloading brings them again, and remembers what was published. An unknown
+    /// session has no sources.
     pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
         let Some(number) = self.index_of(session) else { return Some(BTreeSet::new()) };
         let closed = self.close_sources(number, tailed)?;

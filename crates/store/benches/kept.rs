@@ -1,8 +1,8 @@
-//! Query times of a store with a million calls and two million messages: one session's tree, the list, the newest hits of a word,
-//! statistics. Budgets, as medians, in process: 3 ms, 2 ms, 3 ms.
+//! Query times of a store with a million calls and two million messages: one session's tree, the list, the newest hits
+//! of a word, statistics. Budgets, as medians, in process: 3 ms, 2 ms, 3 ms.
 //!
-//! One generated session of a thousand calls is stored a thousand times under other ids and at other times; the most frequent words
-//! are in every second message, the rarest in one of a hundred thousand.
+//! One generated session of a thousand calls is stored a thousand times under other ids and at other times; the most
+//! frequent words are in every second message, the rarest in one of a hundred thousand.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 use std::{io::Write, path::Path};

@@ -1,4 +1,5 @@
-//! Statistics by day: each session has rows of its own, replaced together with it, so that sums never count anything twice.
+//! Statistics by day: each session has rows of its own, replaced together with it, so that sums never count anything
+//! twice.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! Database of sessions, events and received input.
 //!
-//! [`Ledger`] takes commits, [`History`] answers queries. [`MemoryStore`] serves path TARGETs and ends with the process;
-//! [`SqliteStore`] is the persistent one. Both pass one conformance suite. Full-text search has a database of its own
-//! ([`TextIndex`]), so that neither writer waits for the other.
+//! [`Ledger`] takes commits, [`History`] answers queries. [`MemoryStore`] serves path TARGETs and ends with the
+//! process; [`SqliteStore`] is the persistent one. Both pass one conformance suite. Full-text search has a database of
+//! its own ([`TextIndex`]), so that neither writer waits for the other.
 //!
-//! Rows are derived from transcripts and the inbox and can be rebuilt. The inbox holds input that arrived over a wire and exists in
-//! no file, byte for byte.
+//! Rows are derived from transcripts and the inbox and can be rebuilt. The inbox holds input that arrived over a wire
+//! and exists in no file, byte for byte.
 //!
 //! Absent on purpose: attribution rules, HTTP, subscribers and a clock.
 
@@ -28,8 +28,8 @@ pub use word::words;
 pub struct Commit {
     /// Complete trees of changed sessions; changed rows carry a new rev ([`Ledger::reserve_revs`]).
     pub trees: Vec<Tree>,
-    /// True if `trees` may be incomplete because their files are still being read or still grow. The next index run rebuilds
-    /// them, whether or not the files changed.
+    /// True if `trees` may be incomplete because their files are still being read or still grow. The next index run
+    /// rebuilds them, whether or not the files changed.
     pub is_provisional: bool,
     /// Times at which the rows of a session in `trees` may change without new input; sessions without one are left out.
     pub deadlines: Vec<(SessionId, Millis)>,
@@ -184,8 +184,8 @@ pub trait Ledger: Send {
     /// Returns whether a delivery with this source and key is stored.
     fn has_received(&self, source: &str, key: &str) -> StoreResult<bool>;
 
-    /// Passes the received input of a session to `each`, in order of arrival, including that of earlier processes. Returns `false`
-    /// without any call if there are more than about `bytes`, or if some input is no longer stored.
+    /// Passes the received input of a session to `each`, in order of arrival, including that of earlier processes.
+    /// Returns `false` without any call if there are more than about `bytes`, or if some input is no longer stored.
     fn read_received(
         &self,
         session: &SessionId,
@@ -259,8 +259,8 @@ pub trait History: Send {
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
 
-    /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such row or the
-    /// store is not persistent.
+    /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such
+    /// row or the store is not persistent.
     fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>>;
 
     /// Returns at most `limit` sessions by id prefix, newest first.
@@ -287,8 +287,8 @@ pub trait History: Send {
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;
 
-    /// Returns at most `limit` events after `seq` in order, optionally of one session. `None` if the event log was cut after `seq`;
-    /// 0 always means the log's beginning.
+    /// Returns at most `limit` events after `seq` in order, optionally of one session. `None` if the event log was cut
+    /// after `seq`; 0 always means the log's beginning.
     fn events_after(
         &self,
         seq: u64,

@@ -16,7 +16,8 @@ use crate::{
     days::{self, By},
 };
 
-/// Default size of the event log, at some hundred bytes an event. Readers that fall further behind start anew from a snapshot.
+/// Default size of the event log, at some hundred bytes an event. Readers that fall further behind start anew from a
+/// snapshot.
 const MAX_LOG_EVENTS: usize = 65_536;
 
 /// Bytes of received input kept for replay after a followed file was truncated or replaced.
@@ -49,8 +50,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Empty store with an event log of at most `max_log_events`: for readers that are connected from the beginning and never
-    /// reconnect.
+    /// Empty store with an event log of at most `max_log_events`: for readers that are connected from the beginning and
+    /// never reconnect.
     pub fn with_log(max_log_events: usize) -> Self {
         Self { max_log_events: Some(max_log_events), ..Self::default() }
     }

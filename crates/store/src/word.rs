@@ -27,8 +27,8 @@ const CACHED_WORDS: usize = 1 << 12;
 
 /// Appends the words of texts, leaving out repetitions within a text.
 ///
-/// It is a direct-mapped cache: a repeated word is appended again if another one took its entry, which costs an index time but
-/// changes nothing. Words of equal hash count as the same: a chance of 2⁻⁶⁴ each.
+/// It is a direct-mapped cache: a repeated word is appended again if another one took its entry, which costs an index
+/// time but changes nothing. Words of equal hash count as the same: a chance of 2⁻⁶⁴ each.
 #[derive(Debug)]
 pub(crate) struct DistinctWords {
     /// Hash of a word, and the number of the last text that has it.

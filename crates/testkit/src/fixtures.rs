@@ -2,9 +2,10 @@
 //!
 //! `claude-code/<version>/<scenario>/` holds `projects/` (the harness's own folder), `stream.jsonl` or
 //! `stream.<n>.jsonl` (one for each process), `hooks.jsonl`, `otel-*.jsonl` where recorded, and `truth.json`.
-//! Interactive recordings (`interactive-…`) have no stream, but the model's own log (`api-requests.jsonl`, `api-replies.jsonl`).
-//! `unseen/<version>/<scenario>/` is the same without `truth.json`; `stopped/<version>/<scenario>/` has `stop-orders.jsonl`
-//! beside it, by which one of the agents was stopped, and a truth that rests on that too.
+//! Interactive recordings (`interactive-…`) have no stream, but the model's own log (`api-requests.jsonl`,
+//! `api-replies.jsonl`). `unseen/<version>/<scenario>/` is the same without `truth.json`;
+//! `stopped/<version>/<scenario>/` has `stop-orders.jsonl` beside it, by which one of the agents was stopped, and a
+//! truth that rests on that too.
 
 use std::{
     fs,

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_model::{Agent, AgentId, Session, SessionId, ToolUseId, Update};
 
-/// Follows a feed and notes each loss. Not lost is what is the state of a moment (status, ending, liveness, flags, result and
-/// error of the last stretch), nor a call that another agent of the session has from then on: that is a correction.
+/// Follows a feed and notes each loss. Not lost is what is the state of a moment (status, ending, liveness, flags,
+/// result and error of the last stretch), nor a call that another agent of the session has from then on: that is a
+/// correction.
 #[derive(Debug, Default)]
 pub struct Losses {
     sessions: BTreeMap<SessionId, Known>,

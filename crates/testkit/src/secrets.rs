@@ -32,8 +32,8 @@ pub fn left_in(samples: &[Sample], text: &str) -> Vec<&'static str> {
     samples.iter().filter(is_left).map(|sample| sample.name).collect()
 }
 
-/// Name and pattern of each secret. In a pattern `<…>` encloses the secret, `~` is nothing and keeps words apart, and `{A36}` is 36
-/// characters of the alphabet `A` (see [`alphabet`]).
+/// Name and pattern of each secret. In a pattern `<…>` encloses the secret, `~` is nothing and keeps words apart, and
+/// `{A36}` is 36 characters of the alphabet `A` (see [`alphabet`]).
 const SECRETS: &[(&str, &str)] = &[
     ("AWS access key id", "the key <AK~IA{u16}> of the build"),
     ("AWS temporary key id", "aws_access_key_id = <AS~IA{u16}>"),

@@ -87,7 +87,8 @@ impl Derivation<'_> {
                 RowDraft { state, calls, statuses, intervals, last, limits, children: Vec::new() }
             })
             .collect();
-        // Orphans come last in pre-order, so in reverse all of them are seen before any agent that may have started them.
+        // Orphans come last in pre-order, so in reverse all of them are seen before any agent that may have started
+        // them.
         let mut unlinked = None;
         for number in order.iter().rev().copied() {
             if number != 0 && self.is_unlinked(number) {
@@ -183,7 +184,8 @@ impl Derivation<'_> {
         })
     }
 
-    /// Returns the time of an agent's last activity: its own lines, its calls, and the calls that started or resumed it.
+    /// Returns the time of an agent's last activity: its own lines, its calls, and the calls that started or resumed
+    /// it.
     fn last_activity(&self, number: AgentIndex, calls: &[u32]) -> Option<Millis> {
         let identity = self.identity(number);
         let own = self.facts_of(identity).filter_map(|agent| agent.span.latest().max(agent.last_started));

@@ -410,8 +410,8 @@ impl Derivation<'_> {
         }
     }
 
-    /// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's file
-    /// contains a made-up result.
+    /// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's
+    /// file contains a made-up result.
     pub(crate) fn call_end(&self, number: CallIndex) -> Option<(Outcome, Option<Millis>)> {
         let ends = &self.facts.call(number).ends;
         let counted = || ends.iter().filter(|end| self.is_reported_by_owner(number, end.reporter()));

@@ -1,5 +1,5 @@
-//! Latency of a key and of a frame with 200 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99, frame
-//! 8 ms, memory 100 MB.
+//! Latency of a key and of a frame with 200 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99,
+//! frame 8 ms, memory 100 MB.
 //!
 //! `cargo bench -p subscope-tui --bench frames`
 

@@ -1,4 +1,5 @@
-//! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs and settings.
+//! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs
+//! and settings.
 
 use subscope_model::{AgentId, Event, Millis, Ordered, SearchHit, SessionId, SessionRow, Tree};
 

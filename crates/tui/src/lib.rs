@@ -1,8 +1,9 @@
 //! The terminal UI: what every subagent on this machine does, live and afterwards.
 //!
-//! Flow (Elm architecture): every input (key, feed update, reply, clock tick) is a [`UiMessage`]; [`update()`] changes the
-//! [`UiState`] and returns [`Effect`]s; [`view()`] draws the state. Both are pure; [`run()`] does the I/O: terminal, threads, frame
-//! rate. The UI derives nothing: it shows rows and events as they arrive, and knows no hub, file or vendor.
+//! Flow (Elm architecture): every input (key, feed update, reply, clock tick) is a [`UiMessage`]; [`update()`] changes
+//! the [`UiState`] and returns [`Effect`]s; [`view()`] draws the state. Both are pure; [`run()`] does the I/O:
+//! terminal, threads, frame rate. The UI derives nothing: it shows rows and events as they arrive, and knows no hub,
+//! file or vendor.
 //!
 //! To add a key: a line in `keys`, a match arm in `update`, a step in `update/tests/keys.rs`.
 

@@ -19,8 +19,8 @@ impl Plain {
         Self { style, offset_minutes, view: LiveView::default(), is_caught_up: false }
     }
 
-    /// Formats an update as lines, each ending in a newline. The initial state is not listed: [`Update::CaughtUp`] prints one line
-    /// of totals.
+    /// Formats an update as lines, each ending in a newline. The initial state is not listed: [`Update::CaughtUp`]
+    /// prints one line of totals.
     pub fn take(&mut self, update: Update, now_ms: Millis) -> String {
         let lines = match &update {
             Update::Snapshot(tree) => self.format_agents(&tree.session, &tree.agents, now_ms),

@@ -1,7 +1,7 @@
 //! The UI's main loop: terminal setup and restore, feed thread, frame rate.
 //!
-//! Keys are handled and drawn at once; feed updates are collected for the next frame. Without changes nothing is redrawn, except
-//! once a second for durations.
+//! Keys are handled and drawn at once; feed updates are collected for the next frame. Without changes nothing is
+//! redrawn, except once a second for durations.
 
 mod clipboard;
 mod feed_thread;

@@ -1,4 +1,5 @@
-//! The scripted child: this bench itself, which prints the recorded stream of a session with eight agents and 147 calls.
+//! The scripted child: this bench itself, which prints the recorded stream of a session with eight agents and 147
+//! calls.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -27,7 +28,8 @@ pub(crate) const BYTES: usize = 2_000_000_000;
 pub(crate) enum Script {
     /// The session with [`LINES`] long results in its midst, as fast as they are taken.
     Long,
-    /// The session's lines again and again for some seconds, one every two milliseconds, each with the moment of its printing.
+    /// The session's lines again and again for some seconds, one every two milliseconds, each with the moment of its
+    /// printing.
     Stamped,
     /// The session at its own pace.
     Recorded,

@@ -1,10 +1,10 @@
 //! Speed of the path from bytes to rows, and cost of watching: one question a section, each answered as a ratio to
 //! something measured in the same run.
 //!
-//! Contenders are interleaved, one round after the other, because the machine is noisy: what disturbs one round disturbs
-//! both. Each figure is a median over the rounds with its least and greatest, and an A/A pair (the same contender against
-//! itself) says how much of a ratio is noise. Criterion runs each contender by itself, so it cannot pair them; hence a
-//! harness of our own. `cargo xtask bench` writes what this prints to BENCHMARKS.md.
+//! Contenders are interleaved, one round after the other, because the machine is noisy: what disturbs one round
+//! disturbs both. Each figure is a median over the rounds with its least and greatest, and an A/A pair (the same
+//! contender against itself) says how much of a ratio is noise. Criterion runs each contender by itself, so it cannot
+//! pair them; hence a harness of our own. `cargo xtask bench` writes what this prints to BENCHMARKS.md.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;

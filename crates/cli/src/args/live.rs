@@ -60,7 +60,7 @@ What the command prints passes through unchanged, and its exit code is returned 
 The command finds an address in CPE_SUBAGENT_LOGGING_ADDRESS, to which whatever it starts can post events of subagents of its own.")]
 pub(crate) struct RunArgs {
     /// The command and its arguments.
-    #[arg(value_name = "CMD", required = true, last = true)]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
     /// Print what happens on stdout, in place of the command's own output.
     #[arg(long)]

@@ -1,4 +1,5 @@
-//! Arguments of the commands that read sessions from files: `subscope tree`, `diff`, `export`, `import`, `replay`, `demo`.
+//! Arguments of the commands that read sessions from files: `subscope tree`, `diff`, `export`, `import`, `replay`,
+//! `demo`.
 
 use std::path::PathBuf;
 

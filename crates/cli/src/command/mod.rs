@@ -72,8 +72,8 @@ pub(crate) fn run_ui(plain: bool, context: &mut Context) -> Result<(), CliError>
     ui::run(plain, context)
 }
 
-/// Whether a command must not run with invalid settings. An agent waits for `mcp agent`, `publish` and `hook`, which use
-/// no settings; the other exceptions help to repair them.
+/// Whether a command must not run with invalid settings. An agent waits for `mcp agent`, `publish` and `hook`, which
+/// use no settings; the other exceptions help to repair them.
 fn relies_on_settings(command: &CliCommand) -> bool {
     !matches!(
         command,

@@ -218,8 +218,8 @@ impl PreparedHub {
         }))
     }
 
-    /// Serves until a client asks it to stop, the sender of `ended` is dropped, or SIGINT or SIGTERM arrives, whose number
-    /// is stored in `signal`. Calls `ready` once it answers.
+    /// Serves until a client asks it to stop, the sender of `ended` is dropped, or SIGINT or SIGTERM arrives, whose
+    /// number is stored in `signal`. Calls `ready` once it answers.
     pub(crate) fn run(
         self,
         ended: oneshot::Receiver<()>,

@@ -40,8 +40,8 @@ pub(crate) struct Settings {
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
     #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
-    /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of the
-    /// settings file.
+    /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of
+    /// the settings file.
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
     pub(crate) prices: Option<PathBuf>,
@@ -119,8 +119,8 @@ pub(crate) struct UiSettings {
     pub(crate) theme: Theme,
     /// Visibility of the tree panel; auto shows it from the first subagent on.
     pub(crate) tree: TreePanel,
-    /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell, or
-    /// also a message through the terminal (OSC 9).
+    /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
+    /// or also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
 }
 
@@ -180,8 +180,8 @@ impl StoreSettings {
 }
 
 impl Default for HubSettings {
-    /// A port that no well-known program uses; a timeout longer than a pause in work, and short enough that nothing runs
-    /// on an otherwise used machine.
+    /// A port that no well-known program uses; a timeout longer than a pause in work, and short enough that nothing
+    /// runs on an otherwise used machine.
     fn default() -> Self {
         Self { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7337)), idle: Duration::from_secs(15 * 60) }
     }

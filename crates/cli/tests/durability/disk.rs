@@ -1,5 +1,5 @@
-//! A disk that is full: whoever hands something over is told, nothing breaks, and what was refused arrives once there is
-//! room.
+//! A disk that is full: whoever hands something over is told, nothing breaks, and what was refused arrives once there
+//! is room.
 //!
 //! The disk is a small one in memory, mounted where only this test's processes see it.
 
@@ -41,8 +41,8 @@ impl SmallDisk {
         fs::create_dir_all(&folder).unwrap();
         let try_with = |flags: &[&str]| {
             let mut command = env.command_of("/usr/bin/unshare");
-            // The spool has a disk of its own: what SQLite writes before it learns that there is no room takes the last of
-            // it, and leaves none for hooks.
+            // The spool has a disk of its own: what SQLite writes before it learns that there is no room takes the last
+            // of it, and leaves none for hooks.
             let script = "mount -t tmpfs -o size=$1,mode=700 tmpfs \"$0\" && mkdir \"$0/spool\" \
                 && mount -t tmpfs -o size=64k,mode=700 tmpfs \"$0/spool\" && echo mounted && exec sleep 1000";
             command.args(flags).args(["/bin/sh", "-c", script]).arg(&folder).arg(size);

@@ -1,4 +1,5 @@
-//! Agents that call agents through shells and generated programs: everything reaches the one who listens, under its parent.
+//! Agents that call agents through shells and generated programs: everything reaches the one who listens, under its
+//! parent.
 
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ async fn events_of_every_depth_reach_the_root_with_their_parents() {
     let serving = Serving::start(&env, "");
     let binary = env!("CARGO_BIN_EXE_subscope");
     let work = |tool: &str| print(&stream(tool, &json!({"by": tool}), "Done."));
-    // Depth 3: a leaf. Depth 2: an agent that writes a program, which calls it. Depth 1: an agent that calls that by a shell.
+    // Depth 3: a leaf. Depth 2: an agent that writes a program, which calls it. Depth 1: an agent that calls that by a
+    // shell.
     let leaf = work("Read");
     let program = call_from_shell(&server(binary, "leaf.sh"), "run-3");
     let middle = format!(

@@ -7,8 +7,8 @@ use subscope_testkit::env::TestEnv;
 
 use crate::{client::Mcp, common::env, listener::Listener};
 
-/// A family: a child in the group that does not mind being asked to end, one in a group and session of its own, and a shell
-/// that waits for both. Each writes its process id to a file.
+/// A family: a child in the group that does not mind being asked to end, one in a group and session of its own, and a
+/// shell that waits for both. Each writes its process id to a file.
 const FAMILY: &str = r#"
 sh -c 'trap "" TERM; echo $$ > pid.stubborn; while :; do sleep 0.05; done' &
 setsid sh -c 'trap "" TERM HUP; echo $$ > pid.elsewhere; while :; do sleep 0.05; done' &

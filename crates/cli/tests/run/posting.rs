@@ -158,6 +158,48 @@ fn an_inner_run_passes_events_on_to_the_outer_one() {
     assert_eq!(rows["sessions"], value!([]), "the outer run keeps them, and it keeps nothing");
 }
 
+/// Lines of an agent's life in stderr.
+fn blocks(errors: &str) -> usize {
+    errors.lines().filter(|line| line.contains("▶ name of r1")).count()
+}
+
+#[test]
+fn blocks_are_printed_once_by_the_outermost_run_and_not_at_all_if_nobody_wants_them() {
+    let env = env();
+    let subscope = env!("CARGO_BIN_EXE_subscope");
+    let events = [event("r1", "subagent_start", value!({})), event("r1", "subagent_end", value!({}))];
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    let publish = format!("{subscope} publish < {}", env.write("work/events.jsonl", lines).display());
+    let once = ["sh", "-c", publish.as_str()];
+    assert_eq!(blocks(&run(&env, "", &once).stderr), 1);
+    let nested = [&[subscope, "run", "--"][..], &once].concat();
+    assert_eq!(blocks(&run(&env, "", &nested).stderr), 1);
+    assert_eq!(blocks(&run(&env, "", &[&[subscope, "run", "--"][..], &nested].concat()).stderr), 1);
+    for options in ["--no-store -q", "--no-store --detail off"] {
+        assert_eq!(run(&env, options, &once).stderr, "", "{options}");
+    }
+    let json = run(&env, "--no-store -q --json", &once).stderr;
+    assert_eq!(json.lines().filter(|line| line.contains("subagent.start")).count(), 1, "{json}");
+    env.write("config/subscope/config.toml", "subagent_tracing_detail = \"off\"\n");
+    let settings = env.path("config/subscope/config.toml");
+    let mut quiet = env.command();
+    quiet.args(["--config", settings.to_str().unwrap(), "run", "--no-store", "--"]).args(once);
+    let ran = subscope_testkit::env::run(quiet, b"");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_command_needs_no_dashes_before_it() {
+    let env = env();
+    for words in [&["run", "echo", "-n", "told"][..], &["run", "--no-store", "echo", "-n", "told"]] {
+        let ran = env.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "told"), "{words:?} {}", ran.stderr);
+    }
+    let unknown = env.run(&["run", "--bogus", "echo"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.stderr.contains("--bogus"), "{}", unknown.stderr);
+}
+
 #[test]
 fn an_outer_run_that_is_gone_is_told_to_who_posts() {
     let env = env();

@@ -20,8 +20,8 @@ fn transcripts(env: &TestEnv, is_to_come: bool) -> PathBuf {
     folder
 }
 
-/// A program of the harness's name that notes its session, as the real one does, and writes transcripts. With a format it
-/// prints words, otherwise nothing.
+/// A program of the harness's name that notes its session, as the real one does, and writes transcripts. With a format
+/// it prints words, otherwise nothing.
 fn harness(env: &TestEnv, aside: &Path) -> PathBuf {
     let script = format!(
         "#!/bin/bash\n[ \"$1\" = --version ] && {{ echo '2.1.330 (Claude Code)'; exit; }}\n\

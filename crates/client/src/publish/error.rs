@@ -6,8 +6,8 @@ use super::{AddressError, Event};
 
 /// An event could not be published; abort its run unless it has ended.
 ///
-/// The message names the event and the cause on one line. It quotes names and messages of agents and listeners unsanitised: they
-/// may contain control characters.
+/// The message names the event and the cause on one line. It quotes names and messages of agents and listeners
+/// unsanitised: they may contain control characters.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The address is invalid.

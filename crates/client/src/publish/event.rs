@@ -78,11 +78,11 @@ pub struct TokenUsage {
     pub cache_write_tokens: Option<u64>,
 }
 
-/// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set. The methods `with_…`
-/// set those that most agents know; rarer ones are set as fields.
+/// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set. The
+/// methods `with_…` set those that most agents know; rarer ones are set as fields.
 ///
-/// Serialises to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the timestamp
-/// epoch milliseconds.
+/// Serialises to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the
+/// timestamp epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -209,7 +209,8 @@ impl Event {
         self
     }
 
-    /// Marks an end event as stopped from outside. Readers without support for this treat an end event with a payload as a failure.
+    /// Marks an end event as stopped from outside. Readers without support for this treat an end event with a payload
+    /// as a failure.
     #[must_use]
     pub fn with_stopped(mut self) -> Self {
         self.status = Some("stopped".to_owned());
@@ -229,8 +230,9 @@ impl Event {
         serde_json::to_vec(self).expect("an event is strings and numbers")
     }
 
-    /// Serialises for posting: like [`Event::to_json`], with the payload truncated so that a hub accepts the event, since a huge tool
-    /// result is no reason to abort a run. An event too long without its payload is left as it is, and will be refused.
+    /// Serialises for posting: like [`Event::to_json`], with the payload truncated so that a hub accepts the event,
+    /// since a huge tool result is no reason to abort a run. An event too long without its payload is left as it is,
+    /// and will be refused.
     pub(super) fn to_wire(&self) -> Vec<u8> {
         let json = self.to_json();
         let Some(payload) = self.payload.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
@@ -290,8 +292,8 @@ fn read_payload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D:
     Ok(Some(compact(raw.get())))
 }
 
-/// Generates an id from a random seed per process, the time and a counter. The time is needed because a forked process inherits seed
-/// and counter.
+/// Generates an id from a random seed per process, the time and a counter. The time is needed because a forked process
+/// inherits seed and counter.
 fn generate_id(now_ns: u64) -> String {
     static SEED: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -15,7 +15,8 @@ use crate::{
 
 /// Time limit of connecting, sending and the response together (requirement 4.3).
 const POST_LIMIT: Duration = Duration::from_secs(5);
-/// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the server.
+/// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the
+/// server.
 const MAX_IDLE: usize = 16;
 /// Longest response body read; after a longer one the connection is closed.
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -52,8 +53,8 @@ impl Poster {
         let request = http::request("POST", &self.address.path, &headers, Some(event));
         if let Some(stream) = self.take_idle() {
             match self.send_request(stream, &request, deadline) {
-                // The server closed the idle connection meanwhile: retry. If it did process the event, the event id makes the
-                // retry harmless.
+                // The server closed the idle connection meanwhile: retry. If it did process the event, the event id
+                // makes the retry harmless.
                 Err(PostFailure { is_unanswered: true, .. }) => {}
                 answered => return answered.map_err(|failure| failure.cause),
             }

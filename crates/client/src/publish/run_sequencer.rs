@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Most runs stored. Above it, spooled and aborted runs without an end event are forgotten; their next event is tried again.
+/// Most runs stored. Above it, spooled and aborted runs without an end event are forgotten; their next event is tried
+/// again.
 const MAX_RUNS: usize = 4096;
 
 /// Delivery state of a run.
@@ -33,8 +34,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RunSequencer {
-    /// Runs `work` while no other event of the run is being delivered. Afterwards removes the run if it has ended, or is in the
-    /// default state with no event waiting.
+    /// Runs `work` while no other event of the run is being delivered. Afterwards removes the run if it has ended, or
+    /// is in the default state with no event waiting.
     pub(super) fn with_run<T>(
         &self,
         run: &str,

@@ -55,12 +55,13 @@ pub struct FileId(pub u32);
 
 /// What happens to the followed files.
 ///
-/// Per file the order is `Appeared`, any `Bytes` and `Restarted`, `Gone`, and from `Appeared` on once more if it comes back.
-/// Bytes are gapless from 0, and again from 0 after `Restarted`. Nothing is lost or dropped: a slow reader is waited for.
-/// A file that is replaced by one with the same content makes no event.
+/// Per file the order is `Appeared`, any `Bytes` and `Restarted`, `Gone`, and from `Appeared` on once more if it comes
+/// back. Bytes are gapless from 0, and again from 0 after `Restarted`. Nothing is lost or dropped: a slow reader is
+/// waited for. A file that is replaced by one with the same content makes no event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FileEvent<'a> {
-    /// A file is followed from now on, from its beginning; one that was gone goes on where it was, or says that it does not.
+    /// A file is followed from now on, from its beginning; one that was gone goes on where it was, or says that it does
+    /// not.
     Appeared {
         /// Its name from now on.
         file: FileId,
@@ -76,8 +77,8 @@ pub enum FileEvent<'a> {
         /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
         bytes: &'a [u8],
     },
-    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Told once the
-    /// file is as long as it was, or has stayed shorter for a second: until then somebody may be rewriting it.
+    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Told
+    /// once the file is as long as it was, or has stayed shorter for a second: until then somebody may be rewriting it.
     Restarted {
         /// The file.
         file: FileId,

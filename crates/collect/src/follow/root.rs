@@ -118,8 +118,8 @@ impl Root {
         }
     }
 
-    /// Follows what there is of a session. Transcripts in folders that it shares are looked for only the first time: later
-    /// ones are found by being written.
+    /// Follows what there is of a session. Transcripts in folders that it shares are looked for only the first time:
+    /// later ones are found by being written.
     fn open_session(&mut self, files: &SessionFiles, state: &mut FollowState, out: &mut EventSink<'_>) {
         let target = Target::Session(files.clone());
         let is_new = self.live.insert(files.main.clone());

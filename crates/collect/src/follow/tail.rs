@@ -19,8 +19,8 @@ use crate::read::{open_regular, read_on};
 /// uuid and time, so two files hardly ever agree in it.
 const SEAM_BYTES: usize = 64;
 
-/// How long a file that became shorter must stay unchanged before it counts as cut. Programs that rewrite a file in place cut it
-/// first; its content meanwhile is neither the old nor the new.
+/// How long a file that became shorter must stay unchanged before it counts as cut. Programs that rewrite a file in
+/// place cut it first; its content meanwhile is neither the old nor the new.
 const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether a file is still there.
@@ -175,8 +175,8 @@ impl Tail {
         }
     }
 
-    /// Whether the opened file goes on where reading stopped. What has grown is recognised by its seam; another file, and one
-    /// that was written without growing, by all that was read.
+    /// Whether the opened file goes on where reading stopped. What has grown is recognised by its seam; another file,
+    /// and one that was written without growing, by all that was read.
     fn continues(&self, look: &Look, handle: &mut fs::File, chunk: &mut Vec<u8>) -> io::Result<bool> {
         let Some(last) = &self.look else { return Ok(true) };
         if look.len < self.offset {

@@ -6,7 +6,8 @@ use super::redact_value;
 
 /// Writer of JSON or JSON lines that masks secrets.
 ///
-/// Each string is decoded and searched together with its key. Everything else, and strings without a secret, pass unchanged.
+/// Each string is decoded and searched together with its key. Everything else, and strings without a secret, pass
+/// unchanged.
 #[derive(Debug)]
 pub struct Redacted<W> {
     inner: W,

@@ -1,7 +1,8 @@
 //! Secret detection rules and the search with them.
 //!
-//! `rules/gitleaks.toml` is the published rule set of gitleaks; `rules/subscope.toml` adds rules in the same format. A rule is only
-//! tried if one of its keywords occurs, and compiled on first use: compiling all would take longer than most exports.
+//! `rules/gitleaks.toml` is the published rule set of gitleaks; `rules/subscope.toml` adds rules in the same format. A
+//! rule is only tried if one of its keywords occurs, and compiled on first use: compiling all would take longer than
+//! most exports.
 
 use std::{
     ops::Range,
@@ -17,8 +18,8 @@ pub(super) static RULES: LazyLock<RuleSet> = LazyLock::new(|| {
     RuleSet::read(&[include_str!("../../rules/subscope.toml"), include_str!("../../rules/gitleaks.toml")])
 });
 
-/// Suffix of gitleaks rules that matches the end of a secret. It only accepts quotes and blanks, as in source code; prose, URLs and
-/// markup end words in other ways ([`ANY_END`]).
+/// Suffix of gitleaks rules that matches the end of a secret. It only accepts quotes and blanks, as in source code;
+/// prose, URLs and markup end words in other ways ([`ANY_END`]).
 const END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
 const ANY_END: &str = r"(?:[^\w+/=\-]|$)";
 
@@ -228,8 +229,8 @@ fn entropy(secret: &[u8]) -> f64 {
     shares.map(|share| -share * share.log2()).sum()
 }
 
-/// Translates a Go regular expression into the syntax of `regex`: Go treats a brace without a count, and a bracket in a class, as
-/// literals.
+/// Translates a Go regular expression into the syntax of `regex`: Go treats a brace without a count, and a bracket in a
+/// class, as literals.
 fn translate_regex(source: &str) -> String {
     let source = source.replace(END, ANY_END);
     let mut out = String::with_capacity(source.len());

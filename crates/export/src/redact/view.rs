@@ -1,7 +1,7 @@
 //! Text with escapes decoded, so that a secret directly after an escape is found.
 //!
-//! Texts of agents often contain nested JSON, URLs or terminal output, where the characters before a secret can belong to an escape:
-//! `\nghp_…`, `%3Dghp_…`, `ESC[32mghp_…`.
+//! Texts of agents often contain nested JSON, URLs or terminal output, where the characters before a secret can belong
+//! to an escape: `\nghp_…`, `%3Dghp_…`, `ESC[32mghp_…`.
 
 use std::ops::Range;
 

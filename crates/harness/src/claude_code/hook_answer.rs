@@ -1,8 +1,8 @@
 //! The answer of Claude Code's hooks that makes a subagent stop.
 //!
-//! A `PreToolUse` hook waits for its answer before the call is made, a `PostToolUse` hook before its result is used, and in
-//! a subagent their payloads name the agent (from 2.1.64). The answer is that agent's alone: its siblings, those above and
-//! those below it go on. The agent ends when its other calls of the same message are over.
+//! A `PreToolUse` hook waits for its answer before the call is made, a `PostToolUse` hook before its result is used,
+//! and in a subagent their payloads name the agent (from 2.1.64). The answer is that agent's alone: its siblings, those
+//! above and those below it go on. The agent ends when its other calls of the same message are over.
 
 use serde::Deserialize;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use crate::{HookEvent, Version};
 
-/// Claude Code's CHANGELOG.md, "Improved settings resilience: an unrecognized hook event name in `settings.json` no longer
-/// causes the entire file to be ignored". Before, one unknown event costs the user every setting of the file.
+/// Claude Code's CHANGELOG.md, "Improved settings resilience: an unrecognized hook event name in `settings.json` no
+/// longer causes the entire file to be ignored". Before, one unknown event costs the user every setting of the file.
 pub(super) const FORGIVES_SINCE: Version = [2, 1, 101];
 /// Claude Code's CHANGELOG.md, "Added HTTP hooks". Before, they make the file invalid.
 pub(super) const POSTS_SINCE: Version = [2, 1, 63];
@@ -35,9 +35,9 @@ pub(super) fn is_known(name: &str) -> bool {
     OTHER_EVENTS.contains(&name) || SUBSCRIPTIONS.iter().any(|(event, _)| event.name == name)
 }
 
-/// Events that are worth a hook, because the decoder makes more of them than a note, with the version that knows them first
-/// or was seen to. By Claude Code's CHANGELOG.md; PostToolUseFailure is not in it and was observed in 2.0.76, and only versions
-/// that ignore what they do not know are to see PostToolBatch.
+/// Events that are worth a hook, because the decoder makes more of them than a note, with the version that knows them
+/// first or was seen to. By Claude Code's CHANGELOG.md; PostToolUseFailure is not in it and was observed in 2.0.76, and
+/// only versions that ignore what they do not know are to see PostToolBatch.
 const SUBSCRIPTIONS: &[(HookEvent, Version)] = &[
     (HookEvent { name: "SessionStart", command_only: true }, [1, 0, 62]),
     (event("SessionEnd"), [1, 0, 85]),
@@ -64,8 +64,8 @@ const fn event(name: &'static str) -> HookEvent {
     HookEvent { name, command_only: false }
 }
 
-/// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. One that is not known
-/// is taken for a current one.
+/// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. One that is
+/// not known is taken for a current one.
 pub(super) fn events(version: Option<Version>) -> Vec<HookEvent> {
     let takes = |since: Version| version.is_none_or(|version| version >= since || version >= FORGIVES_SINCE);
     SUBSCRIPTIONS.iter().filter(|(_, since)| takes(*since)).map(|(event, _)| *event).collect()

@@ -68,7 +68,8 @@ pub(super) fn main_path(project: &Path, session: &str) -> PathBuf {
     project.join(format!("{session}.jsonl"))
 }
 
-/// The project's folder that a path is in, what comes below it on the way to the path, and whether that is the path itself.
+/// The project's folder that a path is in, what comes below it on the way to the path, and whether that is the path
+/// itself.
 pub(super) fn steps<'p>(root: &Path, path: &'p Path) -> Option<(&'p Path, &'p str, bool)> {
     let depth = path.strip_prefix(root).ok()?.iter().count();
     let below = depth.checked_sub(2)?;

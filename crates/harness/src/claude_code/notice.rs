@@ -25,9 +25,9 @@ pub(super) fn is_notice(text: &str) -> bool {
     text.trim_start().starts_with(TAG)
 }
 
-/// What the texts of a local command start with: the command, and what it prints.
-/// Observed: Claude Code 2.1.330, fixtures `interactive-compact` and `interactive-clear`. A command that is a prompt starts
-/// with `<command-message>` (fixture `unseen/2.1.330/u17-stdin`).
+/// What the texts of a local command start with: the command, and what it prints. Observed: Claude Code 2.1.330,
+/// fixtures `interactive-compact` and `interactive-clear`. A command that is a prompt starts with `<command-message>`
+/// (fixture `unseen/2.1.330/u17-stdin`).
 const LOCAL: [&str; 6] = [
     "<local-command-",
     "<command-name>",

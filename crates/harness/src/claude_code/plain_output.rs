@@ -1,8 +1,8 @@
 //! What Claude Code prints without `--output-format`, made of what it prints with `stream-json`.
 //!
-//! Observed with 2.1.110 to 2.1.330: a session with background agents has several results. Up to 2.1.250 the last one is
-//! printed, from 2.1.300 on each, with a blank line between them. A text gets a line end where it has none; the words for
-//! other endings have none.
+//! Observed with 2.1.110 to 2.1.330: a session with background agents has several results. Up to 2.1.250 the last one
+//! is printed, from 2.1.300 on each, with a blank line between them. A text gets a line end where it has none; the
+//! words for other endings have none.
 
 use serde::Deserialize;
 use subscope_decode::lenient::Str;

@@ -51,7 +51,8 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
     }
 }
 
-/// Whether a line is of a stream. Other harnesses print lines of the same types: these name no session or have other fields.
+/// Whether a line is of a stream. Other harnesses print lines of the same types: these name no session or have other
+/// fields.
 fn is_of_stream(marks: &Marks<'_>, is_cut: bool) -> bool {
     let is_named = marks.session_id.filled().is_some() || is_cut;
     match marks.kind.get() {

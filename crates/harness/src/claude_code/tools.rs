@@ -295,8 +295,8 @@ pub(super) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num
     Fact::Retry { agent, attempt, limit, delay_ms: delay_ms.0, error: error.into() }
 }
 
-/// The word for a skill that ran as an agent of its own.
-/// Observed: Claude Code 2.1.197 and 2.1.330, fixture `unseen/2.1.330/v17-skilltool`: `{"status":"forked","agentId":…}`.
+/// The word for a skill that ran as an agent of its own. Observed: Claude Code 2.1.197 and 2.1.330, fixture
+/// `unseen/2.1.330/v17-skilltool`: `{"status":"forked","agentId":…}`.
 const FORKED: &str = "forked";
 /// The text in place of a result when the user interrupted or rejected a call.
 const REJECTED: &str = "User rejected tool use";

@@ -276,8 +276,8 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     let what = match told {
         // Compaction goes on with what was at work before, and nothing was where the user asked for it.
         PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
-        // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the next
-        // prompt. After a stop hook's feedback the root seems to rest until its next line.
+        // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the
+        // next prompt. After a stop hook's feedback the root seems to rest until its next line.
         PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,

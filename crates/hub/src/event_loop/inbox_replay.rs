@@ -44,7 +44,8 @@ impl SessionTable {
 }
 
 impl EventLoop {
-    /// Reads a chunk of new input of the named session. Returns the sessions that it touched, its problems and their number.
+    /// Reads a chunk of new input of the named session. Returns the sessions that it touched, its problems and their
+    /// number.
     fn fold_chunk(
         &mut self,
         chunk: &InputChunk<'_>,
@@ -68,8 +69,8 @@ impl EventLoop {
         (touched, problems, count)
     }
 
-    /// Returns the session that each chunk names. `None` if the store cannot be read for one of them: its earlier input could
-    /// not be replayed first.
+    /// Returns the session that each chunk names. `None` if the store cannot be read for one of them: its earlier input
+    /// could not be replayed first.
     pub(super) fn sessions_of_chunks(&mut self, chunks: &[InputChunk<'_>]) -> Option<Vec<Option<String>>> {
         let mut all = Vec::new();
         for chunk in chunks {
@@ -84,8 +85,8 @@ impl EventLoop {
         Some(all)
     }
 
-    /// Reads the chunks of one body, each with the session that it names. Returns the touched sessions, their problems (at
-    /// most [`MAX_PROBLEMS`]) and the number of problems.
+    /// Reads the chunks of one body, each with the session that it names. Returns the touched sessions, their problems
+    /// (at most [`MAX_PROBLEMS`]) and the number of problems.
     pub(super) fn fold_chunks(
         &mut self,
         chunks: &[InputChunk<'_>],

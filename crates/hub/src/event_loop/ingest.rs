@@ -127,8 +127,8 @@ impl EventLoop {
         self.store.has_received(&ingest.source, &ingest.key).map_err(|error| IngestError::from(&error))
     }
 
-    /// Decodes an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before
-    /// it.
+    /// Decodes an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows
+    /// before it.
     ///
     /// # Errors
     /// If the store cannot be read for a session that the ingest names.

@@ -96,8 +96,8 @@ impl EventLoop {
         Some(due.saturating_duration_since(now).max(self.pace.save.pause.pause_left(now)))
     }
 
-    /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved rows
-    /// must include all input saved for their session.
+    /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved
+    /// rows must include all input saved for their session.
     pub(super) fn save_due_rows(&mut self) {
         let began = self.time.tick();
         if self.has_failed_commit() || self.save_due_in(began).is_none_or(|wait| !wait.is_zero()) {

@@ -1,7 +1,8 @@
 //! Replays the inbox when the hub starts: sessions with acknowledged input that no rows contain, then running sessions.
 //!
-//! The inbox may hold any number of sessions. The hub replays them in portions and handles commands in between; it derives, saves
-//! and evicts each portion before the next, so that neither memory nor the longest wait grows with their number.
+//! The inbox may hold any number of sessions. The hub replays them in portions and handles commands in between; it
+//! derives, saves and evicts each portion before the next, so that neither memory nor the longest wait grows with their
+//! number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

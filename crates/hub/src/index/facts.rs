@@ -19,7 +19,8 @@ use crate::{
     partitions::Partitions,
 };
 
-/// Capacity of the queue of sessions that were read: enough that neither workers nor writer wait for the other's bursts.
+/// Capacity of the queue of sessions that were read: enough that neither workers nor writer wait for the other's
+/// bursts.
 const QUEUE: usize = 8;
 /// Longest time that a batch waits for more sessions.
 const BATCH_WAIT: Duration = Duration::from_millis(50);

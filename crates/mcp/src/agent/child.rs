@@ -22,7 +22,8 @@ use super::{command::CommandLine, output_reader::RunIdentity, process_group, tai
 const CHUNK_BYTES: usize = 64 << 10;
 /// Poll interval of a reader, to notice the end of the run.
 const POLL: Duration = Duration::from_millis(100);
-/// Most bytes read after the end of a run: more than a pipe's capacity, so that everything written before the end is read.
+/// Most bytes read after the end of a run: more than a pipe's capacity, so that everything written before the end is
+/// read.
 const MAX_LATE_BYTES: usize = 2 << 20;
 /// Bytes of the child's stderr to keep, from its end.
 const STDERR_BYTES: usize = 16 << 10;
@@ -119,8 +120,8 @@ impl ChildProcess {
     }
 }
 
-/// Reads a pipe of the child until end of file, until the run is over and the pipe is empty, or until `take` returns `false`. It gets
-/// `None` where nothing comes for a moment.
+/// Reads a pipe of the child until end of file, until the run is over and the pipe is empty, or until `take` returns
+/// `false`. It gets `None` where nothing comes for a moment.
 pub(super) fn read_output(
     pipe: impl Read + AsFd,
     is_over: &AtomicBool,

@@ -21,9 +21,9 @@ pub(super) struct CommandLine {
     pub(super) stdin: Option<String>,
 }
 
-/// Fills `{prompt}` and `{inputs}` in the command's arguments. An argument that is exactly `{inputs}` becomes one argument per
-/// input. Without `{inputs}`, inputs are appended to the prompt as lines; without `{prompt}`, the prompt is written to stdin. The
-/// program name is not a template. `None` for an empty command.
+/// Fills `{prompt}` and `{inputs}` in the command's arguments. An argument that is exactly `{inputs}` becomes one
+/// argument per input. Without `{inputs}`, inputs are appended to the prompt as lines; without `{prompt}`, the prompt
+/// is written to stdin. The program name is not a template. `None` for an empty command.
 pub(super) fn command_line(command: &[OsString], call: &AgentCall) -> Option<CommandLine> {
     let (program, words) = command.split_first()?;
     let placeholders = AhoCorasick::new([PROMPT, INPUTS]).ok()?;

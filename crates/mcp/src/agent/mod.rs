@@ -1,8 +1,8 @@
 //! MCP server that runs an agent command as a tool and publishes what the agent does.
 //!
-//! One call is one run: [`call`] parses the arguments, [`command`] builds the command line, [`run`] starts, supervises and ends
-//! the run, [`child`] and [`process_group`] manage processes, [`output_reader`] decodes the output into events and the answer,
-//! [`progress`] sends progress notifications.
+//! One call is one run: [`call`] parses the arguments, [`command`] builds the command line, [`run`] starts, supervises
+//! and ends the run, [`child`] and [`process_group`] manage processes, [`output_reader`] decodes the output into events
+//! and the answer, [`progress`] sends progress notifications.
 
 mod call;
 mod child;

@@ -1,7 +1,7 @@
 //! Turns the output of an agent command into published events and an answer.
 //!
-//! The main thread of the output is the run itself. Its subagents (those of the harness, or runs that the command reports on
-//! stdout) are published as runs below this one, under their own ids.
+//! The main thread of the output is the run itself. Its subagents (those of the harness, or runs that the command
+//! reports on stdout) are published as runs below this one, under their own ids.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Terminates a process and all its descendants.
 //!
-//! A run is a process group. On Linux, descendants that left the group (runs of a nested server have their own groups) are
-//! found by their parent ids, and with them the groups that they lead. On other systems a nested server ends its own runs on
-//! SIGTERM.
+//! A run is a process group. On Linux, descendants that left the group (runs of a nested server have their own groups)
+//! are found by their parent ids, and with them the groups that they lead. On other systems a nested server ends its
+//! own runs on SIGTERM.
 
 use std::{collections::HashMap, fs, time::Duration};
 
@@ -25,8 +25,8 @@ struct ProcessStatus {
 
 type ProcessTable = HashMap<i32, ProcessStatus>;
 
-/// Terminates a group leader, its group and all descendants: SIGTERM, then SIGKILL after `grace`. Returns when all have exited, or
-/// after [`KILL_LIMIT`]. The leader must not have been reaped.
+/// Terminates a group leader, its group and all descendants: SIGTERM, then SIGKILL after `grace`. Returns when all have
+/// exited, or after [`KILL_LIMIT`]. The leader must not have been reaped.
 pub(super) async fn end(leader: Pid, grace: Duration) {
     let mut tree = ProcessTree::of(leader);
     tree.signal(Signal::TERM);
@@ -141,8 +141,8 @@ fn process_table() -> ProcessTable {
         .collect()
 }
 
-/// Parses `/proc/PID/stat`, from behind the name, which may contain any character. proc(5): state, ppid, pgrp …; starttime is
-/// the twentieth of these.
+/// Parses `/proc/PID/stat`, from behind the name, which may contain any character. proc(5): state, ppid, pgrp …;
+/// starttime is the twentieth of these.
 fn parse_stat(stat: &str) -> Option<ProcessStatus> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();

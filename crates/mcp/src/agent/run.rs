@@ -1,8 +1,8 @@
 //! Supervises one run from start to end.
 //!
-//! The start event is published before the child is started. A thread then decodes the child's output and publishes its events,
-//! while this task waits for the first of: exit of the child, cancellation or disconnect of the client, time limit, a failed
-//! publish. In every case all processes have ended before the end event is published.
+//! The start event is published before the child is started. A thread then decodes the child's output and publishes its
+//! events, while this task waits for the first of: exit of the child, cancellation or disconnect of the client, time
+//! limit, a failed publish. In every case all processes have ended before the end event is published.
 
 use std::{
     fmt::Write as _,

@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use subscope_render::safe;
 
-/// Most JSON bytes of an answer's list; a first entry may exceed it. About 15,000 tokens, so that no client truncates it.
+/// Most JSON bytes of an answer's list; a first entry may exceed it. About 15,000 tokens, so that no client truncates
+/// it.
 pub(super) const ANSWER_BYTES: usize = 60_000;
 
 /// Truncates every string in a value to `chars` characters; adds the number of missing ones to `left_out`.
@@ -38,8 +39,8 @@ fn truncate(text: &mut String, chars: usize, left_out: &mut u64) {
     text.push_str(&format!("… ({missing} more characters)"));
 }
 
-/// Converts items to JSON with `bound` applied, up to `limit` or [`ANSWER_BYTES`], at least one. Returns them, and whether there are
-/// more.
+/// Converts items to JSON with `bound` applied, up to `limit` or [`ANSWER_BYTES`], at least one. Returns them, and
+/// whether there are more.
 pub(super) fn page<'a, T: Serialize + 'a>(
     items: impl IntoIterator<Item = &'a T>,
     limit: usize,

@@ -1,10 +1,10 @@
 //! MCP server with read-only tools that query sessions, so that an agent can see what its subagents did.
 //!
-//! By default only sessions of the agent's own project are visible. Answers are JSON in the schemas of the command line, bounded:
-//! lists are paged, long texts are truncated, and what is left out is counted.
+//! By default only sessions of the agent's own project are visible. Answers are JSON in the schemas of the command
+//! line, bounded: lists are paged, long texts are truncated, and what is left out is counted.
 //!
-//! Flow: parse the arguments ([`arguments`]) → find visible sessions ([`scope`]) → query the host ([`Question`]) → build a
-//! bounded answer ([`answers`], [`bound`]).
+//! Flow: parse the arguments ([`arguments`]) → find visible sessions ([`scope`]) → query the host ([`Question`]) →
+//! build a bounded answer ([`answers`], [`bound`]).
 
 mod answers;
 mod arguments;

@@ -28,7 +28,8 @@ pub fn truncate_lines(text: &str, lines: usize) -> String {
     }
 }
 
-/// Wraps a sanitised text in a fence of backticks, longer than the longest run inside and at least three; no trailing newline.
+/// Wraps a sanitised text in a fence of backticks, longer than the longest run inside and at least three; no trailing
+/// newline.
 pub fn fence(text: &str, language: &str) -> String {
     let (mut longest, mut run) = (0, 0);
     for character in text.chars() {
@@ -126,7 +127,8 @@ pub fn detail(input: Option<&Value>) -> Option<String> {
     Some(text.chars().take(DETAIL_LENGTH).collect())
 }
 
-/// Formats JSON with indentation, also if encoded as a string. Returns a string that is no JSON object or array as `Err`.
+/// Formats JSON with indentation, also if encoded as a string. Returns a string that is no JSON object or array as
+/// `Err`.
 pub fn pretty_json(value: &Value) -> Result<String, &str> {
     let parsed;
     let value = if let Value::String(text) = value {

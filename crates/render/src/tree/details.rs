@@ -13,9 +13,9 @@ use crate::{
 /// Most columns of a tool name with its detail.
 const WORDS_WIDTH: usize = 60;
 
-/// Describes the activity of a live agent with its duration and colour: `Read server.js · 3s`, `waits for permission Bash · 40s`,
-/// `waits for the model · 31s · retry 4/10: overloaded`. `~` marks an inferred or guessed one. `None` for an ended agent or an
-/// unknown activity.
+/// Describes the activity of a live agent with its duration and colour: `Read server.js · 3s`, `waits for permission
+/// Bash · 40s`, `waits for the model · 31s · retry 4/10: overloaded`. `~` marks an inferred or guessed one. `None` for
+/// an ended agent or an unknown activity.
 pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(Ink, String)> {
     let live = agent.liveness.as_ref().filter(|_| agent.status.is_live())?;
     let dot = style.glyphs().dot;

@@ -1,4 +1,5 @@
-//! Look-up of one socket in the kernel (sock_diag(7)): some microseconds, while reading the whole table takes milliseconds.
+//! Look-up of one socket in the kernel (sock_diag(7)): some microseconds, while reading the whole table takes
+//! milliseconds.
 
 use std::{io, net::SocketAddr};
 

@@ -1,8 +1,9 @@
 //! User of the program at the other end of a connection.
 //!
-//! Unix sockets report it. For TCP on Linux the kernel is asked for the peer's socket ([`diag`]); where that is not available (some
-//! sandboxes) the tables of all sockets with their owners are read, `/proc/net/tcp` and `/proc/net/tcp6` (proc(5);
-//! Documentation/networking/proc_net_tcp.rst). On other systems TCP peers count as other users.
+//! Unix sockets report it. For TCP on Linux the kernel is asked for the peer's socket ([`diag`]); where that is not
+//! available (some sandboxes) the tables of all sockets with their owners are read, `/proc/net/tcp` and
+//! `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). On other systems TCP peers count as other
+//! users.
 
 #[cfg(target_os = "linux")]
 mod diag;

@@ -62,8 +62,8 @@ impl IngestReport {
 
 /// Ingests lines of one dialect, in order within their source.
 ///
-/// Long bodies are stored in parts; the response covers all of them. After no response, or 503, send the whole body again with the
-/// same delivery key: no part is stored twice.
+/// Long bodies are stored in parts; the response covers all of them. After no response, or 503, send the whole body
+/// again with the same delivery key: no part is stored twice.
 #[utoipa::path(
     post, path = "/api/v1/ingest/{dialect}",
     params(
@@ -103,8 +103,8 @@ pub(super) async fn post(
     Ok(Json(report))
 }
 
-/// Returns the delivery key named by the sender, else a unique one: two equal payloads can be two events, and repeats of events with
-/// ids are recognised by these.
+/// Returns the delivery key named by the sender, else a unique one: two equal payloads can be two events, and repeats
+/// of events with ids are recognised by these.
 pub(super) fn delivery_key(headers: &HeaderMap) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());

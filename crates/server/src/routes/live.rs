@@ -1,7 +1,7 @@
 //! `GET /api/v1/live`: all updates as server-sent events.
 //!
-//! A reader starts with snapshots, or after its `Last-Event-ID`. `id:` is the event's number in the event log. Rows (`change`,
-//! `snapshot`) have none: a reader that reconnects gets the rows that may have changed since.
+//! A reader starts with snapshots, or after its `Last-Event-ID`. `id:` is the event's number in the event log. Rows
+//! (`change`, `snapshot`) have none: a reader that reconnects gets the rows that may have changed since.
 
 use std::{collections::VecDeque, convert::Infallible};
 

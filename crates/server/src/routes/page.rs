@@ -1,4 +1,5 @@
-//! `GET /` and the other files of the embedded web page. All view URLs return the same document; the page itself routes them.
+//! `GET /` and the other files of the embedded web page. All view URLs return the same document; the page itself routes
+//! them.
 
 use axum::{
     Router,

@@ -1,4 +1,5 @@
-//! `GET /ws`: short status messages over WebSocket, for user interfaces that only show that subagents run (requirement 2.1).
+//! `GET /ws`: short status messages over WebSocket, for user interfaces that only show that subagents run (requirement
+//! 2.1).
 
 use std::time::Duration;
 

@@ -12,8 +12,8 @@ use subscope_model::{ORDERED_SCHEMA, Ordered};
 use super::queries::SessionFilter;
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
-/// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or of its next
-/// one; other agents are not affected.
+/// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or
+/// of its next one; other agents are not affected.
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(

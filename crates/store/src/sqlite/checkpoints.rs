@@ -10,13 +10,14 @@ use rusqlite::{Connection, hooks::Wal};
 
 use super::Access;
 
-/// Pages in the WAL that start a checkpoint. A longer WAL holds more versions of the same page, of which one is copied; 16 MB
-/// are recovered in some milliseconds.
+/// Pages in the WAL that start a checkpoint. A longer WAL holds more versions of the same page, of which one is copied;
+/// 16 MB are recovered in some milliseconds.
 const CHECKPOINT_PAGES: i32 = 4000;
 /// Pages in the WAL at which the writer itself checkpoints, since the thread cannot catch up; the WAL then starts anew.
 const MAX_PAGES: i32 = 4 * CHECKPOINT_PAGES;
 
-/// Checkpoint thread of a writing connection, which must be dropped before it: the thread ends with the connection's hook.
+/// Checkpoint thread of a writing connection, which must be dropped before it: the thread ends with the connection's
+/// hook.
 #[derive(Debug)]
 pub(super) struct Checkpointer(Option<JoinHandle<()>>);
 

@@ -1,8 +1,9 @@
 //! Secondary indexes of the inbox and the event log (by delivery key and by session), written in batches.
 //!
-//! `inbox` and `changes` are append-only. `inbox_keys`, `inbox_of` and `changes_of` are sorted otherwise: updated row by row, each row
-//! would touch pages of its own there (half of all writes under load), so they are written in sorted batches. Rows after the last
-//! batch are few: their delivery keys are held in memory, and queries by session scan them.
+//! `inbox` and `changes` are append-only. `inbox_keys`, `inbox_of` and `changes_of` are sorted otherwise: updated row
+//! by row, each row would touch pages of its own there (half of all writes under load), so they are written in sorted
+//! batches. Rows after the last batch are few: their delivery keys are held in memory, and queries by session scan
+//! them.
 
 use hashbrown::HashSet;
 use rusqlite::{Connection, Transaction, params};
@@ -39,7 +40,8 @@ impl DeferredIndex {
         db.prepare_cached("SELECT 1 FROM inbox_keys WHERE source = ?1 AND key = ?2")?.exists([source, key])
     }
 
-    /// Writes the batches that are due with what a transaction appends. Call [`Self::apply`] with the result once it is committed.
+    /// Writes the batches that are due with what a transaction appends. Call [`Self::apply`] with the result once it is
+    /// committed.
     pub(super) fn write_due(
         &self,
         db: &Transaction<'_>,
@@ -151,8 +153,8 @@ pub(super) const INBOX_ROWS_OF_SESSION: &str = "
     SELECT no FROM inbox, json_each(coalesce(sessions, json_array(inbox.session))) named
         WHERE no > (SELECT value FROM meta WHERE key = 'indexed_inbox_no') AND named.value = ?1";
 
-/// Selects the events of a session, `?1`, after a number, `?2`, at most `?3`, indexed or not. Both halves come sorted and are
-/// merged, so that no more rows are read than returned.
+/// Selects the events of a session, `?1`, after a number, `?2`, at most `?3`, indexed or not. Both halves come sorted
+/// and are merged, so that no more rows are read than returned.
 pub(super) const EVENTS_OF_SESSION: &str = "
     SELECT entry.seq, body FROM changes_of entry CROSS JOIN changes ON changes.seq = entry.seq
         WHERE entry.session = ?1 AND entry.seq > ?2

@@ -1,7 +1,7 @@
 //! Deletion of sessions.
 //!
-//! Ids, source files, delivery keys and session keys stay: an unchanged file is not indexed again, a repeated delivery stays a repeat,
-//! and a duplicate of a forgotten session stays a duplicate.
+//! Ids, source files, delivery keys and session keys stay: an unchanged file is not indexed again, a repeated delivery
+//! stays a repeat, and a duplicate of a forgotten session stays a duplicate.
 
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::SessionId;
@@ -58,7 +58,8 @@ fn delete_sessions(
     Ok(count)
 }
 
-/// Deletes a session's received input: empties inbox rows that are about no other session, and deletes its parts of the others.
+/// Deletes a session's received input: empties inbox rows that are about no other session, and deletes its parts of the
+/// others.
 fn delete_received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
     let id = session.as_str();
     db.execute(

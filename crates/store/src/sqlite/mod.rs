@@ -32,8 +32,8 @@ const FILE: &str = "store.db";
 const LOCK: &str = "store.lock";
 /// How long a statement waits for another process's lock; WAL checkpoints are shorter.
 const BUSY: Duration = Duration::from_secs(5);
-/// Bytes of the file that readers map into memory, to read without copying. Mapped pages count as the process's memory, so
-/// that a long-running writer would seem to grow with the store: writers do not map.
+/// Bytes of the file that readers map into memory, to read without copying. Mapped pages count as the process's memory,
+/// so that a long-running writer would seem to grow with the store: writers do not map.
 const MAP_BYTES: i64 = 1 << 30;
 /// Page cache of writers, in KiB and negative as the pragma wants it: pages that every commit changes stay cached.
 const CACHE_KB: i64 = -16_384;
@@ -106,8 +106,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store of a data folder; a writer creates a missing one. `rules` is the revision of the derivation rules.
-    /// `now_us` is the first event number of a new store, so that numbers never step back after a store was deleted.
+    /// Opens the store of a data folder; a writer creates a missing one. `rules` is the revision of the derivation
+    /// rules. `now_us` is the first event number of a new store, so that numbers never step back after a store was
+    /// deleted.
     ///
     /// # Errors
     ///
@@ -176,8 +177,8 @@ impl SqliteStore {
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are not touched
-    /// and stay recorded as sources: only a file that changes is indexed again.
+    /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are
+    /// not touched and stay recorded as sources: only a file that changes is indexed again.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
         Ok(forget::forget(&mut self.db, &mut self.index, sessions)?)
     }
@@ -223,8 +224,8 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     }
     if access == Access::Write {
         db.pragma_update(None, "cache_size", CACHE_KB)?;
-        // With NORMAL as with FULL nothing is lost when the process is killed (measured: 18 kills), at a fifth of a commit's
-        // cost; FULL would also survive a power failure.
+        // With NORMAL as with FULL nothing is lost when the process is killed (measured: 18 kills), at a fifth of a
+        // commit's cost; FULL would also survive a power failure.
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
     }

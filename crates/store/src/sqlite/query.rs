@@ -140,8 +140,8 @@ impl SqliteStore {
         })
     }
 
-    /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or with a
-    /// deadline that has passed. Frozen sessions, with a deleted source file, are left out.
+    /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or
+    /// with a deadline that has passed. Frozen sessions, with a deleted source file, are left out.
     pub fn due_sessions(&self, now_ms: Millis) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
             "SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0
@@ -213,8 +213,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least one row if
-    /// there is one. Bodies split by session are joined. `sessions` is empty for rows of forgotten sessions.
+    /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least
+    /// one row if there is one. Bodies split by session are joined. `sessions` is empty for rows of forgotten sessions.
     pub fn received_after(&self, row: u64, bytes: u64) -> StoreResult<Vec<(u64, ReceivedInput)>> {
         let sql = format!("SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
         let mut statement = self.db.prepare_cached(&sql)?;

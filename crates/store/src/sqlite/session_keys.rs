@@ -6,7 +6,8 @@ use subscope_model::{SessionId, SessionKeys};
 use super::write::session_no;
 use crate::{DuplicateScan, StoredSessionKeys};
 
-/// Keys that a session shares with an earlier one. A key is owned by the session that started first of all that have it.
+/// Keys that a session shares with an earlier one. A key is owned by the session that started first of all that have
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedHistory {
     /// Session with the duplicates.

@@ -7,8 +7,8 @@ use subscope_model::{Millis, SessionId, Text};
 use super::{ByteSpan, PassageKind};
 use crate::{FileIdentity, word::DistinctWords};
 
-/// Size of the words of a batch in bytes. The writer waits for the first batches, and needs some three times as much memory to insert
-/// one; each batch is a segment of FTS5.
+/// Size of the words of a batch in bytes. The writer waits for the first batches, and needs some three times as much
+/// memory to insert one; each batch is a segment of FTS5.
 const MAX_BYTES: usize = 8 << 20;
 
 /// A file to index.
@@ -61,8 +61,8 @@ impl PassageBatch {
         self.files.push(FilePart { file, is_first: true, is_last: false });
     }
 
-    /// Adds a passage of the current file; ignores one without words. `agent` is `root`, an agent id, or the spawning call's id
-    /// where the source has no agent id; `at_ms` is 0 if unknown.
+    /// Adds a passage of the current file; ignores one without words. `agent` is `root`, an agent id, or the spawning
+    /// call's id where the source has no agent id; `at_ms` is 0 if unknown.
     pub fn add(&mut self, agent: &str, kind: PassageKind, at_ms: Millis, span: ByteSpan, text: &str) {
         let start = self.words.len();
         self.distinct.append(text, &mut self.words);

@@ -1,5 +1,5 @@
-//! Inbox rows in the text index: the rows of a session that are indexed together are one pseudo file, and a passage's offset encodes
-//! its row.
+//! Inbox rows in the text index: the rows of a session that are indexed together are one pseudo file, and a passage's
+//! offset encodes its row.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,12 @@
-//! Full-text index of passages in transcript files and inbox rows, without the text itself: SQLite's FTS5, in a database of its own.
+//! Full-text index of passages in transcript files and inbox rows, without the text itself: SQLite's FTS5, in a
+//! database of its own.
 //!
-//! Readers cut text into words (`word.rs`) concurrently and fill a [`PassageBatch`] each; the one writer inserts them. The row number
-//! of a passage is its time, so that the newest hits come first without a sort. FTS5 stores which passages have a word, not where
-//! (`detail=none`): a phrase is tested against the text of the hits.
+//! Readers cut text into words (`word.rs`) concurrently and fill a [`PassageBatch`] each; the one writer inserts them.
+//! The row number of a passage is its time, so that the newest hits come first without a sort. FTS5 stores which
+//! passages have a word, not where (`detail=none`): a phrase is tested against the text of the hits.
 //!
-//! Cost of the text pass over 352 MB of transcripts (165,000 passages, 18 million postings), reading included, of a prototype, medians
-//! of three interleaved rounds:
+//! Cost of the text pass over 352 MB of transcripts (165,000 passages, 18 million postings), reading included, of a
+//! prototype, medians of three interleaved rounds:
 //!
 //! | | processor time | size |
 //! |---|---|---|
@@ -17,9 +18,9 @@
 //! | `columnsize=0` instead of `contentless_delete=1`, so that nothing can be deleted | 4.3 s | 31 MB |
 //! | the inverted index of our own that this replaced, with twice the code | 2.6 s | 24 MB |
 //!
-//! A whole `index` of them takes 2.8 times as long as `ccusage` (1.5 times with that engine). The newest 50 hits in 2 million passages
-//! take less than 2 ms. Only a prefix of one or two letters is slow: FTS5 merges the posting lists of all its words
-//! (`f*` in 1.7 million passages: 0.7 s).
+//! A whole `index` of them takes 2.8 times as long as `ccusage` (1.5 times with that engine). The newest 50 hits in 2
+//! million passages take less than 2 ms. Only a prefix of one or two letters is slow: FTS5 merges the posting lists of
+//! all its words (`f*` in 1.7 million passages: 0.7 s).
 
 mod batch;
 mod inbox;
@@ -47,8 +48,9 @@ const FILE: &str = "search.db";
 /// Schema version; an index of another version is deleted and rebuilt from the sources.
 const VERSION: i64 = 1;
 
-/// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit (`hashsize`), as
-/// each flush is a segment; a search visits some dozens of segments at most, and one merge of many costs less than several of few.
+/// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit
+/// (`hashsize`), as each flush is a segment; a search visits some dozens of segments at most, and one merge of many
+/// costs less than several of few.
 const TABLES: &str = "
 CREATE TABLE files(
     no INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, session TEXT NOT NULL, inode INTEGER NOT NULL,
@@ -68,8 +70,9 @@ SELECT p.agent, p.kind, p.at_s, p.start, p.bytes, f.path, f.session
 FROM words w CROSS JOIN passages p ON p.no = w.rowid CROSS JOIN files f ON f.no = p.file_no
 WHERE w.words MATCH ?1 ORDER BY w.rowid DESC LIMIT ?2";
 
-/// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the others take
-/// the next free numbers: after a flood of 16 N passages in a second, hits of the next N seconds come in the order of their arrival.
+/// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the
+/// others take the next free numbers: after a flood of 16 N passages in a second, hits of the next N seconds come in
+/// the order of their arrival.
 const BITS_PER_SECOND: u32 = 4;
 
 /// Kind of a passage.
@@ -182,7 +185,8 @@ impl TextIndex {
         Ok(transaction.commit()?)
     }
 
-    /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they change.
+    /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they
+    /// change.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
         self.db.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self.db.transaction()?;
@@ -294,8 +298,8 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
     Ok(())
 }
 
-/// Returns a free row number above a taken one: the next to a run of taken ones, found by doubled steps and bisection. So runs stay
-/// whole, however many batches have passages of the same second.
+/// Returns a free row number above a taken one: the next to a run of taken ones, found by doubled steps and bisection.
+/// So runs stay whole, however many batches have passages of the same second.
 fn first_free(db: &Connection, taken: i64) -> rusqlite::Result<i64> {
     let mut query = db.prepare_cached("SELECT 1 FROM passages WHERE no = ?1")?;
     let (mut taken, mut step) = (taken, 1);

@@ -146,8 +146,8 @@ pub fn on_disk(options: &Options, folder: &Path) -> io::Result<Made> {
 /// How many sessions [`idle_files`] puts into one project.
 const SESSIONS_A_PROJECT: usize = 50;
 
-/// Fills `folder/projects` with `count` small sessions without subagents, as a machine of long use has them. The n-th was
-/// begun, and last written to, at `written(n)`. Returns their main transcripts.
+/// Fills `folder/projects` with `count` small sessions without subagents, as a machine of long use has them. The n-th
+/// was begun, and last written to, at `written(n)`. Returns their main transcripts.
 pub fn idle_files(
     folder: &Path,
     count: usize,

@@ -27,9 +27,9 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// A temporary home and its environment; removed when dropped.
 ///
-/// Variables: `HOME`, `XDG_{CONFIG,DATA,STATE,CACHE}_HOME`, `XDG_RUNTIME_DIR`, `TMPDIR`, a short `PATH`, `LANG=C.UTF-8`,
-/// `TZ=UTC`, and `SUBSCOPE_NO_AUTOSTART=1`, so that no run leaves a hub behind; a test that wants one takes that
-/// variable away. Nothing else is passed on.
+/// Variables: `HOME`, `XDG_{CONFIG,DATA,STATE,CACHE}_HOME`, `XDG_RUNTIME_DIR`, `TMPDIR`, a short `PATH`,
+/// `LANG=C.UTF-8`, `TZ=UTC`, and `SUBSCOPE_NO_AUTOSTART=1`, so that no run leaves a hub behind; a test that wants one
+/// takes that variable away. Nothing else is passed on.
 #[derive(Debug)]
 pub struct TestEnv {
     root: TempDir,

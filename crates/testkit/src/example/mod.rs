@@ -1,4 +1,5 @@
-//! A made-up harness, `example`: a dry run of what a second one takes. It is one folder like this, and one line of the registry.
+//! A made-up harness, `example`: a dry run of what a second one takes. It is one folder like this, and one line of the
+//! registry.
 //!
 //! ```text
 //! ~/.example/2026/11/23/<session>.exl             one line an entry: {"say": "prompt", "session": "s", "text": "…"}

@@ -59,7 +59,8 @@ impl Recording<'_, '_> {
         update_best_text(&mut agent.name, rank, order, fact.name.as_deref());
         update_best_text(&mut agent.model, rank, order, fact.model.as_deref());
         agent.modes.extend(fact.mode.map(|mode| (call, order, mode)));
-        // The prompt of the first start is the agent's task: it has the smallest order and wins over prompts of resumes.
+        // The prompt of the first start is the agent's task: it has the smallest order and wins over prompts of
+        // resumes.
         if let Some(prompt) = fact.prompt {
             update_best_text(&mut agent.prompt, rank::REPORTED, order, Some(&prompt.text()));
         }

@@ -8,7 +8,8 @@ use std::{
 
 use subscope_model::{Feed, FeedItem, Update};
 
-/// Capacity of the queue to the main loop, which handles as many per frame. While it is full, the feed's own queue counts losses.
+/// Capacity of the queue to the main loop, which handles as many per frame. While it is full, the feed's own queue
+/// counts losses.
 const QUEUE: usize = 2_000;
 
 /// Timeout of one wait for the feed.

@@ -31,8 +31,8 @@ const END_FRAME: &str = "\u{1b}[?2026l";
 /// Most characters of a desktop notification.
 const MAX_NOTIFICATION: usize = 120;
 
-/// Time for a clean shutdown after a signal, before the process is ended. The main loop may hang: crossterm 0.29 reads the
-/// end-of-file of a closed terminal for ever, and the host may be busy with a long question.
+/// Time for a clean shutdown after a signal, before the process is ended. The main loop may hang: crossterm 0.29 reads
+/// the end-of-file of a closed terminal for ever, and the host may be busy with a long question.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Receiver of SIGTERM, SIGHUP, SIGINT and SIGQUIT, polled by the main loop.

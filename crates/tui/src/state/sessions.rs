@@ -34,7 +34,8 @@ impl SessionList {
             rows.insert(&row.id, row.clone());
         }
         let mut rows: Vec<SessionRow> = rows.into_values().collect();
-        // A stored row may still be live although no source follows the session any more: only subscribed sessions are live.
+        // A stored row may still be live although no source follows the session any more: only subscribed sessions are
+        // live.
         for row in &mut rows {
             if !trees.is_subscribed(&row.id) {
                 row.status = SessionStatus::Ended;

@@ -107,7 +107,8 @@ pub(super) fn ask_to_stop(state: &mut UiState) {
     }
 }
 
-/// Copies from the focused panel: the session's id, the agent's id, or in the detail panel its error, result, task or id.
+/// Copies from the focused panel: the session's id, the agent's id, or in the detail panel its error, result, task or
+/// id.
 pub(super) fn copy(state: &mut UiState) -> Vec<Effect> {
     let (what, text) = match (state.panel, state.agent()) {
         (Panel::Sessions, _) | (_, None) => match state.session() {

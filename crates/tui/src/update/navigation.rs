@@ -102,7 +102,8 @@ pub(super) enum Direction {
     Right,
 }
 
-/// Handles left and right: on the timeline pans, in the tree folds, unfolds, goes to the parent or child, as file managers do.
+/// Handles left and right: on the timeline pans, in the tree folds, unfolds, goes to the parent or child, as file
+/// managers do.
 pub(super) fn move_sideways(state: &mut UiState, direction: Direction) {
     match (state.panel, state.view) {
         (Panel::Main, View::Timeline) => pan(state, direction),

@@ -9,7 +9,8 @@ use subscope_render::text;
 use super::{Check, survey::Survey};
 use crate::{command::target::shown, environment::Environment};
 
-/// Says of each harness whether its folder is there and can be read. One that was never used is left out where another was.
+/// Says of each harness whether its folder is there and can be read. One that was never used is left out where another
+/// was.
 pub(super) fn homes(environment: &Environment) -> Vec<Check> {
     let homes = harnesses().map(|harness| (harness, harness.home(&|name| environment.get(name))));
     let (mut used, mut missing) = (Vec::new(), Vec::new());

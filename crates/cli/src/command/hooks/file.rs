@@ -19,7 +19,8 @@ const LINK_LIMIT: usize = 40;
 /// Of a file that nobody but its owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not exist.
+/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not
+/// exist.
 pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
     let mut path = path.to_owned();
     for _ in 0..LINK_LIMIT {

@@ -28,7 +28,7 @@ use subscope_run::{
     relay_events,
 };
 
-use super::{RunSession, name_stamp, printer::Printer};
+use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer};
 use crate::{
     command::event_printer::{EventFormat, EventPrinter},
     prelude::*,
@@ -61,8 +61,8 @@ struct RunningChild {
     waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
 }
 
-/// Runs the command once. Returns its exit, and whether its output could not be written; that of the next iteration could
-/// not either.
+/// Runs the command once. Returns its exit, and whether its output could not be written; that of the next iteration
+/// could not either.
 pub(super) fn run(
     run: &RunSession<'_>,
     number: u32,
@@ -77,8 +77,8 @@ pub(super) fn run(
     };
     let child = start(run, number, record.as_ref())?;
     let format = EventFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
-    let is_silent =
-        matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread) && !run.args.render;
+    let owns_screen = matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread);
+    let is_silent = !run.args.render && (owns_screen || !run.args.json && !run.shows_blocks());
     let mut observer = IterationObserver {
         run,
         printer: EventPrinter::new(format, Some(printer), run.context),
@@ -144,6 +144,7 @@ fn start(
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
+    command.env(OUTER_RUN, &run.id);
     let logs_errors = record.is_some() && run.plan.mode != ObserveMode::Interactive;
     let piped = |is_piped| if is_piped { Stdio::piped() } else { Stdio::inherit() };
     let streams = (piped(is_read), piped(logs_errors));
@@ -239,7 +240,7 @@ fn spawn<T: Send + 'static>(
 struct IterationObserver<'a> {
     run: &'a RunSession<'a>,
     printer: EventPrinter<'a>,
-    /// Whether nothing is printed because the child owns the screen.
+    /// Whether nothing is printed: the child owns the screen, or no blocks are wanted.
     is_silent: bool,
     /// Number of blocks that were not printed while another program drew on the screen.
     unshown: u64,

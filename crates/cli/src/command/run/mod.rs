@@ -37,6 +37,9 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_FOUND: i32 = 127;
 const NOT_RUN: i32 = 126;
 
+/// Environment variable with the id of the run around a command: it prints the blocks of runs inside.
+const OUTER_RUN: &str = "SUBSCOPE_OUTER_RUN";
+
 /// What all iterations share.
 struct RunSession<'a> {
     args: &'a RunArgs,
@@ -142,6 +145,13 @@ impl RunSession<'_> {
             }
             Err(_) => Ok(code),
         }
+    }
+
+    /// Whether blocks are printed: not if the user wants none, nor inside a run that prints them.
+    fn shows_blocks(&self) -> bool {
+        let is_inner = self.upstream.is_some() && self.context.environment.text(OUTER_RUN).is_some();
+        let detail = self.args.detail.unwrap_or(self.context.settings().subagent_tracing_detail);
+        self.context.verbosity >= Verbosity::Normal && detail != Detail::Off && !is_inner
     }
 
     /// Returns the metadata of a starting iteration.

@@ -1,5 +1,5 @@
-//! Claude Code's settings as text that is edited in place: our hooks are added and taken out, everything else stays as it is,
-//! with comments, order, indentation and line ends.
+//! Claude Code's settings as text that is edited in place: our hooks are added and taken out, everything else stays as
+//! it is, with comments, order, indentation and line ends.
 //!
 //! ```json
 //! { "hooks": { "PreToolUse": [ { "matcher": "Bash", "hooks": [ { "type": "command", "command": "…" } ] } ] } }

@@ -84,7 +84,8 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     Ok(())
 }
 
-/// A person thinks: nobody is at work meanwhile, stalled or lost, and the newest session waits for a prompt where hooks tell.
+/// A person thinks: nobody is at work meanwhile, stalled or lost, and the newest session waits for a prompt where hooks
+/// tell.
 fn rest(world: &World, when: &str, is_hooked: bool, findings: &mut Findings) -> Result<()> {
     let began = tick();
     while began.elapsed() < STALL * SPANS {

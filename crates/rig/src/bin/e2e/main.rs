@@ -1,5 +1,5 @@
-//! `e2e`: the real Claude Code against the stand-in, watched by the real subscope. `cargo xtask e2e` installs the one, builds
-//! the other and runs this.
+//! `e2e`: the real Claude Code against the stand-in, watched by the real subscope. `cargo xtask e2e` installs the one,
+//! builds the other and runs this.
 //!
 //! Each scenario runs in its own home directory without network. subscope's rows are compared with those from the
 //! transcripts alone, and with the log of the fake server.

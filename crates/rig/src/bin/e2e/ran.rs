@@ -100,7 +100,8 @@ fn play_as(
     let known = truth::known(&world.scenario, &world.stand_in.log());
     truth::compare(&known, &tree, findings);
     if form != Form::Stream {
-        // With the options that `run` adds the stream has the calls of all agents, at every depth; transcripts have them anyway.
+        // With the options that `run` adds the stream has the calls of all agents, at every depth; transcripts have
+        // them anyway.
         findings.add(blocks::compare(what, &ended.stderr, &world.scenario, &known, &tree));
     }
     findings.same(format!("{what}: requests for anything but the model"), world.stand_in.others(), vec![]);

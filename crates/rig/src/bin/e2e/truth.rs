@@ -34,7 +34,8 @@ const ROOT: &str = "root";
 
 /// Returns the agents that asked, the root among them, by id.
 ///
-/// Parents are those of the requests' headers; the call that asked for an agent is the one whose prompt its actor answers.
+/// Parents are those of the requests' headers; the call that asked for an agent is the one whose prompt its actor
+/// answers.
 pub(crate) fn known(scenario: &Scenario, log: &[Exchange]) -> BTreeMap<String, Known> {
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     for exchange in log {
@@ -139,13 +140,14 @@ fn under(what: &str, bound: u64, truth: u64, findings: &mut Findings) {
     }
 }
 
-/// Compares two trees field by field. Left out is what depends on the sources alone, and not on what happened: `rev`, and
-/// how an ending (`evidence`) and a call's owner (`basis`) are known.
+/// Compares two trees field by field. Left out is what depends on the sources alone, and not on what happened: `rev`,
+/// and how an ending (`evidence`) and a call's owner (`basis`) are known.
 pub(crate) fn differences(found: &Tree, wanted: &Tree) -> Vec<String> {
     let mut all = Vec::new();
     let values = [found, wanted].map(|tree| serde_json::to_value(tree).unwrap_or_default());
     differ("", &values[0], &values[1], &mut all);
-    // Transcripts that know a lower bound only, or no sum of the session's own, are no measure for who has read the stream, too.
+    // Transcripts that know a lower bound only, or no sum of the session's own, are no measure for who has read the
+    // stream, too.
     let unsure = [
         wanted.summary.usage.is_some_and(|usage| usage.floor).then_some("summary.usage"),
         wanted.summary.cost_floor.then_some("summary.cost"),

@@ -47,7 +47,8 @@ pub(crate) struct Ended {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
     pub(crate) took: Duration,
-    /// What the program itself has used of a processor, without what it has started; `None` where the system does not tell.
+    /// What the program itself has used of a processor, without what it has started; `None` where the system does not
+    /// tell.
     pub(crate) used: Option<Duration>,
 }
 
@@ -104,8 +105,8 @@ impl World {
 
     /// Lets a program reach the stand-in and nothing else.
     ///
-    /// Without a namespace of its own that rests on its settings: no telemetry, no updates, and a proxy for every address
-    /// but the loopback, which is the stand-in and lets nobody through.
+    /// Without a namespace of its own that rests on its settings: no telemetry, no updates, and a proxy for every
+    /// address but the loopback, which is the stand-in and lets nobody through.
     pub(crate) fn isolate(&self, command: &mut Command) {
         let url = self.stand_in.url();
         command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.env.path("bin").display()));
@@ -187,7 +188,8 @@ impl World {
     }
 }
 
-/// Waits for the end of a child; ends it and returns `None` where that takes too long. Says also what it has used of a processor.
+/// Waits for the end of a child; ends it and returns `None` where that takes too long. Says also what it has used of a
+/// processor.
 fn wait(child: &mut Child) -> (Result<Option<ExitStatus>>, Option<Duration>) {
     let (began, mut used) = (tick(), None);
     while began.elapsed() < LIMIT {
@@ -205,7 +207,8 @@ fn wait(child: &mut Child) -> (Result<Option<ExitStatus>>, Option<Duration>) {
 /// What a process has used until now, its threads that have ended included.
 fn processor_time(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // proc_pid_stat(5): behind the name, which may hold anything, the 12th and 13th field are utime and stime, in 1/100 s.
+    // proc_pid_stat(5): behind the name, which may hold anything, the 12th and 13th field are utime and stime, in 1/100
+    // s.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();

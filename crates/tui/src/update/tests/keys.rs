@@ -1,4 +1,5 @@
-//! Tests that every key does what its help text says. The match is exhaustive: a new action does not compile without a step here.
+//! Tests that every key does what its help text says. The match is exhaustive: a new action does not compile without a
+//! step here.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
