@@ -1,14 +1,13 @@
-//! Compressed files that can be read from any offset and notice every damage: zstd in frames of one size, with
-//! checksums and a seek table at the end.
+//! Compressed files that can be read from any offset and notice every damage: zstd in frames of one size, with checksums
+//! and a seek table at the end.
 //!
-//! The format is Zstandard's own "seekable" one (facebook/zstd,
-//! `contrib/seekable_format/zstd_seekable_compression_format.md`, version 0.1.0): `zstd -d` unpacks such a file as any
-//! other, and `zstd -t` checks it. A file is
+//! The format is Zstandard's own "seekable" one (facebook/zstd, `contrib/seekable_format/zstd_seekable_compression_format.md`,
+//! version 0.1.0): `zstd -d` unpacks such a file as any other, and `zstd -t` checks it. A file is
 //!
 //! 1. its data frames, each with zstd's content checksum;
 //! 2. a skippable frame of ours: the CRC-32 of each data frame as stored, then the CRC-32 of everything behind the data
-//!    frames (but for these four bytes). zstd's checksum says that the content is right, but ignores bits that do not
-//! change    it; these cover every bit, and the seek table, for which the format has no checksum;
+//!    frames (but for these four bytes). zstd's checksum says that the content is right, but ignores bits that do not change
+//!    it; these cover every bit, and the seek table, for which the format has no checksum;
 //! 3. the seek table. Its last entry, which holds no content, is the frame of checksums.
 //!
 //! Files of older versions have no checksums; they are read as well as can be.
@@ -154,8 +153,8 @@ pub(crate) enum Table {
     Checked,
     /// An older version wrote it, without checksums.
     Unchecked,
-    /// It is damaged or cut off. The frames are those that can be found without it: all in front of the first one of
-    /// which the length cannot be read.
+    /// It is damaged or cut off. The frames are those that can be found without it: all in front of the first one of which
+    /// the length cannot be read.
     Damaged,
 }
 
@@ -192,8 +191,8 @@ impl Frames {
         Ok(Self { file, bytes: all.last().map_or(0, Frame::end), all, table })
     }
 
-    /// Gives everything from an offset on, piece by piece with the offset of each, and returns where it ended. In place
-    /// of content that is lost it gives white space, so that what is behind keeps its offset and begins a line.
+    /// Gives everything from an offset on, piece by piece with the offset of each, and returns where it ended. In place of
+    /// content that is lost it gives white space, so that what is behind keeps its offset and begins a line.
     ///
     /// # Errors
     ///
@@ -320,8 +319,8 @@ fn read_table(file: &mut File, length: u64) -> io::Result<(Vec<Frame>, Table)> {
     if all.iter().all(is_ours) { Ok((all, state)) } else { Err(wrong()) }
 }
 
-/// Takes the frame of checksums out of the list and gives each data frame its own, if they and the seek table are as
-/// they were written.
+/// Takes the frame of checksums out of the list and gives each data frame its own, if they and the seek table are as they
+/// were written.
 fn read_checksums(file: &mut File, all: &mut Vec<Frame>, table: &[u8]) -> io::Result<()> {
     let wrong = || damaged("wrong checksums");
     let own = all.pop().ok_or_else(wrong)?;
@@ -363,8 +362,8 @@ fn find_frames(file: &mut File) -> io::Result<Vec<Frame>> {
     }
 }
 
-/// White space in the place of lost content. Its ends are ends of lines: what is left of the lines that were cut stays
-/// in lines of its own.
+/// White space in the place of lost content. Its ends are ends of lines: what is left of the lines that were cut stays in
+/// lines of its own.
 fn blank(length: usize) -> Vec<u8> {
     let mut bytes = vec![b' '; length];
     for end in [0, length.saturating_sub(1)] {

@@ -4,7 +4,7 @@
 //! bytes are cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the
 //! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
 //!
-//! The dialects of subscope itself are here: [`subagent_events`], [`feed`] and [`stop_orders`]. Those of harnesses are
+//! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`stop_orders`] and [`process_ends`]. Those of harnesses are
 //! in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
 //! knows another.
 //!
@@ -19,6 +19,7 @@ pub mod lenient;
 mod lifecycle_filter;
 mod lines;
 mod own;
+pub mod process_ends;
 pub mod stop_orders;
 pub mod subagent_events;
 mod unrecognised;
@@ -31,7 +32,7 @@ pub use digest::{canonical_digest, digest};
 pub use emitter::Emitter;
 pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
-pub use own::{FEED, OWN, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
+pub use own::{FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
 

@@ -1,11 +1,12 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, StopOrder};
+use subscope_model::{Event, ProcessEnd, StopOrder};
 
 use crate::{
-    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, feed::FeedLines, lenient::Str, session_of,
-    stop_orders::StopOrders, subagent_events, subagent_events::SubagentEvents,
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, feed::FeedLines, lenient::Str,
+    process_ends::ProcessEnds, session_of, stop_orders::StopOrders, subagent_events,
+    subagent_events::SubagentEvents,
 };
 
 /// Events that a program publishes about its own subagents.
@@ -34,8 +35,14 @@ pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("stop-orders", |hint| Box::new(LinesDecoder::new(hint.source, StopOrders)))
 });
 
+/// Our own `subscope.process/1`: how the processes of sessions ended.
+pub const PROCESS_ENDS: Dialect = Dialect::new(&DialectSpec {
+    line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
+    ..DialectSpec::new("process-ends", |hint| Box::new(LinesDecoder::new(hint.source, ProcessEnds)))
+});
+
 /// All dialects of ours.
-pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS];
+pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS];
 
 /// The fields by which our dialects are recognised.
 #[derive(Default, Deserialize)]
@@ -55,6 +62,8 @@ pub fn recognise(object: &str) -> Option<Dialect> {
         Some(FEED)
     } else if marks.schema.is(StopOrder::SCHEMA) {
         Some(STOP_ORDERS)
+    } else if marks.schema.is(ProcessEnd::SCHEMA) {
+        Some(PROCESS_ENDS)
     } else if marks.run_id.filled().or(marks.subagent_name.filled()).is_some() {
         Some(SUBAGENT_EVENTS)
     } else {
@@ -72,6 +81,7 @@ mod tests {
             (r#"{"subagentName":"a","subagentRunID":"r","type":"tool_call"}"#, Some(SUBAGENT_EVENTS)),
             (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
             (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
+            (r#"{"schema":"subscope.process/1","code":0}"#, Some(PROCESS_ENDS)),
             (r#"{"schema":"subscope.event/9"}"#, None),
             (r#"{"subagentName":""}"#, None),
             ("text", None),

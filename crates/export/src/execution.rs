@@ -13,6 +13,11 @@ use crate::Resolve;
 /// Agent type if unknown, as in the tree's statistics by type.
 pub(crate) const UNKNOWN_TYPE: &str = "unknown";
 
+/// Type of an agent in records; its name where it has no type, as published agents.
+pub(crate) fn agent_type(agent: &Agent) -> &str {
+    agent.agent_type.as_deref().or(agent.name.as_deref()).unwrap_or(UNKNOWN_TYPE)
+}
+
 /// Returns the execution traces of all subagents that ended, in the tree's order.
 ///
 /// Pending, running and lost agents have none. All payloads are in memory at once; [`write_execution`] holds those of
@@ -58,7 +63,7 @@ fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrac
     let parent = agent.parent_id.as_ref().filter(|parent| !parent.is_root());
     Some(ExecutionTrace {
         subagent_id: agent.id.to_string(),
-        subagent_type: agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned(),
+        subagent_type: agent_type(agent).to_owned(),
         parent_tool_call_id: agent.spawned_by.as_ref().map_or_else(String::new, ToString::to_string),
         prompt: agent.prompt.as_deref().unwrap_or_default().to_owned(),
         start_time,
@@ -200,6 +205,8 @@ mod tests {
             json!({"subagentId": "a1", "subagentType": "unknown", "parentToolCallId": "", "prompt": "",
                    "startTime": 0, "endTime": 0, "success": true, "depth": 1})
         );
+        bare.name = Some("scout".into());
+        assert_eq!(execution_trace(&bare, &inline).unwrap().subagent_type, "scout", "as published agents");
     }
 
     #[test]

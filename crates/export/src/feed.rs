@@ -137,7 +137,8 @@ impl PartialTrace {
             |key: &str, before: &mut Option<String>| event.text(key).map(str::to_owned).or(before.take());
         *self = Self {
             is_running: true,
-            agent_type: text("agent_type", &mut self.agent_type),
+            agent_type: text("agent_type", &mut self.agent_type)
+                .or_else(|| event.text("name").map(str::to_owned)),
             spawned_by: text("spawned_by", &mut self.spawned_by),
             parent: text("parent_id", &mut self.parent),
             prompt: text("prompt", &mut self.prompt),

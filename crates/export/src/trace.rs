@@ -16,7 +16,7 @@ use subscope_model::{
 };
 
 use crate::{
-    execution::{UNKNOWN_TYPE, failure},
+    execution::{agent_type, failure},
     spans::IntervalSet,
 };
 
@@ -97,7 +97,7 @@ fn hierarchy(tree: &Tree) -> Vec<TraceNode> {
 fn node_state(agent: &Agent, parent_id: Option<String>) -> TraceState {
     TraceState {
         id: agent.id.to_string(),
-        agent_type: agent_type(agent),
+        agent_type: agent_type(agent).to_owned(),
         description: agent.description.as_deref().unwrap_or_default().to_owned(),
         status: agent.status.as_str().to_owned(),
         parent_id,
@@ -108,10 +108,6 @@ fn node_state(agent: &Agent, parent_id: Option<String>) -> TraceState {
         prompt: agent.prompt.as_deref().map(str::to_owned),
         result: agent.result.as_deref().map(str::to_owned),
     }
-}
-
-fn agent_type(agent: &Agent) -> String {
-    agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned()
 }
 
 /// Returns the end time of an agent that no longer runs; for a lost one, its last event.

@@ -5,8 +5,8 @@
 //! 2. `commit_ingests`: decode all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
 //! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
-//!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict
-//! idle    sessions ([`eviction`]).
+//!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
+//!    sessions ([`eviction`]).
 //! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //!
 //! Between two turns, `wait_for_command` waits for a command if the driver can wake the hub; otherwise the driver waits

@@ -16,6 +16,7 @@ mod live_view;
 mod observation;
 mod price;
 mod problem;
+mod process;
 mod raw_json;
 mod record;
 mod session_keys;
@@ -42,6 +43,7 @@ pub use observation::{
 };
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;
+pub use process::{ProcessEnd, ProcessExit};
 pub use raw_json::{Payload, RawJson};
 pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,

@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use crate::{AgentStatus, Basis, EventKind, MicroUsd, Millis, RawJson, SourceId, StopStep, Usage};
+use crate::{
+    AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessExit, RawJson, SourceId, StopStep, Usage,
+};
 
 /// Kind of a source, the most detailed first. If two kinds have the same fact, the lesser (earlier) kind wins (design,
 /// section 3 "Times").
@@ -511,6 +513,8 @@ pub enum Fact<'a> {
         /// Reason.
         reason: Option<Cow<'a, str>>,
     },
+    /// The session's process has ended, and with it everything that it had running.
+    ProcessEnd(ProcessExit),
     /// The actor is a warm-up that the harness started by itself, unless a call started it.
     Warmup,
     /// The harness waits for the user's next prompt.

@@ -17,11 +17,11 @@ use std::{
 };
 
 use subscope_client::{Client, ClientError};
-use subscope_decode::{Dialect, SUBAGENT_EVENTS};
+use subscope_decode::{Dialect, PROCESS_ENDS, SUBAGENT_EVENTS};
 use subscope_hub::{Spooler, clock};
 
 use crate::{
-    CommandRunError,
+    CommandRunError, EndedSessions,
     line_tap::LineTap,
     queue::{LineQueue, Popped, PostedBatch, SkippedLines},
 };
@@ -178,6 +178,8 @@ impl PostForwarder {
 struct ForwardState {
     /// Batch sent without a response so far.
     in_flight: Option<Arc<DeliveryBatch>>,
+    /// Sessions whose process has ended: delivered after everything else.
+    ended: Option<EndedSessions>,
     undelivered: Undelivered,
 }
 
@@ -253,8 +255,10 @@ impl ForwardThread {
         Ok((Self { queue, dialect: tap.dialect(), spool: spool_writer(), shared, thread }, posts))
     }
 
-    /// Waits until everything is delivered, at most `limit`, and spools the rest. Returns what was not delivered.
-    pub fn finish(mut self, limit: Duration) -> Undelivered {
+    /// Waits until everything is delivered, and last that the process of these sessions has ended; at most `limit`. Spools
+    /// the rest. Returns what was not delivered.
+    pub fn finish(mut self, ended: EndedSessions, limit: Duration) -> Undelivered {
+        lock(&self.shared).ended = Some(ended).filter(|ended| !ended.sessions.is_empty());
         self.queue.end();
         let began = clock::tick();
         while !self.thread.is_finished() && began.elapsed() < limit {
@@ -290,6 +294,11 @@ impl ForwardThread {
         for (number, lines) in rest.into_iter().enumerate() {
             let key = format!("{}/rest/{number}", self.spool.source);
             self.spool(&DeliveryBatch { dialect, key, lines });
+        }
+        let ended = lock(&self.shared).ended.take();
+        if let Some(ended) = ended {
+            let key = format!("{}/ended", self.spool.source);
+            self.spool(&DeliveryBatch { dialect: PROCESS_ENDS, key, lines: ended.lines(clock::now_ms()) });
         }
     }
 
@@ -328,7 +337,13 @@ impl ForwardWorker {
                 }
                 Popped::Posted(batch) => self.deliver_post(batch),
                 Popped::Nothing => {}
-                Popped::Ended => return,
+                Popped::Ended => {
+                    let ended = lock(&self.shared).ended.take();
+                    if let Some(ended) = ended {
+                        self.deliver_or_spool(PROCESS_ENDS, ended.lines(clock::now_ms()));
+                    }
+                    return;
+                }
             }
         }
     }

@@ -50,6 +50,11 @@ impl RunHandle {
         self.queue.end();
     }
 
+    /// Whether lines of the command wait to be read.
+    pub(crate) fn has_unread_lines(&self) -> bool {
+        self.queue.has_more()
+    }
+
     /// Follows a session's transcript and those of its subagents until the run is over and they are read completely.
     pub(crate) fn follow(&self, transcript: PathBuf) {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, Text, Tree, event_id,
+    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, Text, ToolCall, Tree, event_id,
 };
 use subscope_track::{Attribution, Derived, Now};
 
@@ -69,15 +69,22 @@ impl SessionFeed {
         for event in &mut events {
             event.run = attribution.run_at(event.at_ms);
         }
+        let durations = call_durations(tree, pending);
         for event in pending {
-            events.extend(self.publish(event, tree, attribution));
+            events.extend(self.publish(event, tree, attribution, &durations));
         }
         events.extend(self.corrections(tree, attribution));
         sort_events(&mut events);
         events
     }
 
-    fn publish(&mut self, pending: &PendingEvent, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
+    fn publish(
+        &mut self,
+        pending: &PendingEvent,
+        tree: &Tree,
+        attribution: &Attribution<'_>,
+        durations: &HashMap<&str, Millis>,
+    ) -> Vec<Event> {
         let id = event_id(&tree.session.id, &pending.key);
         if !self.published_ids.insert(id.clone()) {
             return Vec::new();
@@ -93,6 +100,11 @@ impl SessionFeed {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
         self.add_call_data(pending, &mut data, tree, attribution);
+        if let Some(measured) = pending.call.as_deref().and_then(|call| durations.get(call))
+            && let Some(duration) = data.get_mut("duration_ms").filter(|duration| duration.is_null())
+        {
+            *duration = Value::from(*measured);
+        }
         let event = Event {
             schema: Event::SCHEMA.into(),
             id: id.clone(),
@@ -172,6 +184,22 @@ impl SessionFeed {
         });
         events
     }
+}
+
+/// Returns how long the calls took that end in these events, by the times of their begins and ends.
+fn call_durations<'t>(tree: &'t Tree, pending: &[PendingEvent]) -> HashMap<&'t str, Millis> {
+    let ends =
+        pending.iter().filter(|event| matches!(event.kind, EventKind::ToolPost | EventKind::ToolFailure));
+    let ended: HashSet<&str> = ends.filter_map(|event| event.call.as_deref()).collect();
+    if ended.is_empty() {
+        return HashMap::new();
+    }
+    let measured = |tool: &'t ToolCall| {
+        let id = tool.id.as_ref().filter(|id| ended.contains(id.as_str()))?;
+        let duration = tool.ended_at_ms? - tool.started_at_ms?;
+        (duration >= 0).then_some((id.as_str(), duration))
+    };
+    tree.agents.iter().flat_map(|agent| &agent.tools).filter_map(measured).collect()
 }
 
 fn run_start_event(prompt: &Event, pending: &PendingEvent) -> Event {

@@ -117,6 +117,40 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
     }
 }
 
+/// The feed tells how long each call took wherever its row does, and the same.
+#[test]
+fn every_end_of_a_call_has_the_duration_that_its_row_has() {
+    let prices = PriceTable::default();
+    let mut measured = 0;
+    for recording in all_recordings() {
+        for parts in choices(&recording) {
+            let mut router = read(&parts, options(true));
+            let sessions: Vec<SessionId> = router.sessions().cloned().collect();
+            for session in sessions {
+                let now = now(LATER, &prices);
+                let tree = router.tree(&session, &now).unwrap();
+                for event in router.whole_feed(&session, &now) {
+                    if !matches!(event.kind, EventKind::ToolPost | EventKind::ToolFailure) {
+                        continue;
+                    }
+                    let Some(id) = event.text("tool_use_id") else { continue };
+                    let mut calls = tree.agents.iter().flat_map(|agent| &agent.tools);
+                    let Some(call) = calls.find(|call| call.id.as_ref().is_some_and(|it| it.as_str() == id))
+                    else {
+                        continue;
+                    };
+                    if call.started_at_ms.is_some() && call.ended_at_ms > call.started_at_ms {
+                        let what = format!("{}, {}, {id}", recording.name(), parts[0].spec.label);
+                        assert!(event.data["duration_ms"].is_number(), "{what}: {}", event.data);
+                        measured += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(measured > 500, "{measured}");
+}
+
 #[test]
 fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
     let prices = PriceTable::default();

@@ -116,6 +116,7 @@ impl Facts {
         self.turns.extend(other.turns);
         self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + map.sources, stream)));
         self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, map.call(call))));
+        self.process_end = self.process_end.max(other.process_end);
         other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;

@@ -3,7 +3,9 @@
 //! An end is final for one interval of activity; a resume opens a new one, and only evidence of the last one counts.
 //! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
-use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, StopStep, Text};
+use subscope_model::{
+    AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SourceKind, SpawnMode, StopStep, Text,
+};
 
 use crate::{
     Now,
@@ -296,6 +298,9 @@ impl Derivation<'_> {
 
     /// Returns why the agent is lost; `None` if it may still act.
     pub(crate) fn why_lost(&self, silence: Silence) -> Option<String> {
+        if let Some(exit) = self.process_end() {
+            return Some(format!("its process ended: {exit}"));
+        }
         if self.now.has_ended {
             return Some("its pipe ended".to_owned());
         }
@@ -315,6 +320,12 @@ impl Derivation<'_> {
                 _ => Some("end of file".to_owned()),
             },
         }
+    }
+
+    /// Returns how the session's process ended; `None` if the session went on since.
+    fn process_end(&self) -> Option<ProcessExit> {
+        let (ended_at, exit) = self.facts.process_end?;
+        self.facts.span.latest().is_none_or(|latest| latest <= ended_at).then_some(exit)
     }
 
     /// Whether the silence after a last line of text is long enough that no call will follow. Versions up to 2.1.50
@@ -356,6 +367,14 @@ impl Derivation<'_> {
         let is_open_line = matches!(last_line, Some((_, LastLine::Open)));
         if let Some(status) = self.hooks.turn.filter(|_| !is_open_line || silence.last.is_none()) {
             return DerivedState::new(status, Some("stop hook"));
+        }
+        if let Some(exit) = self.process_end() {
+            let status = match exit {
+                ProcessExit::Code(0) => AgentStatus::Completed,
+                ProcessExit::Code(_) => AgentStatus::Failed,
+                ProcessExit::Signal(_) => AgentStatus::Stopped,
+            };
+            return DerivedState::new(status, Some(&exit.to_string()));
         }
         let is_text_last = matches!(last_line, Some((_, LastLine::TextOnly)));
         match self.why_lost(silence) {
@@ -508,6 +527,35 @@ mod tests {
         assert_eq!(a1(&session, 70).intervals, [[20, 30], [61, 61]]);
         session.add(TRANSCRIPT, 80, agent("a1"), last_line(true, true));
         assert_eq!(status(&session, 90).0, AgentStatus::Completed);
+    }
+
+    #[test]
+    fn end_of_the_process_ends_what_has_not_ended_unless_the_session_goes_on() {
+        let end = |exit| Fact::ProcessEnd(exit);
+        let root = |session: &TestSession| {
+            let root = session.tree(50).agents.into_iter().next().unwrap();
+            (root.status, root.evidence.map(|evidence| evidence.to_string()))
+        };
+        for (exit, expected) in [
+            (ProcessExit::Code(0), AgentStatus::Completed),
+            (ProcessExit::Code(3), AgentStatus::Failed),
+            (ProcessExit::Signal(15), AgentStatus::Stopped),
+        ] {
+            let mut session = session();
+            session.add(SourceKind::Posted, 40, Claim::Silent, end(exit));
+            assert_eq!(root(&session), (expected, Some(exit.to_string())));
+            assert_eq!(status(&session, 50), (AgentStatus::Lost, Some(format!("its process ended: {exit}"))));
+            // Another process opened it again.
+            session.add(TRANSCRIPT, 45, agent("a1"), Fact::Response(response("m2", 1)));
+            assert_eq!(
+                (root(&session).0, status(&session, 50).0),
+                (AgentStatus::Running, AgentStatus::Running)
+            );
+        }
+        let mut session = session();
+        session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+        session.add(SourceKind::Posted, 40, Claim::Silent, end(ProcessExit::Signal(9)));
+        assert_eq!(status(&session, 50).0, AgentStatus::Completed, "what ended before has ended so");
     }
 
     #[test]

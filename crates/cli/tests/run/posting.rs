@@ -158,8 +158,37 @@ fn an_inner_run_passes_events_on_to_the_outer_one() {
     assert_eq!(rows["sessions"], value!([]), "the outer run keeps them, and it keeps nothing");
 }
 
+/// Status and evidence of the root and of `r1` of the only session, and the session's status.
+fn ends(env: &TestEnv) -> (Value, Vec<(Value, Value)>) {
+    let rows = json(&env.run(&["ls", "--json"]).success());
+    let tree = json(&env.run(&["tree", "last", "--json"]).success());
+    let agents = tree["agents"].as_array().unwrap().iter();
+    let ends = agents.map(|row| (row["status"].clone(), row["evidence"].clone()));
+    (rows["sessions"][0]["status"].clone(), ends.collect())
+}
+
+#[test]
+fn what_a_command_left_open_has_ended_with_its_process() {
+    for (script, code, root, evidence) in [
+        ("exit 0", 0, "completed", "exit code 0"),
+        ("exit 3", 3, "failed", "exit code 3"),
+        ("kill -TERM $$", 128 + 15, "stopped", "signal 15"),
+    ] {
+        let env = env();
+        let open = event("r1", "subagent_start", value!({"payload": "look"}));
+        let line = env.write("work/events.jsonl", format!("{open}\n"));
+        let publish = format!("{} publish < {}; {script}", env!("CARGO_BIN_EXE_subscope"), line.display());
+        let ran = run(&env, "", &["sh", "-c", &publish]);
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+        assert!(ran.stderr.contains("? name of r1"), "{}", ran.stderr);
+        let lost = format!("its process ended: {evidence}");
+        let expected = vec![(root.into(), evidence.into()), ("lost".into(), lost.into())];
+        assert_eq!(ends(&env), ("ended".into(), expected));
+    }
+}
+
 /// Lines of an agent's life in stderr.
-fn blocks(errors: &str) -> usize {
+fn starts(errors: &str) -> usize {
     errors.lines().filter(|line| line.contains("▶ name of r1")).count()
 }
 
@@ -171,10 +200,10 @@ fn blocks_are_printed_once_by_the_outermost_run_and_not_at_all_if_nobody_wants_t
     let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
     let publish = format!("{subscope} publish < {}", env.write("work/events.jsonl", lines).display());
     let once = ["sh", "-c", publish.as_str()];
-    assert_eq!(blocks(&run(&env, "", &once).stderr), 1);
+    assert_eq!(starts(&run(&env, "", &once).stderr), 1);
     let nested = [&[subscope, "run", "--"][..], &once].concat();
-    assert_eq!(blocks(&run(&env, "", &nested).stderr), 1);
-    assert_eq!(blocks(&run(&env, "", &[&[subscope, "run", "--"][..], &nested].concat()).stderr), 1);
+    assert_eq!(starts(&run(&env, "", &nested).stderr), 1);
+    assert_eq!(starts(&run(&env, "", &[&[subscope, "run", "--"][..], &nested].concat()).stderr), 1);
     for options in ["--no-store -q", "--no-store --detail off"] {
         assert_eq!(run(&env, options, &once).stderr, "", "{options}");
     }

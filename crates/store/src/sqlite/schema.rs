@@ -1,7 +1,6 @@
 //! Tables of the store database.
 //!
-//! Rows are derived from transcripts and the inbox and can be rebuilt; only `inbox` and `inbox_parts` hold what exists
-//! nowhere else.
+//! Rows are derived from transcripts and the inbox and can be rebuilt; only `inbox` and `inbox_parts` hold what exists nowhere else.
 
 use rusqlite::Connection;
 
@@ -13,12 +12,11 @@ pub(super) const VERSION: i64 = 1;
 /// * `sessions.kept_ms`: when the row last changed in the store; input received a moment ago may be about long ago.
 /// * `agents`: search hits belong to many sessions; decompressing as many trees took most of a search's time.
 /// * `held`, `holdings`: a session's keys (8 bytes each, one blob per write). Look-ups scan all blobs: an index by key would cost each
-///   commit a write to nearly every page of it. `held.is_compared` is 0 if nothing is compared, 2 if keys were added
-/// after the   first keys had been compared, else 1.
+///   commit a write to nearly every page of it. `held.is_compared` is 0 if nothing is compared, 2 if keys were added after the
+///   first keys had been compared, else 1.
 /// * `unsettled`: sessions with input in the inbox that their rows do not contain.
 /// * `inbox`, `changes`: append-only; `inbox_keys`, `inbox_of` and `changes_of` index them in batches ([`super::deferred_index`]).
-///   `inbox.sessions` is JSON, NULL if the only session is the one that the sender named; it precedes `body`, which may
-/// be long.
+///   `inbox.sessions` is JSON, NULL if the only session is the one that the sender named; it precedes `body`, which may be long.
 /// * `inbox_parts`: bodies of several sessions, split by session, so that a query for one session reads its own lines only.
 const TABLES: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -104,6 +104,11 @@ impl Recording<'_, '_> {
             // A stop order is no activity of the agent.
             return self.record_stop(*step, *call, *is_refused);
         }
+        if let Fact::ProcessEnd(exit) = fact {
+            // It is no activity of the session either, which may be a recording that the process printed.
+            self.facts.process_end = self.facts.process_end.max(Some((order.time, *exit)));
+            return;
+        }
         if let Some(time) = time {
             self.facts.span.add(clock, time);
         }
@@ -135,7 +140,8 @@ impl Recording<'_, '_> {
             | Fact::Heartbeat
             | Fact::Thought { .. }
             | Fact::Note { .. }
-            | Fact::Stop { .. } => {}
+            | Fact::Stop { .. }
+            | Fact::ProcessEnd(_) => {}
             Fact::Warmup => {
                 if let Some(agent) = self.actor {
                     self.facts.agent_mut(agent).is_warmup = true;

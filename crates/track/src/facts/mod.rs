@@ -11,7 +11,8 @@ use std::hash::BuildHasher;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
-    AgentStatus, Basis, Checksum, EndEvidence, Millis, Problem, SourceKind, SpawnMode, StopStep, Text, Usage,
+    AgentStatus, Basis, Checksum, EndEvidence, Millis, Problem, ProcessExit, SourceKind, SpawnMode, StopStep,
+    Text, Usage,
 };
 
 pub(crate) use self::{
@@ -369,6 +370,8 @@ pub(crate) struct Facts {
     /// The call that started each run of several agents.
     pub(crate) batch_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
+    /// The latest end of the session's process.
+    pub(crate) process_end: Option<(Millis, ProcessExit)>,
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
     pub(crate) interned: HashSet<Text>,

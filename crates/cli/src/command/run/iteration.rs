@@ -20,12 +20,12 @@ use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Tree, Update};
 use subscope_render::render_tree;
 use subscope_run::{
-    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRoute, FollowedSessions, HarnessHome,
-    LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
+    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EndedSessions, EventRoute, FollowedSessions,
+    HarnessHome, LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
-    relay_events,
+    relay_events, report_process_end,
 };
 
 use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer};
@@ -58,7 +58,7 @@ struct RunningChild {
     forward_thread: Option<ForwardThread>,
     shutdown: RunHandle,
     followed: FollowedSessions,
-    waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
+    waiting: JoinHandle<Result<(EndedSessions, PassthroughResult), CommandRunError>>,
 }
 
 /// Runs the command once. Returns its exit, and whether its output could not be written; that of the next iteration
@@ -196,7 +196,7 @@ fn start(
         }
         None => None,
     };
-    let (waited, all) = (job.clone(), shutdown.clone());
+    let (waited, all, handle) = (job.clone(), shutdown.clone(), hub.handle());
     let waiting = spawn("wait", move || {
         let ended = waited.wait();
         drop(guard);
@@ -208,6 +208,7 @@ fn start(
         if let Some(finder) = finder {
             finder.finish();
         }
+        let ended = ended.map(|exit| report_process_end(&handle, &all, exit));
         all.end();
         Ok((ended?, passed))
     })?;
@@ -283,11 +284,14 @@ impl IterationObserver<'_> {
                 let _ = self.printer.print_heartbeat_if_due();
             }
         }
-        let (ended, passed) = match child.waiting.join() {
+        let (mut ended_sessions, passed) = match child.waiting.join() {
             Ok(outcome) => outcome?,
-            Err(_) => (ChildExit::Code(1), PassthroughResult::default()),
+            Err(_) => (
+                EndedSessions { sessions: Vec::new(), exit: ChildExit::Code(1) },
+                PassthroughResult::default(),
+            ),
         };
-        let ended = ended.with_output(passed.failure.as_ref());
+        let ended = ended_sessions.exit.with_output(passed.failure.as_ref());
         if !self.is_silent {
             let _ = self.printer.finish();
         }
@@ -307,7 +311,12 @@ impl IterationObserver<'_> {
         }
         self.finish_record((&session, &child.own_name), tree.as_ref(), ended, &passed);
         drop((child.feed, child.hub, child.shutdown));
-        if let Some(undelivered) = child.forward_thread.map(|thread| thread.finish(DELIVERY_TIMEOUT)) {
+        if self.run.upstream.is_some() {
+            // The outer run stores posted events, in a session of its own.
+            ended_sessions.sessions.retain(|id| id.as_str() != child.own_name);
+        }
+        let finish = |thread: ForwardThread| thread.finish(ended_sessions, DELIVERY_TIMEOUT);
+        if let Some(undelivered) = child.forward_thread.map(finish) {
             self.report_undelivered(undelivered);
         }
         Ok((ended, passed.failure.is_some()))

@@ -19,7 +19,7 @@ use std::{
 use subscope_harness::{HookHandler, RunSurroundings};
 use subscope_hub::clock;
 use subscope_model::event_id;
-use subscope_render::Charset;
+use subscope_render::{Charset, Detail};
 use subscope_run::{
     ADDRESS_VARIABLE, ChildExit, CommandRunError, IN_FOREGROUND, Signals, Upstream,
     forward::Forwarder,

@@ -1,0 +1,74 @@
+//! Reports how the command's process ended to the sessions that it ran.
+
+use std::{sync::mpsc::sync_channel, time::Duration};
+
+use subscope_decode::PROCESS_ENDS;
+use subscope_hub::{Asks, HubHandle, Ingest, ListQuery, clock};
+use subscope_model::{Millis, ProcessEnd, ProcessExit, SessionId};
+
+use crate::{ChildExit, RunHandle};
+
+/// Most sessions of a run that are reported: the newest.
+const MAX_SESSIONS: usize = 1_000;
+/// Timeout of reading the rest of the command's output, and the interval at which that is looked for.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+const READ_POLL: Duration = Duration::from_millis(2);
+
+/// Sessions of a process that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSessions {
+    /// Ids.
+    pub sessions: Vec<SessionId>,
+    /// How the process ended.
+    pub exit: ChildExit,
+}
+
+impl EndedSessions {
+    /// Returns a line per session, [`ProcessEnd`].
+    pub(crate) fn lines(&self, at_ms: Millis) -> Vec<u8> {
+        let exit = match self.exit {
+            ChildExit::Code(code) => ProcessExit::Code(code),
+            ChildExit::Signal(number) => ProcessExit::Signal(number),
+        };
+        let mut lines = Vec::new();
+        for session in &self.sessions {
+            let schema = ProcessEnd::SCHEMA.into();
+            let end = ProcessEnd { schema, at_ms, session_id: session.clone(), exit };
+            // Texts and numbers only: serialising cannot fail.
+            lines.extend(serde_json::to_vec(&end).unwrap_or_default());
+            lines.push(b'\n');
+        }
+        lines
+    }
+}
+
+/// Reports the end to all sessions of the run's own hub, after it has read the command's output. Returns them.
+pub fn report_process_end(hub: &HubHandle, run: &RunHandle, exit: ChildExit) -> EndedSessions {
+    let began = clock::tick();
+    while run.has_unread_lines() && began.elapsed() < READ_TIMEOUT {
+        std::thread::sleep(READ_POLL);
+    }
+    let (reply, rows) = sync_channel(1);
+    let asked = hub.sessions(ListQuery::first(MAX_SESSIONS), Box::new(move |rows| drop(reply.send(rows))));
+    let rows = asked.ok().and_then(|()| rows.recv().ok()).unwrap_or_default();
+    let ended = EndedSessions { sessions: rows.into_iter().map(|row| row.id).collect(), exit };
+    if ended.sessions.is_empty() {
+        return ended;
+    }
+    let ingest = Ingest {
+        source: "process".to_owned(),
+        session: None,
+        dialect: Some(PROCESS_ENDS),
+        key: "end".to_owned(),
+        received_ms: None,
+        body: ended.lines(clock::now_ms()),
+        begins: None,
+        asks: Asks::Nothing,
+    };
+    let (reply, done) = sync_channel(1);
+    if hub.ingest(ingest, Box::new(move |outcome| drop(reply.send(outcome)))).is_ok() {
+        // Without an answer the hub has ended: nothing is printed any more.
+        let _ = done.recv();
+    }
+    ended
+}
