@@ -1,4 +1,4 @@
-//! The commands over stored sessions. They query through [`Backend`](hub_connection::Backend); `index` and `forget`
+//! The commands over stored sessions. They query through [`Backend`]; `index` and `forget`
 //! write the store themselves, after stopping a background hub.
 
 pub(super) mod forget;
