@@ -48,7 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // `harness`: what the child's output is written in, and what its processes note of themselves.
     ("run", &["hub", "server", "client", "decode", "harness", "session", "export", "guard"]),
     // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it
-    // does is published. `render`: what a model or a person is told of it is made safe. What is asked comes through the
+    // does is published. `render`: what a model or a person reads of it is made safe. What is asked comes through the
     // host. `guard`: no process outlives a server that is killed. `harness`: what that is written in.
     ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
     // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.

@@ -117,9 +117,9 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
     }
 }
 
-/// The feed tells how long each call took wherever its row does, and the same.
+/// The end of a call has a duration wherever the call's row has both its begin and its end.
 #[test]
-fn every_end_of_a_call_has_the_duration_that_its_row_has() {
+fn every_end_of_a_call_has_a_duration_if_its_row_has_begin_and_end() {
     let prices = PriceTable::default();
     let mut measured = 0;
     for recording in all_recordings() {

@@ -5,7 +5,7 @@
 //! Interactive recordings (`interactive-…`) have no stream, but the model's own log (`api-requests.jsonl`,
 //! `api-replies.jsonl`). `unseen/<version>/<scenario>/` is the same without `truth.json`;
 //! `stopped/<version>/<scenario>/` has `stop-orders.jsonl` beside it, by which one of the agents was stopped, and a
-//! truth that rests on that too.
+//! truth that depends on that too.
 
 use std::{
     fs,

@@ -73,10 +73,10 @@ pub(crate) fn cost() -> Vec<Row> {
         vec![percentile(&sorted, 99)]
     };
     let tails = [tail(&delivered), tail(&spooled)];
-    let [handed_over, left] = tails;
+    let [delivered_p99, left] = tails;
     vec![
-        row("wall, handed over", delivered, Some(1.0)),
-        row("99th percentile, handed over", handed_over, Some(10.0)),
+        row("wall, delivered", delivered, Some(1.0)),
+        row("99th percentile, delivered", delivered_p99, Some(10.0)),
         row("wall, spooled", spooled, Some(1.0)),
         row("99th percentile, spooled", left, Some(10.0)),
         row("a client that does nothing but post to the same hub", bare, None),

@@ -100,7 +100,7 @@ pub(crate) fn meta() -> Vec<Row> {
     };
     vec![
         row("processor time beyond an idle hub's", cost, " ms", Some(5.0)),
-        row("changes told", frames, "", None),
-        row("changes told of other sessions", foreign, "", Some(0.0)),
+        row("changes published", frames, "", None),
+        row("changes published of other sessions", foreign, "", Some(0.0)),
     ]
 }

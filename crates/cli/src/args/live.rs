@@ -118,7 +118,7 @@ Examples:
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
 Only programs of the same user on the same machine are let in, unless --token-file says otherwise.
-What is handed over is kept before it is acknowledged.")]
+The hub stores input before it acknowledges it.")]
 pub(crate) struct ServeArgs {
     /// Listen on this address; port 0 takes a free one. One that is not on the loopback needs --token-file. [default:
     /// 127.0.0.1:7337]
@@ -161,7 +161,7 @@ Examples:
   subscope stop a24cf25
   subscope stop 59d3cea2/a24
 
-The agent is told by the answer to a hook: when its running tool call is over, or before its next one. So its session needs hooks (`subscope hooks install`) and a hub (`subscope serve`). Until then it is shown as stopping; one that calls no tool any more ends by itself. Those it has started in the background go on.")]
+The agent learns it from the answer to a hook: when its running tool call is over, or before its next one. So its session needs hooks (`subscope hooks install`) and a hub (`subscope serve`). Until then it is shown as stopping; one that calls no tool any more ends by itself. Those it has started in the background go on.")]
 pub(crate) struct StopArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
     #[arg(value_name = "AGENT")]

@@ -1,4 +1,4 @@
-//! A disk that is full: whoever hands something over is told, nothing breaks, and what was refused arrives once there
+//! A disk that is full: the sender gets an error, nothing breaks, and what was refused arrives once there
 //! is room.
 //!
 //! The disk is a small one in memory, mounted where only this test's processes see it.

@@ -64,8 +64,8 @@ struct Waiting {
     dropped: u64,
 }
 
-/// Shows the settings files, the hub and the spool. A file that cannot be read is told in its row, and makes the
-/// command fail.
+/// Shows the settings files, the hub and the spool. The row of a file that cannot be read says so, and the
+/// command fails.
 pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     let choices = SCOPES.into_iter().filter(|(.., choice)| args.scope.is_none_or(|asked| asked == *choice));
     let (mut first_error, mut scopes) = (None, Vec::new());

@@ -105,7 +105,7 @@ impl World {
 
     /// Lets a program reach the stand-in and nothing else.
     ///
-    /// Without a namespace of its own that rests on its settings: no telemetry, no updates, and a proxy for every
+    /// Without a namespace of its own that depends on its settings: no telemetry, no updates, and a proxy for every
     /// address but the loopback, which is the stand-in and lets nobody through.
     pub(crate) fn isolate(&self, command: &mut Command) {
         let url = self.stand_in.url();

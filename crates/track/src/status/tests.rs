@@ -1,0 +1,154 @@
+//! Status by evidence, in any order of arrival.
+
+use subscope_model::{Agent, CallEnd, Claim, Fact, SourceKind, Spawn};
+
+use super::*;
+use crate::test_session::{ROOT, TestSession, agent, agent_end, call_end, response, spawn_call, spawned};
+
+const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+/// A session whose root has started `a1` by the open call `c1`.
+fn session() -> TestSession {
+    let mut session = TestSession::new();
+    session.add(TRANSCRIPT, 10, ROOT, spawn_call("c1", r#""x""#));
+    session.add(TRANSCRIPT, 20, agent("a1"), Fact::Response(response("m1", 1)));
+    session.add(TRANSCRIPT, 20, agent("a1"), spawned("a1", "c1"));
+    session
+}
+
+fn last_line(text: bool, ends_turn: bool) -> Fact<'static> {
+    Fact::Response(subscope_model::Response {
+        has_text: text,
+        ends_turn,
+        has_stop_reason: ends_turn,
+        ..response("m9", 1)
+    })
+}
+
+fn a1(session: &TestSession, at: Millis) -> Agent {
+    session.tree(at).agents.into_iter().find(|row| &*row.id.0 == "a1").unwrap()
+}
+
+fn status(session: &TestSession, at: Millis) -> (AgentStatus, Option<String>) {
+    let row = a1(session, at);
+    (row.status, row.evidence.map(|evidence| evidence.to_string()))
+}
+
+#[test]
+fn strongest_evidence_wins_whatever_came_first() {
+    let notification = || agent_end("a1", AgentStatus::Failed, EndEvidence::Notification);
+    for order in [[true, false], [false, true]] {
+        let mut session = session();
+        for is_notification in order {
+            if is_notification {
+                session.add(TRANSCRIPT, 40, ROOT, notification());
+            } else {
+                session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+            }
+        }
+        assert_eq!(status(&session, 50), (AgentStatus::Failed, Some("task notification".into())));
+    }
+}
+
+#[test]
+fn resume_opens_an_interval_in_which_earlier_ends_do_not_count() {
+    let mut session = session();
+    session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+    assert_eq!(status(&session, 50).0, AgentStatus::Completed);
+    let resume = CallEnd { resumed: Some("a1"), ..call_end("c2", Outcome::Ok) };
+    session.add(TRANSCRIPT, 60, ROOT, Fact::CallEnd(resume));
+    assert_eq!(status(&session, 60).0, AgentStatus::Running, "before its first new line");
+    session.add(TRANSCRIPT, 61, agent("a1"), Fact::Response(response("m2", 1)));
+    assert_eq!(status(&session, 70), (AgentStatus::Running, None));
+    assert_eq!(a1(&session, 70).intervals, [[20, 30], [61, 61]]);
+    session.add(TRANSCRIPT, 80, agent("a1"), last_line(true, true));
+    assert_eq!(status(&session, 90).0, AgentStatus::Completed);
+}
+
+#[test]
+fn end_of_the_process_ends_what_has_not_ended_unless_the_session_goes_on() {
+    let end = |exit| Fact::ProcessEnd(exit);
+    let root = |session: &TestSession| {
+        let root = session.tree(50).agents.into_iter().next().unwrap();
+        (root.status, root.evidence.map(|evidence| evidence.to_string()))
+    };
+    for (exit, expected) in [
+        (ProcessExit::Code(0), AgentStatus::Completed),
+        (ProcessExit::Code(3), AgentStatus::Failed),
+        (ProcessExit::Signal(15), AgentStatus::Stopped),
+    ] {
+        let mut session = session();
+        session.add(SourceKind::Posted, 40, Claim::Silent, end(exit));
+        assert_eq!(root(&session), (expected, Some(exit.to_string())));
+        assert_eq!(status(&session, 50), (AgentStatus::Lost, Some(format!("its process ended: {exit}"))));
+        // Another process opened it again.
+        session.add(TRANSCRIPT, 45, agent("a1"), Fact::Response(response("m2", 1)));
+        assert_eq!((root(&session).0, status(&session, 50).0), (AgentStatus::Running, AgentStatus::Running));
+    }
+    let mut session = session();
+    session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+    session.add(SourceKind::Posted, 40, Claim::Silent, end(ProcessExit::Signal(9)));
+    assert_eq!(status(&session, 50).0, AgentStatus::Completed, "what ended before has ended so");
+}
+
+#[test]
+fn delivered_stop_ends_the_agent_unless_it_ends_by_itself_later() {
+    let stop = |step| Fact::Stop { step, call: None, is_refused: false };
+    let mut session = session();
+    session.add(SourceKind::Hook, 30, agent("a1"), stop(StopStep::Asked));
+    assert!(a1(&session, 40).has(subscope_model::Flag::Stopping));
+    assert_eq!(status(&session, 40).0, AgentStatus::Running);
+    session.add(SourceKind::Hook, 35, agent("a1"), stop(StopStep::Given));
+    assert_eq!(status(&session, 40), (AgentStatus::Stopped, Some("hook answer".into())));
+    session.add(TRANSCRIPT, 36, agent("a1"), last_line(true, true));
+    assert_eq!(status(&session, 40), (AgentStatus::Completed, Some("last line".into())));
+}
+
+#[test]
+fn result_of_the_spawn_call_ends_a_foreground_agent_only() {
+    for (mode, expected) in
+        [(SpawnMode::Foreground, AgentStatus::Completed), (SpawnMode::Background, AgentStatus::Running)]
+    {
+        let mut session = session();
+        let record = Spawn { agent: Some("a1"), call: Some("c1"), mode: Some(mode), ..Spawn::default() };
+        session.add(TRANSCRIPT, 21, agent("a1"), Fact::Spawn(record));
+        let result = subscope_model::SpawnResult { agent: Some("a1"), ..Default::default() };
+        let end = CallEnd { spawn: Some(result), ..call_end("c1", Outcome::Ok) };
+        session.add(TRANSCRIPT, 30, ROOT, Fact::CallEnd(end));
+        assert_eq!(status(&session, 40).0, expected, "{mode:?}");
+        let resume = CallEnd { resumed: Some("a1"), ..call_end("c2", Outcome::Ok) };
+        session.add(TRANSCRIPT, 50, ROOT, Fact::CallEnd(resume));
+        assert_eq!(status(&session, 60).0, AgentStatus::Running, "{mode:?}, resumed");
+    }
+}
+
+#[test]
+fn text_without_a_stop_reason_is_the_end_after_silence() {
+    let mut session = session();
+    session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, false));
+    assert_eq!(status(&session, 180_029).0, AgentStatus::Running);
+    assert_eq!(status(&session, 180_030), (AgentStatus::Completed, Some("last line is text".into())));
+}
+
+#[test]
+fn silent_agent_is_lost_with_the_reason_as_evidence() {
+    let mut session = session();
+    session.add(TRANSCRIPT, 30, ROOT, Fact::CallEnd(call_end("c1", Outcome::Over)));
+    let lost_at = 20 + 15 * 60_000;
+    assert_eq!(status(&session, lost_at - 1).0, AgentStatus::Running);
+    assert_eq!(status(&session, lost_at), (AgentStatus::Lost, Some("silent for 15 min".into())));
+    session.add(SourceKind::Hook, 40, Claim::Silent, Fact::SessionEnd { reason: None });
+    assert_eq!(status(&session, 50), (AgentStatus::Lost, Some("the session ended".into())));
+}
+
+#[test]
+fn interim_end_leaves_the_agent_running() {
+    let mut session = session();
+    session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+    session.add(TRANSCRIPT, 31, ROOT, agent_end("a1", AgentStatus::Running, EndEvidence::Notification));
+    assert_eq!(status(&session, 40), (AgentStatus::Running, None));
+    let liveness = a1(&session, 40).liveness.unwrap();
+    assert_eq!((liveness.kind, liveness.since_ms), (subscope_model::LivenessKind::Tool, Some(31)));
+    session.add(TRANSCRIPT, 32, ROOT, agent_end("a1", AgentStatus::Completed, EndEvidence::Notification));
+    assert_eq!(status(&session, 40).0, AgentStatus::Completed);
+}
