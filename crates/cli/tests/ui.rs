@@ -69,8 +69,9 @@ fn playback_is_driven_by_keys() {
     let Some(terminal) = start(&env, &shell, (120, 40), &words) else { return };
     terminal.wait_for_text(LIMIT, "active)");
     terminal.wait_for_text(LIMIT, "21s of 21s");
-    let screen = terminal.wait_for_text(LIMIT, "Agent Tree (8)");
-    for words in ["Release readiness", "replay", "‖"] {
+    // Playback pauses at the end.
+    let screen = terminal.wait_for_text(LIMIT, "‖");
+    for words in ["Agent Tree (8)", "Release readiness", "replay"] {
         assert!(screen.contains(words), "{words} in\n{screen}");
     }
     // Select, drill, back.
