@@ -434,6 +434,8 @@ export interface Hits {
   schema: string;
   /** The newest first. */
   hits: SearchHit[];
+  /** Whether the full text is still being read, so that there may be more. */
+  is_indexing: boolean;
 }
 
 /** How a hub runs. */

@@ -71,6 +71,31 @@ fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
 }
 
 #[test]
+fn search_finds_what_was_written_a_moment_ago_or_says_that_it_is_still_reading() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let folder = env.home().join(".claude/projects/-p");
+    fs::create_dir_all(&folder).unwrap();
+    for (number, word) in ["turquoise", "counterclockwise", "marmalade"].into_iter().enumerate() {
+        let line = format!(
+            "{{\"type\":\"user\",\"uuid\":\"u{number}\",\"sessionId\":\"s{number}\",\"message\":{{\"role\":\"user\",\"content\":\"{word}\"}}}}\n"
+        );
+        fs::write(folder.join(format!("s{number}.jsonl")), line).unwrap();
+        let began = clock::tick();
+        loop {
+            let found = serving.json(&format!("/api/v1/search?q={word}"));
+            if found["hits"].as_array().is_some_and(|hits| hits.len() == 1) {
+                break;
+            }
+            assert_eq!(found["is_indexing"], true, "{word}: {found}");
+            assert!(began.elapsed() < LIMIT, "{word} is not found");
+        }
+    }
+    serving.end("-INT");
+}
+
+#[test]
 fn reader_that_returns_has_no_gap_and_no_repeat() {
     let sources = Sources::nested();
     let env = env();

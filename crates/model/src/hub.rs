@@ -141,6 +141,9 @@ pub struct Hits {
     pub schema: Text,
     /// The newest first.
     pub hits: Vec<SearchHit>,
+    /// Whether the full text is still being read, so that there may be more.
+    #[serde(default)]
+    pub is_indexing: bool,
 }
 
 /// A found passage.

@@ -10,7 +10,7 @@ use crate::{
     connection_limiter::ConnectionLimiter,
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
-    session_reader::SessionReader,
+    session_reader::{SessionReader, TextIndexer},
     token::Token,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct AppState {
     pub(crate) event_sink: Option<EventSink>,
     /// Reads sessions from their sources, if set.
     pub(crate) session_reader: Option<SessionReader>,
+    /// Brings the full text up to date, if set.
+    pub(crate) text_indexer: Option<TextIndexer>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -66,6 +68,7 @@ impl AppState {
             hub,
             event_sink: None,
             session_reader: None,
+            text_indexer: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

@@ -1,7 +1,7 @@
 //! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs
 //! and settings.
 
-use subscope_model::{AgentId, Event, Millis, Ordered, SearchHit, SessionId, SessionRow, Tree};
+use subscope_model::{AgentId, Event, Hits, Millis, Ordered, SessionId, SessionRow, Tree};
 
 use crate::settings::{Choice, Setting};
 
@@ -38,7 +38,7 @@ pub enum Answer {
     /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
     /// To [`Question::Search`], with the words searched for.
-    Found(String, Vec<SearchHit>),
+    Found(String, Hits),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Page`]: the page's URL.

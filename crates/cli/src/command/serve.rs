@@ -2,13 +2,12 @@
 //! another command as long as that runs; each also until a client asks it to exit.
 
 mod background;
+mod background_index;
 mod history_service;
 
 use std::{
     io,
     net::SocketAddr,
-    ops::ControlFlow,
-    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicI32, Ordering},
@@ -19,15 +18,12 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool};
-use subscope_hub::{
-    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool,
-    index::{IndexError, IndexOptions, index_beside, index_texts},
-};
+use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
 use subscope_model::HubMode;
 use subscope_server::{
     HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token,
 };
-use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError, TextIndex};
+use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
@@ -54,10 +50,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of draining the spool: hooks write to it only if no hub answered in time.
 const SPOOL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Interval of full text updates while events arrive: searches lag by at most this much. Checking thousands of files
-/// takes about 60 ms.
-const TEXTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Nice value (0–19) of background indexing threads: low priority, but never starved.
 #[cfg(target_os = "linux")]
@@ -207,6 +199,7 @@ impl PreparedHub {
                 token: load_token(token_file, hub.listen, &data)?,
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
+                text_indexer: None,
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             history: HistoryService {
@@ -230,6 +223,8 @@ impl PreparedHub {
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
+        let (index_requests, index_queue) = sync_channel(background_index::MAX_REQUESTS);
+        server.text_indexer = Some(background_index::text_indexer(index_requests.clone()));
         // Only a hub needs an async runtime; other commands run without.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKERS).enable_all().build()?;
@@ -260,7 +255,10 @@ impl PreparedHub {
                 history.answer(&queue);
             });
             let (handle, options) = (hub.handle(), history.options.clone());
-            scope.spawn(move || index_in_background(&handle, location, options, indexer_ended));
+            scope.spawn(move || {
+                lower_priority();
+                background_index::run(&handle, location, options, &index_queue, indexer_ended);
+            });
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = stopped => {}
@@ -270,6 +268,7 @@ impl PreparedHub {
             drop((ending, indexer_ending));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
+            let _ = index_requests.try_send(None);
         });
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         drop(hub);
@@ -368,65 +367,6 @@ fn drain_spool_periodically(
             return;
         }
     }
-}
-
-/// Indexes what was written while no hub ran, then updates the full text while events arrive, until the server stops.
-fn index_in_background(
-    hub: &HubHandle,
-    location: &Location,
-    mut options: IndexOptions,
-    mut ended: Receiver<()>,
-) {
-    lower_priority();
-    let (mut indexed, mut is_behind) = (None, true);
-    loop {
-        // No answer of the hub counts as no new events.
-        let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
-        if is_behind || indexed != Some(seq) {
-            options.now_ms = clock::now_ms();
-            // On a thread of its own: the allocator returns the memory of a round when its thread ends.
-            let joined = thread::scope(|scope| {
-                let options = &options;
-                scope.spawn(move || (index(hub, location, options, is_behind, &ended), ended)).join()
-            });
-            let outcome;
-            (outcome, ended) = joined.unwrap_or_else(|panic| resume_unwind(panic));
-            match outcome {
-                Ok(()) => (indexed, is_behind) = (Some(seq), false),
-                Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
-                // A failure is retried in the next round; nothing waits for it.
-                Err(error) => tracing::warn!("past sessions are not up to date: {error:#}"),
-            }
-        }
-        if has_ended(&ended, TEXTS_INTERVAL) {
-            return;
-        }
-    }
-}
-
-fn index(
-    hub: &HubHandle,
-    location: &Location,
-    options: &IndexOptions,
-    is_behind: bool,
-    ended: &Receiver<()>,
-) -> anyhow::Result<()> {
-    if !location.is_in_place() {
-        // The store was removed or replaced.
-        return Ok(());
-    }
-    let mut on_progress = |_| match has_ended(ended, Duration::ZERO) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    let store = location.open()?;
-    let mut texts = TextIndex::open(location.folder(), Access::Write)?;
-    if is_behind {
-        index_beside(hub, &store, &mut texts, options, &mut on_progress)?;
-        hub.reads_past(false);
-        return Ok(());
-    }
-    Ok(index_texts(&store, &mut texts, options, &mut on_progress)?)
 }
 
 fn server_error(error: ListenError) -> CliError {

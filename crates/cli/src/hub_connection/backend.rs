@@ -150,7 +150,7 @@ impl Backend {
             Self::Store(store, texts) => {
                 let (texts, archive) = texts.as_ref().ok_or_else(none)?;
                 let hits = search(&**store, texts, archive, terms, session, limit)?;
-                Ok(Hits { schema: HITS_SCHEMA.into(), hits })
+                Ok(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing: false })
             }
         }
     }

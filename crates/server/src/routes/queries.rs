@@ -1,5 +1,7 @@
 //! Query routes: sessions, agents, events, search and statistics.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::{Path, Query, State},
@@ -11,6 +13,7 @@ use subscope_model::{
     AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Millis, OneAgent, SessionId, SessionPage,
     Stats, Status,
 };
+use tokio::time::timeout;
 
 use crate::{api_error::ApiError, ask::ask, session_reader::find_tree, state::App};
 
@@ -23,6 +26,8 @@ const MAX_PAGE_EVENTS: usize = 10_000;
 /// Default and maximum number of hits.
 const DEFAULT_HITS: usize = 50;
 const MAX_HITS: usize = 1_000;
+/// Time that a search waits for the full text of what is on disk.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(1);
 /// Age up to which a changed row is recent.
 const RECENT_MS: Millis = 30 * 60 * 1000;
 /// Maximum number of running sessions in a status.
@@ -144,9 +149,13 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<Hits>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
+    let is_indexing = match &app.text_indexer {
+        Some(index) => !matches!(timeout(INDEX_TIMEOUT, ask(|reply| index(reply))).await, Ok(Ok(()))),
+        None => false,
+    };
     let hits = ask(|reply| app.hub.search(split_terms(&query.q), query.session, limit, reply)).await?;
     let hits = hits.ok_or(ApiError::not_found("full text"))?;
-    Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits }))
+    Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing }))
 }
 
 /// Splits a query into words and quoted phrases.

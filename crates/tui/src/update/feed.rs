@@ -118,10 +118,20 @@ fn on_answer(state: &mut UiState, answer: Answer) {
                 state.dirty.rows = true;
             }
         }
-        Answer::Found(words, hits) if hits.is_empty() => {
-            show_notice(state, format!("nothing in all history has \"{words}\""), Ink::Stalled);
+        Answer::Found(words, found) if found.hits.is_empty() => {
+            let so_far = if found.is_indexing { " yet: the full text is still being read" } else { "" };
+            show_notice(state, format!("nothing in all history has \"{words}\"{so_far}"), Ink::Stalled);
         }
-        Answer::Found(words, hits) => state.overlay = Some(Overlay::Hits { words, hits, at: 0 }),
+        Answer::Found(words, found) => {
+            if found.is_indexing {
+                show_notice(
+                    state,
+                    "the full text is still being read: there may be more".to_owned(),
+                    Ink::Stalled,
+                );
+            }
+            state.overlay = Some(Overlay::Hits { words, hits: found.hits, at: 0 });
+        }
         Answer::Ordered(ordered) => {
             let doubt = if ordered.reached {
                 ""

@@ -3,7 +3,7 @@
 mod keys;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use subscope_model::{AgentStatus, Flag, Liveness, LivenessKind, Update};
+use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, Update};
 
 use super::*;
 use crate::{
@@ -209,7 +209,9 @@ fn history_is_searched_and_a_hit_leads_to_its_agent() {
         offset: 0,
         bytes: 0,
     };
-    ui.reply(Question::Search("cents".into()), Answer::Found("cents".into(), vec![hit]));
+    let found = Hits { hits: vec![hit], is_indexing: true, ..Hits::default() };
+    ui.reply(Question::Search("cents".into()), Answer::Found("cents".into(), found));
+    assert!(ui.screen().contains("there may be more"), "{}", ui.screen());
     assert!(ui.screen().contains("whole cents␛[2J only"), "{}", ui.screen());
     ui.press(&[KeyCode::Enter]);
     assert_eq!((ui.session(), ui.agent()), (session, "a1".into()));

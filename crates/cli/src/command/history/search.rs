@@ -12,6 +12,9 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     let mut backend = Backend::open(Needs::Texts, context)?;
     let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
     let found = backend.search(&args.query, session, args.limit)?;
+    if found.is_indexing {
+        context.info("the full text is still being read; this is what is there by now");
+    }
     if args.json {
         return output::print_json(&found);
     }

@@ -68,7 +68,7 @@ impl QueryHandler {
                 if terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("there is no word in it"));
                 }
-                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, MAX_HITS)?.hits;
+                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, MAX_HITS)?;
                 Answer::Found(text, hits)
             }
             Question::Stop(session, agent) => {
