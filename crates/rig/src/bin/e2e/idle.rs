@@ -1,14 +1,9 @@
 //! Interactive Claude Code in a terminal that repeatedly waits for the user: with hooks, and with its files only.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    thread,
-    time::Duration,
-};
+use std::{path::Path, thread, time::Duration};
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use anyhow::{Context, Result};
+use serde_json::Value;
 use subscope_model::{AgentStatus, Flag, LivenessKind, Tree};
 use subscope_rig::tick;
 
@@ -16,15 +11,14 @@ use crate::{
     finding::Findings,
     heard::Listener,
     served::{Hub, obey},
+    terminal::Terminal,
     world::{POLL, Programs, World},
 };
 
-/// How long the program may take to show what it was asked for: far more than it needs.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Silence that is a stall.
-const STALL: Duration = Duration::from_secs(3);
+pub(crate) const STALL: Duration = Duration::from_secs(3);
 /// How long a person thinks, in such spans.
-const SPANS: u32 = 4;
+pub(crate) const SPANS: u32 = 4;
 
 /// What a person does in turn, with what the screen shows when it is done.
 const STEPS: [(&str, &str); 6] = [
@@ -49,7 +43,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
             obey(&world, "hooks install --scope user")?;
         }
         let listener = Listener::start(hub.address)?;
-        let Some(terminal) = Terminal::start(&world)? else {
+        let Some(terminal) = Terminal::start(&world, &[])? else {
             findings.note("skipped: tmux is not installed");
             return Ok(());
         };
@@ -114,84 +108,8 @@ fn rest(world: &World, when: &str, is_hooked: bool, findings: &mut Findings) -> 
 }
 
 /// The trees of all sessions.
-fn trees(world: &World) -> Result<Vec<Tree>> {
+pub(crate) fn trees(world: &World) -> Result<Vec<Tree>> {
     let listed: Value = serde_json::from_slice(&world.run(world.subscope("ls --json"))?.stdout)?;
     let ids = listed["sessions"].as_array().into_iter().flatten().filter_map(|row| row["id"].as_str());
     ids.map(|id| world.tree(Path::new(id))).collect()
-}
-
-/// Claude Code in a terminal of its own.
-struct Terminal<'w> {
-    world: &'w World,
-    socket: PathBuf,
-}
-
-impl<'w> Terminal<'w> {
-    /// Starts it as somebody has it who has used it before; `None` where tmux is not installed.
-    fn start(world: &'w World) -> Result<Option<Self>> {
-        let work = world.path("work");
-        let known = json!({
-            "hasCompletedOnboarding": true, "theme": "dark",
-            "customApiKeyResponses": { "approved": ["sk-ant-none"], "rejected": [] },
-            "projects": { work.display().to_string(): { "hasTrustDialogAccepted": true } },
-        });
-        world.write("home/.claude.json", &known.to_string());
-        let terminal = Self { world, socket: world.path("tmux.sock") };
-        let mut command =
-            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "--"]);
-        command.arg(world.path("bin/claude"));
-        match world.run(command) {
-            Ok(ended) if ended.status.success() => Ok(Some(terminal)),
-            Ok(ended) => bail!("tmux: {}", ended.stderr),
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn tmux(&self, words: &[&str]) -> Command {
-        let mut command = self.world.other("tmux");
-        command.arg("-S").arg(&self.socket).args(words);
-        command
-    }
-
-    fn ask(&self, words: &[&str]) -> Result<String> {
-        let output = self.tmux(words).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
-    /// Types words and Enter, when the words are on the screen.
-    fn enter(&self, words: &str) -> Result<()> {
-        self.ask(&["send-keys", "-l", words])?;
-        self.wait_for(words, |screen| screen.contains(words.trim_start_matches("! ")))?;
-        self.ask(&["send-keys", "Enter"])?;
-        Ok(())
-    }
-
-    fn wait_for(&self, what: &str, ready: impl Fn(&str) -> bool) -> Result<()> {
-        let began = tick();
-        while began.elapsed() < LIMIT {
-            if ready(&self.ask(&["capture-pane", "-p"])?) {
-                return Ok(());
-            }
-            thread::sleep(POLL);
-        }
-        bail!("{what}: not in {LIMIT:?}; the screen:\n{}", self.ask(&["capture-pane", "-p"])?)
-    }
-
-    fn wait_for_end(&self) -> Result<()> {
-        let began = tick();
-        while self.tmux(&["has-session"]).output()?.status.success() {
-            if began.elapsed() > LIMIT {
-                bail!("it does not end; the screen:\n{}", self.ask(&["capture-pane", "-p"])?);
-            }
-            thread::sleep(POLL);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Terminal<'_> {
-    fn drop(&mut self) {
-        // One that has ended has no server any more.
-        let _ = self.tmux(&["kill-server"]).output();
-    }
 }

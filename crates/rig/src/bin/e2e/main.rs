@@ -11,8 +11,10 @@ mod heard;
 mod idle;
 mod inside;
 mod iterated;
+mod person;
 mod ran;
 mod served;
+mod terminal;
 mod truth;
 mod world;
 
@@ -30,7 +32,7 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 12] = [
+const SCENARIOS: [&str; 13] = [
     "single",
     "parallel",
     "background",
@@ -43,6 +45,7 @@ const SCENARIOS: [&str; 12] = [
     ITERATIONS,
     INSIDE,
     INTERACTIVE,
+    PERSON,
 ];
 /// Plays the script `single` again and again.
 const ITERATIONS: &str = "iterations";
@@ -50,6 +53,8 @@ const ITERATIONS: &str = "iterations";
 const INSIDE: &str = "inside";
 /// The one that a person plays at a terminal.
 const INTERACTIVE: &str = "interactive";
+/// The one that a person plays with agents at a terminal.
+const PERSON: &str = "person";
 
 /// How long all of it may take; far more than it needs.
 const TOTAL: Duration = Duration::from_secs(1200);
@@ -105,6 +110,7 @@ fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
         INSIDE => inside::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
+        PERSON => person::play(programs, &script(name), &mut findings)?,
         _ => {
             served::play(programs, &script(name), at, &mut findings)?;
             ran::play(programs, &script(name), &mut findings)?;
