@@ -201,7 +201,7 @@ fn sessions_older_than_they_are_kept_for_are_forgotten_once() {
     // By the settings, without the option; off by default.
     env.write("config/subscope/config.toml", format!("[store]\nkeep_days = {DAYS}\narchive = true\n"));
     let shown = run(&env, "config", &[]).stdout;
-    assert!(shown.contains("store.keep_days = 10000") && shown.contains("store.archive = true"), "{shown}");
+    assert!(shown.contains("\nkeep_days = 10000") && shown.contains("\narchive = true"), "{shown}");
     for wrong in ["0", "-3", "many"] {
         assert_eq!(env.run(&["index", "--keep-days", wrong]).code, Some(2), "{wrong}");
     }

@@ -382,7 +382,8 @@ fn index_in_background(
     loop {
         // No answer of the hub counts as no new events.
         let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
-        if is_behind || indexed != Some(seq) {
+        // A reader deletes a damaged full text.
+        if is_behind || indexed != Some(seq) || !TextIndex::exists(location.folder()) {
             options.now_ms = clock::now_ms();
             // On a thread of its own: the allocator returns the memory of a round when its thread ends.
             let joined = thread::scope(|scope| {
@@ -394,6 +395,10 @@ fn index_in_background(
             match outcome {
                 Ok(()) => (indexed, is_behind) = (Some(seq), false),
                 Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
+                Err(error) if !TextIndex::exists(location.folder()) => {
+                    tracing::warn!("{error:#}");
+                    continue;
+                }
                 // A failure is retried in the next round; nothing waits for it.
                 Err(error) => tracing::warn!("past sessions are not up to date: {error:#}"),
             }

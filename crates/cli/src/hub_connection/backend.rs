@@ -6,8 +6,8 @@ use subscope_client::{Client, SessionQuery};
 use subscope_collect::archive::Archive;
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
-    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, SessionId,
-    SessionPage, Stats, Status, Tree,
+    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
+    SessionId, SessionPage, Stats, Status, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
@@ -46,6 +46,8 @@ pub(crate) enum Backend {
     Hub(Client),
     /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
     Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
+    /// There is no data folder, and none is created for this question.
+    Nothing,
 }
 
 impl Backend {
@@ -56,8 +58,13 @@ impl Backend {
             Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
-        match HubConnection::new(start, context)?.hub() {
+        if start == StartPolicy::Never && !context.data_folder()?.exists() {
+            return Ok(Self::Nothing);
+        }
+        let mut connection = HubConnection::new(start, context)?;
+        match connection.hub() {
             Ok(mut client) => {
+                connection.report_start(context);
                 if start == StartPolicy::IfNone && !wait_until_caught_up(&mut client) {
                     context.info("sessions of before are still being read; this is what is there by now");
                 }
@@ -103,6 +110,7 @@ impl Backend {
                 let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
                 Ok(SessionPage::of(store.list(&query)?, limit))
             }
+            Self::Nothing => Ok(SessionPage::of(Vec::new(), limit)),
         }
     }
 
@@ -111,6 +119,7 @@ impl Backend {
         match self {
             Self::Hub(client) => Ok(client.tree(session)?),
             Self::Store(store, _) => Ok(store.tree(session)?),
+            Self::Nothing => Ok(None),
         }
     }
 
@@ -127,6 +136,7 @@ impl Backend {
                     agents: agents.into_iter().map(name).collect(),
                 })
             }
+            Self::Nothing => Ok(IdMatches { schema: NAMES_SCHEMA.into(), ..IdMatches::default() }),
         }
     }
 
@@ -134,6 +144,7 @@ impl Backend {
         match self {
             Self::Hub(client) => Ok(client.stats()?),
             Self::Store(store, _) => Ok(store.stats()?),
+            Self::Nothing => Ok(Stats { schema: STATS_SCHEMA.into(), ..Stats::default() }),
         }
     }
 
@@ -152,6 +163,7 @@ impl Backend {
                 let hits = search(&**store, texts, archive, terms, session, limit)?;
                 Ok(Hits { schema: HITS_SCHEMA.into(), hits })
             }
+            Self::Nothing => Err(none()),
         }
     }
 
@@ -164,6 +176,7 @@ impl Backend {
         let store = match self {
             Self::Hub(client) => return Ok(client.status(session)?),
             Self::Store(store, _) => store,
+            Self::Nothing => return Ok(Status::of(&[], context.now_ms())),
         };
         let ids: Vec<SessionId> = match session {
             Some(session) => vec![session.clone()],
