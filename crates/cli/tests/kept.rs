@@ -116,7 +116,7 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     assert_eq!(dear["total"]["tool_calls"], before[4]["total"]["tool_calls"]);
     // Forgetting takes the archive's part too.
     let ran = run(&env, &kept(&env, &format!("forget {id}")), &[]);
-    assert_eq!(ran.stdout, "1 sessions forgotten\n", "{}", ran.stderr);
+    assert_eq!(ran.stdout, "1 session forgotten\n", "{}", ran.stderr);
     assert_eq!(files(&archive(&env)), [] as [PathBuf; 0]);
     assert_eq!(whole("ls --json")["sessions"], Value::Array(Vec::new()));
     assert_eq!(run(&env, &kept(&env, "search the"), &[]).code, Some(1));

@@ -120,6 +120,10 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
             };
             Check::ok(name, format!("process {pid} {ends}; page and API at {url}"))
         }
+        Err(ClientError::Unreachable { address, .. }) if SqliteStore::is_written(&folder) => {
+            Check::failure(name, format!("a process writes the store in {} and does not answer at {address}", folder.display()))
+                .hint("`subscope index` ends by itself; end a hub whose socket was deleted with kill: the next command starts another")
+        }
         Err(ClientError::Unreachable { .. }) => {
             Check::ok(name, "none runs; commands start one in the background when they need it")
         }
