@@ -6,12 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::config::VARIABLE_PREFIX;
+
 /// Looks up an environment variable.
 type Variable = Box<dyn Fn(&str) -> Option<OsString>>;
 
 /// Environment variables and working directory.
 pub(crate) struct Environment {
     variable: Variable,
+    /// Names of the variables that begin as ours do.
+    own_names: Vec<String>,
     working_folder: PathBuf,
 }
 
@@ -20,7 +24,9 @@ impl Environment {
     pub(crate) fn of_process() -> Self {
         // If the working directory was removed, no project is found: its only use.
         let working_folder = std::env::current_dir().unwrap_or_default();
-        Self { variable: Box::new(|name| std::env::var_os(name)), working_folder }
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let own_names = names.filter(|name| name.starts_with(VARIABLE_PREFIX)).collect();
+        Self { variable: Box::new(|name| std::env::var_os(name)), own_names, working_folder }
     }
 
     /// Returns an environment with the given variables.
@@ -28,10 +34,17 @@ impl Environment {
     pub(crate) fn of(working_folder: &Path, variables: &[(&str, &str)]) -> Self {
         let variables: Vec<(String, OsString)> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+        let names = variables.iter().map(|(name, _)| name.clone());
+        let own_names = names.filter(|name| name.starts_with(VARIABLE_PREFIX)).collect();
         let variable = move |name: &str| {
             variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
-        Self { variable: Box::new(variable), working_folder: working_folder.to_owned() }
+        Self { variable: Box::new(variable), own_names, working_folder: working_folder.to_owned() }
+    }
+
+    /// Returns the names of the variables that begin as ours do.
+    pub(crate) fn own_names(&self) -> impl Iterator<Item = &String> {
+        self.own_names.iter()
     }
 
     /// Returns a variable's value; an empty one counts as unset.

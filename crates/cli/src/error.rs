@@ -9,6 +9,7 @@ use std::{
 use subscope_collect::CollectError;
 use subscope_export::ImportError;
 use subscope_render::{Charset, safe};
+use subscope_store::OpenError;
 
 /// Class of an error; decides the exit code (design, "Exit codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,23 @@ impl<E: Error + Send + Sync + 'static> From<E> for CliError {
         let is_input = cause.downcast_ref().is_some_and(is_input);
         let kind = if is_input { ErrorKind::Input } else { ErrorKind::Failed };
         let hint = cause.downcast_ref().and_then(CollectError::hint);
+        let hint = hint.or_else(|| cause.downcast_ref().and_then(store_hint));
         Self { kind, cause, hint }
+    }
+}
+
+/// Returns what helps where the files of a store cannot be used.
+fn store_hint(error: &OpenError) -> Option<String> {
+    match error {
+        OpenError::Folder { path, .. } | OpenError::Database { path, .. } => Some(format!(
+            "this user needs to own {0} and to be able to write in it (ls -la {0}); --store or SUBSCOPE_DATA_DIR names \
+             another folder",
+            path.display()
+        )),
+        OpenError::Missing(_)
+        | OpenError::Locked(_)
+        | OpenError::OtherVersion { .. }
+        | OpenError::Damaged { .. } => None,
     }
 }
 

@@ -254,7 +254,7 @@ fn missing_and_empty_targets_are_failures_of_their_own_kind() {
     env.write("work/other/readme.md", "hello");
     for (target, words) in [
         (env.path("work/missing.jsonl"), "missing.jsonl"),
-        (empty, "nothing in it"),
+        (empty, "nothing in"),
         (env.path("work/folder"), "folder"),
         (env.path("work/other"), "other"),
     ] {

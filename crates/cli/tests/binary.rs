@@ -63,16 +63,16 @@ fn import_checkpoint_prints_its_tree() {
     let env = TestEnv::new();
     env.write("c/checkpoint.json", CHECKPOINT);
     for target in ["c", "c/checkpoint.json"] {
-        let (code, stdout, stderr) = env.run(&format!("import {target}"));
+        let (code, stdout, stderr) = env.run(&format!("import --dry-run {target}"));
         assert_eq!((code, stderr.as_str()), (0, ""), "{target}");
         assert!(
             stdout.contains("Explore") && stdout.contains("␛[2J") && !stdout.contains('\u{1b}'),
             "{stdout}"
         );
     }
-    let (code, stdout, _) = env.run("import c --detail off");
+    let (code, stdout, _) = env.run("import --dry-run c --detail off");
     assert_eq!((code, stdout.as_str()), (0, ""));
-    let (code, stdout, _) = env.run("import c --json");
+    let (code, stdout, _) = env.run("import --dry-run c --json");
     let tree: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
         (code, &tree["schema"], &tree["summary"]["completed"]),
@@ -86,10 +86,10 @@ fn detail_comes_from_the_project_unless_a_flag_says_otherwise() {
     env.write("c/checkpoint.json", CHECKPOINT);
     env.write(".config/subscope/config.toml", "subagent_tracing_detail = 'full'\n");
     env.write(".subscope/config.toml", "subagent_tracing_detail = 'off'\n");
-    assert_eq!(env.run("import c"), (0, String::new(), String::new()));
-    assert!(env.run("import c --detail minimal").1.contains("Explore"));
+    assert_eq!(env.run("import --dry-run c"), (0, String::new(), String::new()));
+    assert!(env.run("import --dry-run c --detail minimal").1.contains("Explore"));
     env.write(".subscope/config.toml", "subagent_tracing_detail = 'loud'\n");
-    let (code, stdout, stderr) = env.run("import c");
+    let (code, stdout, stderr) = env.run("import --dry-run c");
     assert_eq!((code, stdout.as_str()), (2, ""));
     assert!(
         stderr.contains("config.toml:1: subagent_tracing_detail")
@@ -102,12 +102,12 @@ fn unknown_settings_are_warnings_that_quiet_silences() {
     let env = TestEnv::new();
     env.write("c/checkpoint.json", CHECKPOINT);
     env.write(".subscope/config.toml", "colour = 'never'\n");
-    let (code, _, stderr) = env.run("import c");
+    let (code, _, stderr) = env.run("import --dry-run c");
     assert!(
         code == 0 && stderr.starts_with("warning: ") && stderr.contains(":1: there is no setting"),
         "{stderr}"
     );
-    assert_eq!(env.run("import c -q").2, "");
+    assert_eq!(env.run("import --dry-run c -q").2, "");
 }
 
 #[test]
@@ -141,12 +141,12 @@ fn problems_are_warnings_and_failures_under_strict() {
         "c/checkpoint.json",
         &CHECKPOINT.replace("\"prompt\"", "\"parentSubagentId\": \"gone\", \"prompt\""),
     );
-    let (code, stdout, stderr) = env.run("import c");
+    let (code, stdout, stderr) = env.run("import --dry-run c");
     assert!(
         code == 0 && stdout.contains("Explore") && stderr.starts_with("warning: checkpoint.json: "),
         "{stderr}"
     );
-    let (code, stdout, stderr) = env.run("import c --strict -q");
+    let (code, stdout, stderr) = env.run("import --dry-run c --strict -q");
     assert!(code == 3 && stdout.contains("Explore"));
     assert_eq!(stderr, "subscope: 1 problem in the input, and --strict is given\n");
 }
@@ -195,11 +195,57 @@ fn config_shows_what_holds_even_where_something_is_wrong() {
 }
 
 #[test]
+fn config_is_created_changed_and_read_back() {
+    let env = TestEnv::new();
+    let file = env.path().join(".config/subscope/config.toml");
+    assert_eq!(env.run("config init").0, 0);
+    let all = fs::read_to_string(&file).unwrap();
+    assert_eq!(env.run("config init").0, 1);
+    assert_eq!(env.run("config set watch.stall 5m").0, 0);
+    assert_eq!(env.run("config set store.keep_days 30").0, 0);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\nstall = \"5m\"\n") && text.contains("\nkeep_days = 30\n"), "{text}");
+    assert!(all.lines().all(|line| text.contains(line)), "{text}");
+    // What it prints is a file of settings.
+    let (code, shown, _) = env.run("config");
+    env.write("again.toml", &shown);
+    let (again, shown_again, stderr) = env.run("config --config again.toml");
+    let settings = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split("  # ").next().unwrap().trim().to_owned()).collect()
+    };
+    assert_eq!((code, again, stderr.as_str()), (0, 0, ""));
+    assert_eq!(settings(&shown_again), settings(&shown));
+    for (line, told) in [
+        ("config set watch.stal 5m", "there is no setting \"watch.stal\"; did you mean watch.stall?"),
+        ("config set watch.stall soon", "watch.stall: \"soon\" is no span of time"),
+    ] {
+        let (code, _, stderr) = env.run(line);
+        assert!(code == 2 && stderr.contains(told), "{stderr}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn misspelt_variables_are_warned_of() {
+    let env = TestEnv::new();
+    let shown = |name: &str| told(&env.command("config").env(name, "5m").output().unwrap()).2;
+    assert_eq!(
+        shown("SUBSCOPE_WATCH_STAL"),
+        "warning: there is no variable SUBSCOPE_WATCH_STAL; it is ignored; did you mean SUBSCOPE_WATCH_STALL?\n"
+    );
+    assert!(shown("SUBSCOPE_DATADIR").contains("did you mean SUBSCOPE_DATA_DIR?"));
+    assert_eq!(shown("SUBSCOPE_WATCH_STALL") + &shown("SUBSCOPE_BANANA") + &shown("SUBSCOPE_LOG"), "");
+}
+
+#[test]
 fn completions_and_manual_are_made_for_every_command() {
     let env = TestEnv::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, stdout, _) = env.run(&format!("completions {shell}"));
         assert!(code == 0 && stdout.contains("doctor"), "{shell}");
+        // Only installed hooks run it.
+        let offers = stdout.contains("Send one event from stdin") || stdout.contains("hooks hook ");
+        assert!(!offers, "{shell}");
     }
     assert!(env.run("man").1.contains("subscope\\-tree"));
     assert_eq!(env.run("man --dir pages").0, 0);

@@ -121,7 +121,7 @@ fn feed_tells_each_event_once_in_order_and_is_read_again() {
             assert_eq!(event["actor_id"], *owner.actor_id, "{what} {}", event["data"]["tool_use_id"]);
         }
         let feed = env.write("work/feed.jsonl", &text);
-        let imported = json(&run(&env, "import --json", &[&feed]).success());
+        let imported = json(&run(&env, "import --dry-run --json", &[&feed]).success());
         let read = json(&run(&env, "tree --json", &[&recording.mains()[0]]).success());
         let sorted = |tree: &Value| {
             let mut all = agents(tree);
@@ -177,7 +177,7 @@ fn checkpoint_comes_back_as_the_same_traces() {
         assert_eq!((&saved["version"], &saved["subagentTraces"]), (&"1.0.0".into(), &traces), "{what}");
         let metadata = json(&std::fs::read_to_string(folder.join("metadata.json")).unwrap());
         assert_eq!(metadata["sessionId"], recording.truth().session.id, "{what}");
-        let imported = json(&run(&env, "import --json", &[&folder]).success());
+        let imported = json(&run(&env, "import --dry-run --json", &[&folder]).success());
         let expected = subagents(&recording);
         assert_eq!(imported["summary"]["agents"], expected.len(), "{what}");
         for agent in expected.iter().filter(|agent| !agent.optional) {

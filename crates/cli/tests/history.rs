@@ -139,7 +139,7 @@ fn forgotten_sessions_stay_away_until_they_go_on() {
     let truth = recording("2.1.330", "c-nested").truth();
     answer(&env, "index --json");
     let ran = run(&env, &format!("forget {}", truth.session.id), &[]);
-    assert_eq!(ran.stdout, "1 sessions forgotten\n");
+    assert_eq!(ran.stdout, "1 session forgotten\n");
     let is_there = |env: &TestEnv| sessions(env).iter().any(|row| row["id"] == *truth.session.id);
     assert!(!is_there(&env));
     answer(&env, "index --json");
@@ -192,6 +192,49 @@ fn an_index_killed_at_any_moment_is_finished_by_the_next() {
     };
     assert!(places(clean).len() >= 24);
     assert!(places(kept) == places(clean));
+}
+
+#[test]
+fn what_is_kept_of_a_file_that_was_cut_to_nothing_is_shown() {
+    let env = filled();
+    let recording = recording("2.1.330", "c-nested");
+    let id = recording.truth().session.id;
+    let before = (sessions(&env), answer(&env, &format!("tree {id} --json"))["summary"].clone());
+    let main = recording.mains()[0].strip_prefix(recording.projects()).unwrap().to_owned();
+    env.write(&format!("home/.claude/projects/{}", main.display()), "");
+    for _ in 0..2 {
+        let ran = run(&env, &format!("tree {id} --json"), &[]);
+        assert_eq!((ran.code, &json(&ran.stdout)["summary"]), (Some(0), &before.1), "{}", ran.stderr);
+        // The index leaves its rows as they are.
+        assert_eq!(sessions(&env), before.0);
+    }
+    env.adopt(&recording);
+    assert_eq!(answer(&env, &format!("tree {id} --json"))["summary"], before.1);
+    assert_eq!(answer(&env, "index --json")["sessions"], 1, "it is read again once it is back");
+}
+
+#[test]
+fn status_creates_no_folder_and_a_list_of_none_says_nothing() {
+    let env = filled();
+    assert_eq!(run(&env, "status", &[]).success(), "no agents\n");
+    assert!(!env.path("data").join("subscope").exists());
+    let none = run(&env, "ls -n 0", &[]);
+    assert_eq!((none.code, none.stdout.as_str(), none.stderr.as_str()), (Some(0), "", ""));
+}
+
+#[test]
+fn link_to_a_project_folder_is_named() {
+    let env = env();
+    let folder = env.path("elsewhere");
+    fs::create_dir(&folder).unwrap();
+    let main = &recording("2.1.330", "a-single").mains()[0];
+    fs::copy(main, folder.join(main.file_name().unwrap())).unwrap();
+    fs::create_dir_all(env.home().join(".claude/projects")).unwrap();
+    std::os::unix::fs::symlink(&folder, env.home().join(".claude/projects/-linked")).unwrap();
+    assert!(run(&env, "index", &[]).stderr.contains("-linked: a symbolic link to a folder, not followed"));
+    assert!(run(&env, "doctor", &[]).stdout.contains("1 symbolic link to folders not followed"));
+    run(&env, "index", &[&folder]).success();
+    assert_eq!(sessions(&env).len(), 1);
 }
 
 #[test]

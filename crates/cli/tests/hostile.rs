@@ -93,7 +93,7 @@ fn show_all(env: &TestEnv, targets: &[PathBuf]) {
     let words = format!("export --as checkpoint -o {}", saved.display());
     check(&words, &run(env, &words, &paths));
     for detail in ["minimal", "moderate", "full"] {
-        let words = format!("import --detail {detail}");
+        let words = format!("import --dry-run --detail {detail}");
         check(&words, &run(env, &words, &[&saved]));
     }
 }

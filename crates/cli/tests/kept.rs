@@ -116,7 +116,7 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     assert_eq!(dear["total"]["tool_calls"], before[4]["total"]["tool_calls"]);
     // Forgetting takes the archive's part too.
     let ran = run(&env, &kept(&env, &format!("forget {id}")), &[]);
-    assert_eq!(ran.stdout, "1 sessions forgotten\n", "{}", ran.stderr);
+    assert_eq!(ran.stdout, "1 session forgotten\n", "{}", ran.stderr);
     assert_eq!(files(&archive(&env)), [] as [PathBuf; 0]);
     assert_eq!(whole("ls --json")["sessions"], Value::Array(Vec::new()));
     assert_eq!(run(&env, &kept(&env, "search the"), &[]).code, Some(1));
@@ -201,7 +201,7 @@ fn sessions_older_than_they_are_kept_for_are_forgotten_once() {
     // By the settings, without the option; off by default.
     env.write("config/subscope/config.toml", format!("[store]\nkeep_days = {DAYS}\narchive = true\n"));
     let shown = run(&env, "config", &[]).stdout;
-    assert!(shown.contains("store.keep_days = 10000") && shown.contains("store.archive = true"), "{shown}");
+    assert!(shown.contains("\nkeep_days = 10000") && shown.contains("\narchive = true"), "{shown}");
     for wrong in ["0", "-3", "many"] {
         assert_eq!(env.run(&["index", "--keep-days", wrong]).code, Some(2), "{wrong}");
     }

@@ -36,10 +36,12 @@ enum Told {
     McpAgent,
     Archived,
     Deleted,
+    ImportedCheckpoint,
+    ImportedFeed,
 }
 
 /// The sources: the rows of the table.
-const SOURCES: [(Told, &str); 8] = [
+const SOURCES: [(Told, &str); 10] = [
     (Told::Transcript, "transcript"),
     (Told::Stream, "stream-json, ingested"),
     (Told::Hooks, "hooks alone, ingested"),
@@ -48,6 +50,8 @@ const SOURCES: [(Told, &str); 8] = [
     (Told::McpAgent, "`mcp agent`"),
     (Told::Archived, "transcript deleted, archived"),
     (Told::Deleted, "transcript deleted, not archived"),
+    (Told::ImportedCheckpoint, "checkpoint, imported"),
+    (Told::ImportedFeed, "feed, imported"),
 ];
 
 /// The commands with expected output, the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
@@ -200,6 +204,28 @@ fn call_agent(env: &TestEnv, address: &str) {
     server.wait().unwrap();
 }
 
+/// Exports a recording and imports the export. The recording itself is not in the store.
+fn import(env: &TestEnv, recording: &Recording, format: &str) {
+    let (main, path) = (&recording.mains()[0], env.path(&format!("work/{format}.jsonl")));
+    let mut export = command(env, &format!("export --as {format} -o {}", path.display()));
+    run(
+        {
+            export.arg(main);
+            export
+        },
+        b"",
+    )
+    .success();
+    let taken = json(&run(command(env, &format!("import {} --json", path.display())), b"").success());
+    assert_eq!(
+        (&taken["schema"], &taken["repeat"]),
+        (&json!("subscope.import/1"), &json!(false)),
+        "{format}"
+    );
+    let again = json(&run(command(env, &format!("import {} --json", path.display())), b"").success());
+    assert_eq!((&again["repeat"], &again["sessions"]), (&json!(true), &taken["sessions"]), "{format}");
+}
+
 /// Makes a session of each source.
 fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let of = |scenario: &str| recording("2.1.330", scenario);
@@ -216,6 +242,9 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     publish.env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{}", serving.address));
     run(publish, published("parity-post", "giraffe.md").as_bytes()).success();
     call_agent(env, &serving.address);
+    let (checkpoint, feed) = (of("c-deep"), of("n-worktrees"));
+    import(env, &checkpoint, "checkpoint");
+    import(env, &feed, "feed");
     let before = listed(env);
     let events = env.write("work/events.jsonl", published("parity-run", "okapi.md"));
     let mut job = command(env, "run -- sh -c");
@@ -237,6 +266,9 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
         Session::posted(Told::McpAgent, "events:parity-mcp".to_owned(), "parity-mcp", "flamingos"),
         Session::of(Told::Archived, &archived),
         Session::of(Told::Deleted, &deleted),
+        // A checkpoint has no descriptions.
+        Session { word: "goes".to_owned(), ..Session::of(Told::ImportedCheckpoint, &checkpoint) },
+        Session { word: "isolation".to_owned(), ..Session::of(Told::ImportedFeed, &feed) },
     ];
     assert_eq!(listed(env).len(), all.len());
     (serving, all)
@@ -348,7 +380,7 @@ fn every_session_that_ls_lists_works_with_every_verb() {
         assert!(table.lines().nth(1).unwrap().contains(&first), "{first}: {table}");
         let diff = json(&run(command(&env, &format!("diff last {first} --json")), b"").success());
         assert_eq!(diff["a"], diff["b"], "{first}");
-        assert_eq!(run(command(&env, "forget last"), b"").success(), "1 sessions forgotten\n");
+        assert_eq!(run(command(&env, "forget last"), b"").success(), "1 session forgotten\n");
         assert!(!listed(&env).contains(&first));
     }
     assert_eq!(listed(&env), Vec::<String>::new());
@@ -419,7 +451,7 @@ fn search_shows_once_what_hooks_repeat_and_tells_sessions_of_one_body_apart() {
         assert_eq!(found[0]["snippet"], "{\"path\":\"giraffe\"}");
     }
     // What is forgotten is found no more, and what came with it still is.
-    assert_eq!(run(command(&both, "forget two"), b"").success(), "1 sessions forgotten\n");
+    assert_eq!(run(command(&both, "forget two"), b"").success(), "1 session forgotten\n");
     let left = hits(&both, "giraffe");
     assert_eq!(left.iter().map(|hit| hit["session_id"].as_str()).collect::<Vec<_>>(), [Some("/one")]);
 }

@@ -86,6 +86,10 @@ fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
             Kind::Folder if depth == 0 => each(skip(path, "too deep below the target to be listed")),
             Kind::Folder => walk_down(&path, depth - 1, each),
             Kind::Link if is_transcript_name(&path) => each(skip(path, "a symbolic link, not followed")),
+            // A project that is kept elsewhere. Deeper links belong to projects, and may lead anywhere.
+            Kind::Link if depth == MAX_DEPTH && path.is_dir() => {
+                each(skip(path, "a symbolic link to a folder, not followed: name that folder itself"));
+            }
             Kind::Special if is_transcript_name(&path) => each(skip(path, "not a regular file")),
             Kind::Link | Kind::Special => {}
         }

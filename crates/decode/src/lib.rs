@@ -4,8 +4,8 @@
 //! bytes are cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the
 //! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
 //!
-//! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`stop_orders`] and [`process_ends`]. Those of harnesses are
-//! in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
+//! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`executions`], [`stop_orders`] and
+//! [`process_ends`]. Those of harnesses are in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
 //! knows another.
 //!
 //! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
@@ -14,6 +14,7 @@
 mod dialect;
 mod digest;
 mod emitter;
+pub mod executions;
 pub mod feed;
 pub mod lenient;
 mod lifecycle_filter;
@@ -32,7 +33,7 @@ pub use digest::{canonical_digest, digest};
 pub use emitter::Emitter;
 pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
-pub use own::{FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
+pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
 

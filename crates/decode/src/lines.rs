@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 use serde_json::Value;
-use subscope_model::{Decoded, Sink, SourceId, SourcePosition};
+use subscope_model::{Decoded, Sink, SourceId, SourcePosition, replace_lone_surrogates};
 
 use crate::{Decoder, lenient::LineText};
 
@@ -247,6 +247,12 @@ fn read_line(place: SourcePosition, cut: Option<&[u8]>, lines: &mut impl LineDec
             LineText { place, text: &lossy, is_exact: false }
         }
     };
+    // One of them would cost the whole line.
+    let text = match memchr::memmem::find(line.text.as_bytes(), b"\\u") {
+        Some(_) => replace_lone_surrogates(line.text),
+        None => Cow::Borrowed(line.text),
+    };
+    let line = LineText { text: &text, ..line };
     if let Err(error) = lines.decode_line(line, sink) {
         let text = cut_text(line.text, KEPT_TEXT_BYTES);
         sink(Decoded::Problem { place, what: error.to_string().into(), text });

@@ -1,11 +1,11 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, ProcessEnd, StopOrder};
+use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder};
 
 use crate::{
-    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, feed::FeedLines, lenient::Str,
-    process_ends::ProcessEnds, session_of, stop_orders::StopOrders, subagent_events,
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, executions::Executions, feed::FeedLines,
+    lenient::Str, process_ends::ProcessEnds, session_of, stop_orders::StopOrders, subagent_events,
     subagent_events::SubagentEvents,
 };
 
@@ -41,8 +41,14 @@ pub const PROCESS_ENDS: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("process-ends", |hint| Box::new(LinesDecoder::new(hint.source, ProcessEnds)))
 });
 
+/// Our own `subscope.execution/1`: the execution traces of a checkpoint.
+pub const EXECUTIONS: Dialect = Dialect::new(&DialectSpec {
+    line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
+    ..DialectSpec::new("executions", |hint| Box::new(LinesDecoder::new(hint.source, Executions::new(hint))))
+});
+
 /// All dialects of ours.
-pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS];
+pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS];
 
 /// The fields by which our dialects are recognised.
 #[derive(Default, Deserialize)]
@@ -64,6 +70,8 @@ pub fn recognise(object: &str) -> Option<Dialect> {
         Some(STOP_ORDERS)
     } else if marks.schema.is(ProcessEnd::SCHEMA) {
         Some(PROCESS_ENDS)
+    } else if marks.schema.is(ExecutionTrace::LINE_SCHEMA) {
+        Some(EXECUTIONS)
     } else if marks.run_id.filled().or(marks.subagent_name.filled()).is_some() {
         Some(SUBAGENT_EVENTS)
     } else {
@@ -82,6 +90,7 @@ mod tests {
             (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
             (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
             (r#"{"schema":"subscope.process/1","code":0}"#, Some(PROCESS_ENDS)),
+            (r#"{"schema":"subscope.execution/1","sessionId":"s"}"#, Some(EXECUTIONS)),
             (r#"{"schema":"subscope.event/9"}"#, None),
             (r#"{"subagentName":""}"#, None),
             ("text", None),

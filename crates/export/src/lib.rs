@@ -6,7 +6,7 @@
 //! Absent on purpose: network, clock and vendors.
 
 mod checkpoint;
-mod checkpoint_tree;
+mod checkpoint_lines;
 mod csv;
 mod execution;
 mod feed;
@@ -18,7 +18,7 @@ mod spans;
 mod trace;
 
 pub use checkpoint::{CHECKPOINT_FILE, ImportError, SaveError, read_checkpoint, write_checkpoint};
-pub use checkpoint_tree::checkpoint_tree;
+pub use checkpoint_lines::checkpoint_lines;
 pub use csv::write_csv;
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};

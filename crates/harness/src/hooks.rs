@@ -55,8 +55,8 @@ pub trait HookSupport: Sync {
         working_folder: &Path,
     ) -> Option<PathBuf>;
 
-    /// Returns the events that are worth a hook and that a version takes. One that is not known is taken for a current
-    /// one.
+    /// Returns the events that are worth a hook and that a version takes; without a version, those that every version
+    /// takes.
     fn events(&self, version: Option<Version>) -> Vec<HookEvent>;
 
     /// The first version that ignores events in its settings that it does not know, and not the whole file.

@@ -1,10 +1,10 @@
 //! Reads existing files once into a router, on all cores; no thread is kept.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use subscope_collect::{CollectError, Expanded, Found, expand, read};
-use subscope_model::{Payload, Problem, SourceId};
-use subscope_session::{Dialect, RouterOptions, SessionRouter, SourceSpec};
+use subscope_model::{Payload, Problem, SourceId, replace_lone_surrogates};
+use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
 
 use crate::{
@@ -22,6 +22,9 @@ pub struct BatchRead {
     /// Number of files read.
     pub files: usize,
     paths: Vec<PathBuf>,
+    /// Input that cannot be read again, by source and offset; filled if payloads are to be found.
+    bodies: BTreeMap<(SourceId, u64), Vec<u8>>,
+    keeps_bodies: bool,
 }
 
 /// A file to read, with its group number.
@@ -81,7 +84,14 @@ fn read_part(share: Vec<FileJob>, options: &RouterOptions, dialect: Option<Diale
 
 impl BatchRead {
     fn new(options: RouterOptions) -> Self {
-        Self { router: SessionRouter::new(options), problems: Vec::new(), files: 0, paths: Vec::new() }
+        Self {
+            keeps_bodies: options.keep == FactDetail::Payloads,
+            router: SessionRouter::new(options),
+            problems: Vec::new(),
+            files: 0,
+            paths: Vec::new(),
+            bodies: BTreeMap::new(),
+        }
     }
 
     /// Reads the files of several expanded TARGETs, each file once.
@@ -113,21 +123,26 @@ impl BatchRead {
         targets.iter().try_fold(none, |all, target| Ok(all.merge(expand(target)?)))
     }
 
-    /// Reads standard input, or any other stream, as one more source.
+    /// Reads standard input, or any other stream, as one more source with a name for problems.
     ///
     /// # Errors
     /// If the stream cannot be read; what was read before stays.
     pub fn read_stream(
         &mut self,
         input: impl std::io::Read,
+        label: &str,
         dialect: Option<Dialect>,
     ) -> std::io::Result<()> {
-        let label = "stdin".to_owned();
+        let label = label.to_owned();
         let group = self.router.new_group();
         let source = self.router.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
         self.paths.push(PathBuf::new());
-        let router = &mut self.router;
-        let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| router.push(source, bytes));
+        let (router, mut body) = (&mut self.router, self.keeps_bodies.then(Vec::new));
+        let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| {
+            router.push(source, bytes);
+            body.iter_mut().for_each(|body| body.extend_from_slice(bytes));
+        });
+        self.bodies.extend(body.map(|body| ((source, 0), body)));
         self.router.flush(source);
         self.files += 1;
         outcome.map(|_| ())
@@ -136,24 +151,42 @@ impl BatchRead {
     /// Adds input from programs, in the order of its arrival.
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
+        let mut ends: BTreeMap<SourceId, u64> = BTreeMap::new();
         for input in received {
-            load_input(input, &mut partitions, &mut self.router);
+            load_input(input, &mut partitions, &mut self.router, &mut |source, chunk| {
+                // As in the decoder: offsets of a source never decrease.
+                let end = ends.entry(source).or_default();
+                let start = chunk.begins.map_or(*end, |begins| begins.offset.max(*end));
+                *end = start + chunk.body.len() as u64;
+                if self.keeps_bodies {
+                    self.bodies.insert((source, start), chunk.body.to_vec());
+                }
+            });
         }
         self.router.receive_at(None);
-        // Payloads of inbox input cannot be read again by path.
+        // Inbox input cannot be read again by path.
         self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
     /// Returns the JSON text of a payload, read again from its file if needed.
     pub fn payload(&self, payload: &Payload) -> Option<String> {
-        match payload {
-            Payload::Inline(text) => Some(text.to_string()),
+        let text = match payload {
+            Payload::Inline(text) => return Some(text.to_string()),
             Payload::At { source, offset, len } => {
-                let SourceId(number) = *source;
-                let path = self.paths.get(number as usize)?;
-                let bytes = read::read_span(path, *offset, *len as usize).ok()?;
-                String::from_utf8(bytes).ok()
+                let before = self.bodies.range((*source, 0)..=(*source, *offset)).next_back();
+                let bytes = match before {
+                    Some(((_, start), body)) => {
+                        let from = usize::try_from(offset - start).ok()?;
+                        body.get(from..from.checked_add(*len as usize)?)?.to_vec()
+                    }
+                    None => {
+                        let SourceId(number) = *source;
+                        read::read_span(self.paths.get(number as usize)?, *offset, *len as usize).ok()?
+                    }
+                };
+                String::from_utf8(bytes).ok()?
             }
-        }
+        };
+        Some(replace_lone_surrogates(&text).into_owned())
     }
 }

@@ -70,9 +70,14 @@ impl FileLoader {
     }
 }
 
-/// Loads stored input from programs.
-pub(crate) fn load_input(input: &ReceivedInput, partitions: &mut Partitions, router: &mut SessionRouter) {
+/// Loads stored input from programs. Passes each chunk with its source to `each`.
+pub(crate) fn load_input(
+    input: &ReceivedInput,
+    partitions: &mut Partitions,
+    router: &mut SessionRouter,
+    each: &mut dyn FnMut(SourceId, &InputChunk<'_>),
+) {
     for chunk in InputChunk::of(input) {
-        partitions.push(router, &chunk);
+        each(partitions.push(router, &chunk), &chunk);
     }
 }

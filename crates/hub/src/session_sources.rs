@@ -45,15 +45,19 @@ impl SessionSources {
         store: Option<&SqliteStore>,
         archive: &Archive,
     ) -> Result<Self, SourcesError> {
-        let mut known = transcripts;
-        let mut received = Vec::new();
+        let (mut stored, mut received) = (Vec::new(), Vec::new());
         if let Some(store) = store {
-            known.extend(store.files_of(session)?);
+            stored = store.files_of(session)?;
             received = store.received_of(session)?;
         }
+        // A file that rows were derived from and that was cut to nothing is as good as deleted.
+        let is_emptied = |path: &PathBuf| {
+            stored.contains(path) && path.metadata().is_ok_and(|metadata| metadata.len() == 0)
+        };
+        let known: Vec<&PathBuf> = transcripts.iter().chain(&stored).collect();
         let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
-        for path in &known {
-            let found = match path.exists() {
+        for path in known {
+            let found = match path.exists() && !is_emptied(path) {
                 true => expand_file(path)?,
                 false => archived_copy(path, session, archive),
             };

@@ -44,7 +44,7 @@ pub use observation::{
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;
 pub use process::{ProcessEnd, ProcessExit};
-pub use raw_json::{Payload, RawJson};
+pub use raw_json::{Payload, RawJson, replace_lone_surrogates};
 pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,

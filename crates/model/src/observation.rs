@@ -521,6 +521,13 @@ pub enum Fact<'a> {
     AwaitsPrompt,
     /// The session's own total.
     Checksum(Checksum),
+    /// The actor's own total, from a source that does not have its responses.
+    Totals {
+        /// Tokens.
+        usage: Usage,
+        /// Cost.
+        cost_micro_usd: Option<MicroUsd>,
+    },
     /// From here on, the actor of a line that names none is the root.
     WireHasIdentity,
     /// An event that is only shown in the feed.

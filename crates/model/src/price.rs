@@ -60,6 +60,11 @@ impl PriceTable {
         )
     }
 
+    /// Converts micro-dollars to picodollars; a negative amount counts as 0.
+    pub fn to_pico_usd(micro: MicroUsd) -> u128 {
+        u128::try_from(micro).unwrap_or(0) * 1_000_000
+    }
+
     /// Rounds picodollars to the nearest micro-dollar.
     pub fn micro_usd(pico: u128) -> MicroUsd {
         MicroUsd::try_from((pico + 500_000) / 1_000_000).unwrap_or(MicroUsd::MAX)

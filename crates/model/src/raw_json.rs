@@ -64,10 +64,35 @@ struct ContentBlockText<'a> {
 fn unescape(json: &str) -> Cow<'_, str> {
     let inner = json.get(1..json.len().saturating_sub(1)).unwrap_or("");
     if inner.contains('\\') {
-        serde_json::from_str::<String>(json).map_or(Cow::Borrowed(inner), Cow::Owned)
+        let text = serde_json::from_str::<String>(&replace_lone_surrogates(json));
+        text.map_or(Cow::Borrowed(inner), Cow::Owned)
     } else {
         Cow::Borrowed(inner)
     }
+}
+
+/// Replaces escapes of lone surrogates (`\ud83d` without its second half), which are no text, by `\ufffd`. The length
+/// stays the same, so offsets into the JSON do, too.
+pub fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(json);
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = json.get(at..).and_then(|rest| rest.find('\\')) {
+        at += found;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                out.to_mut().replace_range(at..at + 6, "\\ufffd");
+                6
+            }
+            // An escaped backslash is no beginning of an escape.
+            _ => 2,
+        };
+    }
+    out
 }
 
 /// Large foreign data: inline, or a reference into its source.
@@ -93,6 +118,20 @@ mod tests {
 
     fn raw(json: &str) -> RawJson<'_> {
         RawJson { json, offset: 0 }
+    }
+
+    #[test]
+    fn lone_surrogates_are_replaced_and_pairs_stay() {
+        for (json, expected) in [
+            (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
+            (r#""a\ud83db\ude00""#, r#""a\ufffdb\ufffd""#),
+            (r#""\ud83d\ud83d\ude00\uDBFF""#, r#""\ufffd\ud83d\ude00\ufffd""#),
+            (r#""\\ud83d \\\ud83d é\""#, r#""\\ud83d \\\ufffd é\""#),
+            (r#""\ud83""#, r#""\ud83""#),
+        ] {
+            assert_eq!(replace_lone_surrogates(json), expected, "{json}");
+        }
+        assert_eq!(raw(r#""a\ud83d b""#).text(), "a\u{fffd} b");
     }
 
     #[test]

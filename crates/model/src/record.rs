@@ -183,6 +183,11 @@ pub struct ExecutionTrace {
     pub cost_micro_usd: Option<MicroUsd>,
 }
 
+impl ExecutionTrace {
+    /// Schema of traces as lines: each is a trace with this `schema` and the `sessionId`.
+    pub const LINE_SCHEMA: &'static str = "subscope.execution/1";
+}
+
 /// One call of a tool in an [`ExecutionTrace`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

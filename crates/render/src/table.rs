@@ -12,7 +12,7 @@ pub const SHORT_ID: usize = 8;
 
 /// Columns after a title: heading, width, and least terminal width.
 const FIGURES: [(&str, usize, usize); 5] =
-    [("ago", 7, 0), ("agents", 9, 0), ("tools", 7, 76), ("tokens", 8, 0), ("cost", 9, 66)];
+    [("ago", 7, 34), ("agents", 9, 43), ("tools", 7, 76), ("tokens", 8, 51), ("cost", 9, 66)];
 /// Least and most columns of the title.
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// Most rows of a statistics section.

@@ -395,7 +395,7 @@ impl ForwardWorker {
                 None => self.connect().map_err(|error| DeliveryError::Temporary(error.to_string()))?,
             };
             match client.hand_over(batch.dialect.as_str(), &self.spool.source, &batch.key, &batch.lines) {
-                Ok(()) => {
+                Ok(_) => {
                     self.client = Some(client);
                     return Ok(());
                 }

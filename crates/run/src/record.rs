@@ -161,12 +161,20 @@ impl Record {
     /// # Errors
     /// The folder cannot be created or written.
     pub fn begin(base: &Path, stamp: &str, meta: IterationMeta) -> Result<Self, CommandRunError> {
-        fs::create_dir_all(base).map_err(record_error(base))?;
+        // Records hold what the command printed: for this user alone, whatever the umask is.
+        let private = |is_recursive| {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(is_recursive);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder
+        };
+        private(true).create(base).map_err(record_error(base))?;
         let name = folder_name(&meta.run, stamp, &meta.name);
         let mut number = 1;
         let folder = loop {
             let folder = base.join(numbered(&name, number));
-            match fs::create_dir(&folder) {
+            match private(false).create(&folder) {
                 Ok(()) => break folder,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(record_error(&folder)(error)),

@@ -188,6 +188,7 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         | Fact::TurnEnd { .. }
         | Fact::Retry { .. }
         | Fact::Checksum(_)
+        | Fact::Totals { .. }
         | Fact::ProcessEnd(_)
         | Fact::AwaitsPrompt
         | Fact::Warmup

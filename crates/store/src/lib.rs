@@ -11,6 +11,7 @@
 
 mod days;
 mod memory;
+mod salvage;
 mod sqlite;
 mod texts;
 mod word;
@@ -18,7 +19,7 @@ mod word;
 use std::path::PathBuf;
 
 pub use memory::MemoryStore;
-pub use sqlite::{Access, Location, OpenError, SharedHistory, SqliteStore};
+pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore};
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
 pub use texts::{ByteSpan, Hit, InboxPosition, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery};
 pub use word::words;
@@ -135,6 +136,14 @@ pub enum StoreError {
     /// The open files were deleted or replaced: writes to them are lost.
     #[error("the store in {} was removed or replaced while it was open", .0.display())]
     Gone(PathBuf),
+    /// The database is damaged.
+    #[error(
+        "the store is damaged; `subscope doctor --repair` sets it aside and keeps what can be read of it"
+    )]
+    Damaged(#[source] rusqlite::Error),
+    /// The full-text index was damaged and is deleted: the next index run builds it anew.
+    #[error("the full text was damaged: it is built anew, try again in a moment")]
+    TextsDamaged,
     /// Any other storage error.
     #[error("the store failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -147,9 +156,16 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
+            _ if is_damage(&error) => Self::Damaged(error),
             _ => Self::Storage(Box::new(error)),
         }
     }
+}
+
+/// Whether an error means that a database file is damaged.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
 impl From<serde_json::Error> for StoreError {

@@ -196,6 +196,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     {
         known.retry = Some(retry);
     }
+    known.totals = known.totals.max(other.totals);
     known.last_seen = known.last_seen.max(other.last_seen);
     known.last_acted = known.last_acted.max(other.last_acted);
 }

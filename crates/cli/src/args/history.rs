@@ -87,7 +87,7 @@ pub(crate) struct ShowArgs {
     /// Level of detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Print the agent's row as JSON.
+    /// Print the agent's row as JSON (subscope.agent/1).
     #[arg(long)]
     pub(crate) json: bool,
 }

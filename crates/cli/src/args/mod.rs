@@ -35,7 +35,7 @@ Examples:
   subscope search rounding cents     who said that, and where
   subscope tree session.jsonl --json the same for programs
 
-TARGET is a path (a transcript, a session's folder, a recorded stream or hook log; - is stdin), a session's id or its shortest unique prefix, or `last`.
+TARGET is a path (a transcript, a session's folder, a recorded stream or hook log, a checkpoint's folder; - is stdin), a session's id or its shortest unique prefix, or `last`.
 
 Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.",
     max_term_width = 110,

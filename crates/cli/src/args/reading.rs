@@ -145,22 +145,27 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Print the agent tree of a checkpoint, a feed or a recorded stream.
+/// Take a checkpoint, a feed or a recorded stream into the store, for all commands to work with.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
 Examples:
   subscope import checkpoints/1
-  subscope import checkpoint.json --detail full
-  subscope import feed.jsonl --json")]
+  subscope import feed.jsonl --json
+  subscope import checkpoint.json --dry-run --detail full
+
+The same content is taken once; agents, calls and events that the store has by their ids count once. `subscope tree FILE` and the other commands read such files without the store.")]
 pub(crate) struct ImportArgs {
-    /// A checkpoint's folder or file, a feed, a recorded stream, or - for a feed or stream on stdin.
+    /// A checkpoint's folder or file, a feed, a recorded stream or hook log, or - for lines on stdin.
     #[arg(value_name = "FILE")]
     pub(crate) file: TargetArg,
-    /// Print JSON (subscope.tree/1) instead of text.
+    /// Store nothing: print the agent tree.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON (subscope.import/1; subscope.tree/1 with --dry-run) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Show nothing, one line per agent, also one line per call and result, or everything.
-    #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
+    #[arg(long, value_name = "LEVEL", value_parser = value::detail(), requires = "dry_run")]
     pub(crate) detail: Option<Detail>,
 }
 

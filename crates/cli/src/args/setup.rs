@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use subscope_harness::SettingsScope;
 
@@ -111,17 +111,20 @@ pub(crate) struct StatusArgs {
 ///
 /// Always exits with code 0 within 0.75 s, and prints nothing but a decision of the hub.
 #[derive(Args, Clone, Copy, Debug)]
+#[command(hide = true)]
 pub(crate) struct HookArgs {}
 
-/// Show settings and where they come from.
-#[derive(Args, Clone, Copy, Debug)]
+/// Show or change settings, and where they come from.
+#[derive(Args, Clone, Debug)]
 #[command(after_help = concat!(
     "\
 Examples:
-  subscope config                what every setting is, and which layer set it
-  subscope config path           where files of settings are looked for
+  subscope config                        what every setting is, and which layer set it: as a file of settings
+  subscope config init                   a file of settings with all of them, commented out
+  subscope config set watch.stall 5m     change a setting in the user's file
+  subscope config path                   where files of settings are looked for
   subscope config show --json
-  subscope config schema         for editors: names, types, defaults and meanings of all settings
+  subscope config schema                 for editors: names, types, defaults and meanings of all settings
 
 The layers, the later wins: built in, the user's file, the project's .subscope/config.toml (nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
 
@@ -129,23 +132,33 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
     include_str!("../../data/config.toml")
 ))]
 pub(crate) struct ConfigArgs {
-    /// What to show.
-    #[arg(value_enum, default_value_t = ConfigPart::Show)]
-    pub(crate) part: ConfigPart,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: Option<ConfigAction>,
     /// Print JSON (subscope.config/1) instead of text.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
-/// Output of `subscope config`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ConfigPart {
-    /// Paths of settings files, and which exist.
-    Path,
-    /// Every setting with its value and the layer that set it.
+/// Actions of `subscope config`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Show every setting with its value and the layer that set it (the default).
     Show,
-    /// The JSON Schema of a settings file.
+    /// Show the paths of settings files, and which exist.
+    Path,
+    /// Print the JSON Schema of a settings file.
     Schema,
+    /// Create the user's settings file, with every setting commented out.
+    Init,
+    /// Change a setting in the user's file; everything else in it is kept.
+    Set {
+        /// The setting, as `watch.stall`.
+        key: String,
+        /// Its value; a list separated by commas.
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
 }
 
 /// Check what subscope needs on this machine, and explain what is missing.
@@ -153,10 +166,16 @@ pub(crate) enum ConfigPart {
 #[command(after_help = "\
 Examples:
   subscope doctor
+  subscope doctor --repair
   subscope doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit code 1 if something is broken (✗). What is marked ! works, but perhaps not as you expect.")]
+Exit code 1 if something is broken (✗). What is marked ! works, but perhaps not as you expect.
+
+--repair moves the files of a damaged store into a folder beside it, keeps what can be read of them (all input that programs have sent, and the rows of sessions whose transcripts are gone), and has a hub build the rest anew from transcripts and the archive.")]
 pub(crate) struct DoctorArgs {
+    /// Rebuild a damaged store and full text instead; what is intact stays as it is.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) repair: bool,
     /// Print JSON (subscope.doctor/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,

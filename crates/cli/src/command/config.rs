@@ -1,4 +1,5 @@
-//! `subscope config`: prints the paths of settings files, every setting with its origin, or the JSON Schema.
+//! `subscope config`: prints the paths of settings files, every setting with its origin, or the JSON Schema; creates the
+//! user's file, and changes settings in it.
 
 use std::fmt::Write;
 
@@ -6,20 +7,29 @@ use serde_json::{Value, json};
 use subscope_render::{Charset, safe};
 
 use crate::{
-    config::{self, ConfigPaths, LoadedConfig, SettingOrigin, SettingRow},
+    config::{self, ConfigPaths, LoadedConfig},
     prelude::*,
 };
 
 const SCHEMA: &str = "subscope.config/1";
+/// A settings file with all settings and what they mean.
+const SAMPLE: &str = include_str!("../../data/config.toml");
 
 /// Runs the command. An invalid setting is reported after the effective ones, and makes the command fail.
-pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliError> {
+pub(crate) fn run(args: &ConfigArgs, context: &mut Context) -> Result<(), CliError> {
     let charset = context.style(None).charset();
-    match args.part {
-        ConfigPart::Path if args.json => return output::print_json(&paths_json(&context.config.paths)),
-        ConfigPart::Path => return output::print(&paths_text(&context.config.paths, charset)),
-        ConfigPart::Schema => return output::print(&config::schema()),
-        ConfigPart::Show => {}
+    match &args.action {
+        Some(ConfigAction::Path) if args.json => {
+            return output::print_json(&paths_json(&context.config.paths));
+        }
+        Some(ConfigAction::Path) => return output::print(&paths_text(&context.config.paths, charset)),
+        Some(ConfigAction::Schema) => return output::print(&config::schema()),
+        Some(ConfigAction::Init) => {
+            let path = config::create(&commented(SAMPLE), &context.config.paths)?;
+            return output::print_line(&format!("written: {}", path.display()), context);
+        }
+        Some(ConfigAction::Set { key, value }) => return set(key, value, context),
+        Some(ConfigAction::Show) | None => {}
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     if args.json {
@@ -28,6 +38,28 @@ pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliErro
         output::print(&settings_text(&context.config, charset))?;
     }
     context.config.take_error().map_or(Ok(()), Err)
+}
+
+/// Changes a setting in the user's file, and warns where a stronger layer hides it.
+fn set(key: &str, text: &str, context: &Context) -> Result<(), CliError> {
+    let value = config::parse(key, text)?;
+    let path = config::save(key, &value, &context.config.paths)?;
+    let shown = config::toml_value(&value).map(|value| value.to_string()).unwrap_or_default();
+    output::print_line(&format!("{key} = {shown} in {}", path.display()), context)?;
+    let origin = context.config.origin(key);
+    if origin.layer > config::Layer::User {
+        context.warn(&format!("{key} is also set by a stronger layer, which counts: {origin}"));
+    }
+    Ok(())
+}
+
+/// Comments out the settings of a file; its sections stay.
+fn commented(text: &str) -> String {
+    let line = |line: &str| match line.starts_with(['#', '[']) || line.is_empty() {
+        true => format!("{line}\n"),
+        false => format!("# {line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
@@ -57,12 +89,27 @@ fn paths_json(paths: &ConfigPaths) -> Value {
     json!({ "schema": SCHEMA, "files": files.collect::<Vec<_>>() })
 }
 
+/// Formats the settings as TOML that can be read again, each with its origin in a comment.
 fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
-    let line = |row: SettingRow| (safe::line(&format!("{} = {}", row.key, row.value), charset), row.origin);
-    let lines: Vec<(String, SettingOrigin)> = config.rows().into_iter().map(line).collect();
+    let (mut lines, mut section) = (Vec::new(), "");
+    let rows = config.rows();
+    for row in &rows {
+        let (own_section, name) = row.key.split_once('.').unwrap_or(("", &row.key));
+        if own_section != section {
+            section = own_section;
+            lines.push((format!("\n[{section}]"), None));
+        }
+        let is_unset = row.key == config::PRICES && row.origin.layer == config::Layer::Default;
+        let setting = match config::toml_value(&row.value).filter(|_| !is_unset) {
+            Some(value) => format!("{name} = {value}"),
+            None => format!("# {name} is not set"),
+        };
+        lines.push((safe::line(&setting, charset), Some(&row.origin)));
+    }
     let width = lines.iter().map(|(setting, _)| setting.chars().count()).max().unwrap_or(0);
-    let line = |(setting, origin): &(String, SettingOrigin)| {
-        format!("{setting:<width$}  # {}\n", safe::line(&origin.to_string(), charset))
+    let line = |(setting, origin): &(String, Option<&config::SettingOrigin>)| match origin {
+        Some(origin) => format!("{setting:<width$}  # {}\n", safe::line(&origin.to_string(), charset)),
+        None => format!("{setting}\n"),
     };
     lines.iter().map(line).collect()
 }
@@ -89,24 +136,51 @@ mod tests {
         let text = settings_text(&loaded(folder.path()), Charset::Unicode);
         insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r#"
         subagent_tracing_detail = "moderate"  # default
-        code_tools = ["a\u001b"]              # project (/p/.subscope/config.toml:2)
+        code_tools = ["a\u001B"]              # project (/p/.subscope/config.toml:2)
         color = "auto"                        # default
         ascii = "auto"                        # default
-        prices = "bundled"                    # default
-        watch.verbose = false                 # default
-        watch.heartbeat = "10s"               # default
-        watch.stall = "1m"                    # environment (SUBSCOPE_WATCH_STALL)
-        watch.stall_subagents = "10m"         # default
-        watch.stall_open = "30m"              # default
-        watch.limits = []                     # default
-        store.archive = false                 # default
-        store.keep_days = null                # default
-        hub.listen = "127.0.0.1:7337"         # default
-        hub.idle = "15m"                      # default
-        ui.theme = "auto"                     # default
-        ui.tree = "auto"                      # default
-        ui.alerts = "line"                    # default
+        # prices is not set                   # default
+
+        [watch]
+        verbose = false                       # default
+        heartbeat = "10s"                     # default
+        stall = "1m"                          # environment (SUBSCOPE_WATCH_STALL)
+        stall_subagents = "10m"               # default
+        stall_open = "30m"                    # default
+        limits = []                           # default
+
+        [store]
+        archive = false                       # default
+        # keep_days is not set                # default
+
+        [hub]
+        listen = "127.0.0.1:7337"             # default
+        idle = "15m"                          # default
+
+        [ui]
+        theme = "auto"                        # default
+        tree = "auto"                         # default
+        alerts = "line"                       # default
         "#);
+        // It is a file of settings.
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("config.toml");
+        fs::write(&file, &text).unwrap();
+        let environment = Environment::of(home.path(), &[("SUBSCOPE_CONFIG", file.to_str().unwrap())]);
+        let again = load(ConfigPaths::find(None, &environment), &environment);
+        assert_eq!((again.errors.len(), again.warnings.len()), (0, 0));
+        assert_eq!(again.settings, loaded(folder.path()).settings);
+    }
+
+    #[test]
+    fn new_file_sets_nothing_and_names_everything() {
+        let text = commented(SAMPLE);
+        let all: toml::Table = text.parse().unwrap();
+        assert!(all.values().all(|section| section.as_table().is_some_and(toml::Table::is_empty)), "{all:?}");
+        for row in LoadedConfig::default().rows() {
+            let name = row.key.rsplit('.').next().unwrap();
+            assert!(text.contains(&format!("\n# {name} = ")), "{name}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 
 use subscope_hub::{clock, heartbeat};
 use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Update, feed_line};
+use subscope_render::text::plural;
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
 use super::run::printer::{Printer, Weight};
@@ -82,7 +83,7 @@ impl<'c> EventPrinter<'c> {
         match &update {
             Update::Event(event) => self.print_event(event)?,
             Update::Missed(count) => {
-                self.context.warn(&format!("{count} events were not shown: the output is too slow"));
+                self.context.warn(&format!("the output is too slow: {} not shown", plural(*count, "event")));
             }
             Update::Reset => self
                 .context

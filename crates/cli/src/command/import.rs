@@ -1,97 +1,93 @@
-//! `subscope import FILE`: prints a checkpoint as a tree; feeds and recorded streams are passed to `tree`.
+//! `subscope import FILE`: takes a checkpoint, a feed or a recorded stream into the store.
+//!
+//! The hub takes the lines as any program's input. Equal content is taken once, and facts that the store has by their
+//! ids count once, so that it may be imported again after it has grown.
 
-use std::{fs::File, io::BufReader, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
 
-use serde::{Deserialize, de::IgnoredAny};
-use subscope_export::{CHECKPOINT_FILE, checkpoint_tree, read_checkpoint};
-use subscope_render::{TreeOptions, render_tree};
+use serde_json::json;
+use subscope_harness::recognise;
+use subscope_model::{Tree, event_id};
+use subscope_render::text::plural;
 
-use super::{target::read_head, tree};
+use super::{
+    checkpoint::{self, Lines},
+    target::{STDIN, load_lines},
+    tree,
+    watch::live::{self, ConnectedHub},
+};
 use crate::prelude::*;
 
+/// Most bytes of an input: a hub takes no larger body.
+const MAX_BYTES: u64 = 256 << 20;
+/// Most bytes from which the dialect is recognised.
+const HEAD_BYTES: usize = 64 << 10;
+
 pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> {
-    let path = Path::new(&args.file);
-    if !is_checkpoint(path) {
-        let args = TreeArgs {
-            targets: vec![args.file.clone()],
-            json: args.json,
-            detail: args.detail,
-            ..TreeArgs::default()
-        };
-        return tree::run(&args, context);
+    if args.dry_run {
+        let (targets, json, detail) = (vec![args.file.clone()], args.json, args.detail);
+        return tree::run(&TreeArgs { targets, json, detail, ..TreeArgs::default() }, context);
     }
-    let (checkpoint, metadata) = read_checkpoint(path)?;
-    let tree = checkpoint_tree(&checkpoint, metadata.as_ref());
+    let lines = read(&args.file)?;
+    let (trees, problems) = load_lines(&lines, context)?;
+    let Some(dialect) = lines.dialect else {
+        return Err(CliError::new(
+            ErrorKind::Input,
+            format!("{} is nothing that can be imported", lines.label),
+        ));
+    };
+    let source = format!("import/{}", event_id("import", &String::from_utf8_lossy(&lines.bytes)));
+    let ConnectedHub { mut client, thread } = live::connect(context)?;
+    let is_repeat = client.hand_over(dialect.as_str(), &source, &source, &lines.bytes)?;
+    drop((client, thread));
     if args.json {
-        output::print_json(&tree)?;
-    } else {
-        // Agents of a checkpoint have ended: no running timers.
-        let detail = context.settings().subagent_tracing_detail;
-        output::print(&render_tree(&tree, &TreeOptions { now: None, ..context.tree_options(detail) }))?;
-    }
-    context.report(&tree.problems)
-}
-
-/// Top-level fields that distinguish a checkpoint from a line of a recording.
-#[derive(Deserialize)]
-struct TopLevelFields {
-    version: Option<IgnoredAny>,
-    #[serde(rename = "type")]
-    kind: Option<IgnoredAny>,
-    schema: Option<IgnoredAny>,
-}
-
-/// Whether the path is a checkpoint's directory or file. A file that starts an object but is neither valid JSON nor a
-/// recording counts as a damaged checkpoint: reading it as one reports where it is damaged.
-fn is_checkpoint(path: &Path) -> bool {
-    if path.is_dir() {
-        return path.join(CHECKPOINT_FILE).exists();
-    }
-    if path.file_name().is_some_and(|name| name == CHECKPOINT_FILE) {
-        return true;
-    }
-    // Regular files only: peeking at a pipe would consume its data.
-    if !path.is_file() {
-        return false;
-    }
-    let Ok(file) = File::open(path) else { return false };
-    // Only the first value, without keeping it: a recording's first line can be very long.
-    let first = TopLevelFields::deserialize(&mut serde_json::Deserializer::from_reader(BufReader::new(file)));
-    match first {
-        Ok(TopLevelFields { version, kind, schema }) => {
-            version.is_some() && kind.is_none() && schema.is_none()
-        }
-        Err(_) => read_head(path).is_ok_and(|head| {
-            head.trim_ascii_start().starts_with(b"{") && subscope_harness::recognise(&head).is_none()
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn tell_a_checkpoint_from_a_recording() {
-        let folder = tempfile::tempdir().unwrap();
-        let check = |text: &str, expected: bool| {
-            let path = folder.path().join("file");
-            fs::write(&path, text).unwrap();
-            assert_eq!(is_checkpoint(&path), expected, "{text}");
+        let session = |tree: &Tree| {
+            let (agents, tool_calls) = (tree.summary.agents, tree.summary.tool_calls);
+            json!({ "id": tree.session.id, "agents": agents, "tool_calls": tool_calls })
         };
-        check("{\n  \"version\": \"1.0.0\",\n  \"subagentTraces\": []\n}\n", true);
-        check("{\"subagentTraces\":[],\"version\":\"2\"}", true);
-        check("{\n  \"version\": \"1.0.0\",\n  \"subagentTraces\": [\n", true);
-        check("{\"type\":\"user\",\"version\":\"2.1.0\",\"sessionId\":\"s\"}\n{\"type\":\"x\"}", false);
-        check("{\"schema\":\"subscope.event/1\",\"id\":\"x\",\"version\":1}\n", false);
-        check("{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"cut", false);
-        check("warning: x\n{\"type\":\"result\",\"session_id\":\"s\"}\n", false);
-        check("hello", false);
-        check("", false);
-        assert!(!is_checkpoint(Path::new("-")) && !is_checkpoint(folder.path()));
-        fs::write(folder.path().join(CHECKPOINT_FILE), "").unwrap();
-        assert!(is_checkpoint(folder.path()));
+        output::print_json(&json!({
+            "schema": "subscope.import/1",
+            "dialect": dialect.as_str(),
+            "repeat": is_repeat,
+            "sessions": trees.iter().map(session).collect::<Vec<_>>(),
+            "problems": problems.len(),
+        }))?;
+    } else {
+        let verb = if is_repeat { "was in the store" } else { "taken into the store" };
+        for tree in &trees {
+            let (agents, calls) = (tree.summary.agents, tree.summary.tool_calls);
+            let what = format!("{}, {}", plural(agents, "agent"), plural(calls, "call"));
+            output::print_line(&format!("{verb}: session {} ({what})", tree.session.id), context)?;
+        }
     }
+    context.report(&problems)
+}
+
+/// Reads the whole input.
+fn read(file: &TargetArg) -> Result<Lines, CliError> {
+    let path = Path::new(file);
+    if checkpoint::is_checkpoint(path) {
+        return checkpoint::read(path);
+    }
+    let is_stdin = file == "-";
+    let label = if is_stdin { STDIN.to_owned() } else { path.display().to_string() };
+    let failed = |error| CliError::because(format!("cannot read {label}"), error);
+    let mut input: Box<dyn Read> =
+        if is_stdin { Box::new(io::stdin().lock()) } else { Box::new(File::open(path).map_err(failed)?) };
+    let mut bytes = Vec::new();
+    input.by_ref().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(CliError::failed(format!("{label} has more than {} MiB", MAX_BYTES >> 20)));
+    }
+    let dialect = recognise(bytes.get(..HEAD_BYTES).unwrap_or(&bytes));
+    if dialect.is_some_and(|dialect| dialect.is_main()) {
+        let error = CliError::usage(format!("{label} is a transcript, which is read where it is"));
+        return Err(error.hint("`subscope index FOLDER` reads those below a folder"));
+    }
+    let dialect = dialect.filter(|dialect| dialect.is_ingestible());
+    Ok(Lines { label, dialect, bytes, problems: Vec::new() })
 }

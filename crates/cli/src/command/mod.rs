@@ -1,5 +1,6 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
+mod checkpoint;
 mod config;
 mod demo;
 mod diff;
@@ -56,7 +57,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
             Ok(())
         }
         CliCommand::Mcp(args) => mcp::run(args, context),
-        CliCommand::Config(args) => config::run(*args, context),
+        CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Completions(args) => shell::print_completions(*args),
         CliCommand::Man(args) => shell::print_man(args),

@@ -10,9 +10,13 @@ use crate::prelude::*;
 
 /// Prints the completions for a shell.
 pub(crate) fn print_completions(args: CompletionsArgs) -> Result<(), CliError> {
+    let all = Cli::command();
+    // The generator of some shells offers hidden commands, too.
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("subscope").args(all.get_arguments().cloned()).subcommands(shown);
     // Buffered: the generator panics if its writer fails, for example on a closed pipe.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "subscope", &mut script);
+    clap_complete::generate(args.shell, &mut shown, "subscope", &mut script);
     output::to_stdout(|out| out.write_all(&script))
 }
 
@@ -34,7 +38,8 @@ mod tests {
     fn every_command_gets_a_page() {
         let folder = tempfile::tempdir().unwrap();
         print_man(&ManArgs { dir: Some(folder.path().join("man1")) }).unwrap();
-        for command in Cli::command().get_subcommands() {
+        let all = Cli::command();
+        for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
             let page = folder.path().join(format!("man1/subscope-{}.1", command.get_name()));
             assert!(fs::read_to_string(&page).unwrap().starts_with(".ie"), "{}", page.display());
         }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
@@ -17,7 +17,10 @@ use subscope_run::record::{self, IterationMeta, IterationStatus};
 use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
-use super::history;
+use super::{
+    checkpoint::{self, Lines},
+    history,
+};
 use crate::{
     hub_connection::{LAST, MAX_PREFIX_MATCHES, one_of},
     prelude::*,
@@ -26,6 +29,9 @@ use crate::{
 /// Bytes at the start of a file that are used to recognise its dialect.
 const HEAD_BYTES: u64 = 64 << 10;
 
+/// Name of standard input in problems.
+pub(crate) const STDIN: &str = "stdin";
+
 /// Most events taken from the change log, for a session whose transcript is gone.
 const MAX_LOGGED_EVENTS: usize = 50_000;
 
@@ -33,9 +39,21 @@ pub(crate) enum ResolvedTarget {
     Path(PathBuf),
     /// A complete output file: its writer has exited.
     FinishedFile(PathBuf),
+    /// The folder or file of a checkpoint.
+    Checkpoint(PathBuf),
     /// A session that is in the store or has a transcript below the harness's directory.
     Session(SessionId),
     Stdin,
+}
+
+impl fmt::Display for ResolvedTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) | Self::FinishedFile(path) | Self::Checkpoint(path) => path.display().fmt(f),
+            Self::Session(session) => write!(f, "session {session}"),
+            Self::Stdin => f.write_str(STDIN),
+        }
+    }
 }
 
 /// Returns the roots of the harnesses' transcripts.
@@ -95,6 +113,9 @@ fn resolve_one(target: &TargetArg, context: &Context) -> Result<ResolvedTarget, 
         return Ok(ResolvedTarget::Stdin);
     }
     let path = Path::new(target);
+    if checkpoint::is_checkpoint(path) {
+        return Ok(ResolvedTarget::Checkpoint(path.to_owned()));
+    }
     if path.exists() || path.components().count() > 1 || path.extension().is_some() {
         return Ok(ResolvedTarget::Path(path.to_owned()));
     }
@@ -249,13 +270,13 @@ fn load_resolved(
         {
             only.clone()
         }
-        _ => only_session(&read.batch, context)?,
+        _ => only_session(&read.batch, &read.name, context)?,
     };
     let (tree, has_rows_only) = read.tree(&session, reading, &now_at(context, read.at, read.has_ended)?);
     if has_rows_only && reading.at.is_some() {
         return Err(texts_are_gone());
     }
-    let tree = tree.ok_or_else(|| CliError::failed("the session is empty"))?;
+    let tree = tree.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
     let ReadTargets { batch, at, has_ended, .. } = read;
     Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
 }
@@ -278,7 +299,7 @@ pub(crate) fn load_each(
     let now = now_at(context, read.at, read.has_ended)?;
     let mut sessions = if are_ids { read.sessions.clone() } else { sessions_in(&read.batch) };
     if sessions.is_empty() {
-        sessions.push(only_session(&read.batch, context)?);
+        sessions.push(only_session(&read.batch, &read.name, context)?);
     }
     let mut trees: Vec<Tree> =
         sessions.iter().filter_map(|session| read.tree(session, reading, &now).0).collect();
@@ -289,8 +310,28 @@ pub(crate) fn load_each(
     Ok((trees, problems, read.at))
 }
 
+/// Reads lines that are in memory. Returns one tree per session, ordered by start, with all problems.
+pub(crate) fn load_lines(lines: &Lines, context: &Context) -> Result<(Vec<Tree>, Vec<Problem>), CliError> {
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+    let mut batch = BatchRead::read(BatchRead::expand(&[])?, options, None);
+    batch.read_stream(&*lines.bytes, &lines.label, lines.dialect)?;
+    batch.problems.extend(lines.problems.iter().cloned());
+    if sessions_in(&batch).is_empty() {
+        only_session(&batch, &lines.label, context)?;
+    }
+    let now = now_at(context, context.now_ms(), true)?;
+    let mut trees: Vec<Tree> =
+        batch.router.sessions().filter_map(|session| batch.router.tree(session, &now)).collect();
+    trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
+    let problems =
+        batch.problems.iter().chain(trees.iter().flat_map(|tree| &tree.problems)).cloned().collect();
+    Ok((trees, problems))
+}
+
 /// Data read from TARGETs.
 struct ReadTargets {
+    /// The TARGETs, for error messages.
+    name: String,
     batch: BatchRead,
     at: Millis,
     has_ended: bool,
@@ -321,14 +362,16 @@ fn read(
     context: &Context,
 ) -> Result<ReadTargets, CliError> {
     let has_stdin = resolved.iter().any(|target| matches!(target, ResolvedTarget::Stdin));
+    let name = resolved.iter().map(ResolvedTarget::to_string).collect::<Vec<_>>().join(", ");
     // The end of a pipe ends its sessions; a file may still grow.
     let ends =
-        |target: &ResolvedTarget| matches!(target, ResolvedTarget::Stdin | ResolvedTarget::FinishedFile(_));
+        |target: &ResolvedTarget| !matches!(target, ResolvedTarget::Path(_) | ResolvedTarget::Session(_));
     let has_ended = resolved.iter().all(ends) && reading.at.is_none();
-    let (mut paths, mut sessions) = (Vec::new(), Vec::new());
+    let (mut paths, mut sessions, mut checkpoints) = (Vec::new(), Vec::new(), Vec::new());
     for target in resolved {
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
+            ResolvedTarget::Checkpoint(path) => checkpoints.push(checkpoint::read(&path)?),
             ResolvedTarget::Session(session) if !sessions.contains(&session) => sessions.push(session),
             ResolvedTarget::Session(_) | ResolvedTarget::Stdin => {}
         }
@@ -349,15 +392,19 @@ fn read(
     let options = RouterOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
     let mut batch = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
-        let read = batch.read_stream(io::stdin().lock(), reading.dialect);
+        let read = batch.read_stream(io::stdin().lock(), STDIN, reading.dialect);
         read.map_err(|error| CliError::because("cannot read stdin", error))?;
+    }
+    for checkpoint in checkpoints {
+        batch.read_stream(&*checkpoint.bytes, &checkpoint.label, checkpoint.dialect)?;
+        batch.problems.extend(checkpoint.problems);
     }
     context.debug(&format!("{} files read", batch.files));
     for found in &sources {
         found.join_to(&mut batch, store.as_ref())?;
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    Ok(ReadTargets { batch, at, has_ended, sessions, stored })
+    Ok(ReadTargets { name, batch, at, has_ended, sessions, stored })
 }
 
 /// Returns the sessions in the batch.
@@ -374,15 +421,15 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
     sessions.into_iter().cloned().collect()
 }
 
-/// Returns the one session in the batch.
-fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliError> {
+/// Returns the one session in the batch, which was read from what `name` says.
+fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<SessionId, CliError> {
     match sessions_in(batch).as_slice() {
         [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
                 batch.problems.iter().chain(batch.router.unassigned_problems()).cloned().collect();
             if problems.is_empty() {
-                return Err(CliError::failed("there is nothing in it"));
+                return Err(CliError::failed(format!("there is nothing in {name}")));
             }
             // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
@@ -390,14 +437,14 @@ fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliEr
             let place = unrecognised.and_then(|problem| problem.at.rsplit_once(':'));
             let message = match place {
                 Some((file, line)) => format!("nothing recognised in {file}: line {line} is {UNRECOGNISED}"),
-                None => "nothing in it could be understood".to_owned(),
+                None => format!("nothing in {name} could be understood"),
             };
             Err(CliError::new(ErrorKind::Input, message))
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();
             let more = if several.len() > names.len() { ", …" } else { "" };
-            let message = format!("{} sessions in it: {}{more}", several.len(), names.join(", "));
+            let message = format!("{} sessions in {name}: {}{more}", several.len(), names.join(", "));
             Err(CliError::usage(message).hint("name one session's transcript or folder"))
         }
     }

@@ -10,6 +10,7 @@ mod paths;
 mod settings;
 mod value;
 mod words;
+mod writer;
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -22,12 +23,28 @@ pub(crate) use self::{
     limits::SilenceLimit,
     paths::ConfigPaths,
     settings::{AsciiChoice, KEEP_DAYS, PRICES, Settings},
+    writer::{create, save, toml_value},
 };
 use self::{paths::ConfigPath, value::SettingValue};
 use crate::{environment::Environment, error::CliError};
 
+/// Beginning of the names of our variables.
+pub(crate) const VARIABLE_PREFIX: &str = "SUBSCOPE_";
+/// Variables that are no settings.
+const OTHER_VARIABLES: [&str; 7] = [
+    "SUBSCOPE_CONFIG",
+    "SUBSCOPE_DATA_DIR",
+    "SUBSCOPE_DEPTH",
+    "SUBSCOPE_LOG",
+    "SUBSCOPE_NO_AUTOSTART",
+    "SUBSCOPE_OUTER_RUN",
+    "SUBSCOPE_PARENT_RUN_ID",
+];
+/// Likeness (0 to 1, Jaro) from which a word is taken for a misspelt one.
+const MIN_LIKENESS: f64 = 0.85;
+
 /// Layer of settings; the weakest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Layer {
     #[default]
@@ -165,7 +182,10 @@ impl Layers {
                 let origin = SettingOrigin::new(source.layer, &place);
                 self.set(&key, value, origin, &format!("{place}: {key}"));
             } else {
-                self.config.warnings.push(format!("{place}: there is no setting {key:?}; it is ignored"));
+                let meant = did_you_mean(&key, keys.iter().map(String::as_str));
+                self.config
+                    .warnings
+                    .push(format!("{place}: there is no setting {key:?}; it is ignored{meant}"));
             }
         }
     }
@@ -177,6 +197,15 @@ pub(crate) fn load(paths: ConfigPaths, environment: &Environment) -> LoadedConfi
     let keys: Vec<String> = flatten(&Settings::default()).into_iter().map(|(key, _)| key).collect();
     paths.existing().for_each(|source| layers.read_file(source, &keys));
     layers.config.errors.extend(paths.missing());
+    let known: Vec<String> =
+        keys.iter().map(|key| variable(key)).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
+    for name in environment.own_names().filter(|name| !known.contains(name)) {
+        // One that resembles none may be another program's.
+        let meant = did_you_mean(name, known.iter().map(String::as_str));
+        if !meant.is_empty() {
+            layers.config.warnings.push(format!("there is no variable {name}; it is ignored{meant}"));
+        }
+    }
     for key in keys {
         let name = variable(&key);
         if let Some(text) = environment.text(&name) {
@@ -209,9 +238,39 @@ fn flatten(settings: &Settings) -> Vec<(String, Value)> {
     all
 }
 
+/// Returns a question after the known word that is most like an unknown one; empty if none is like it.
+fn did_you_mean<'k>(unknown: &str, known: impl Iterator<Item = &'k str>) -> String {
+    let bare = |word: &str| word.strip_prefix(VARIABLE_PREFIX).unwrap_or(word).to_owned();
+    let likeness = |word: &str| strsim::jaro(&bare(unknown), &bare(word));
+    let nearest = known.map(|word| (likeness(word), word)).max_by(|left, right| left.0.total_cmp(&right.0));
+    match nearest {
+        Some((likeness, word)) if likeness >= MIN_LIKENESS => format!("; did you mean {word}?"),
+        _ => String::new(),
+    }
+}
+
+/// Parses a setting's value given as text, as in a variable. Returns it in the form of [`SettingRow`].
+///
+/// # Errors
+/// If there is no such setting, or the value is invalid.
+pub(crate) fn parse(key: &str, text: &str) -> Result<Value, CliError> {
+    let keys: Vec<String> = flatten(&Settings::default()).into_iter().map(|(key, _)| key).collect();
+    if !keys.iter().any(|known| known == key) {
+        let meant = did_you_mean(key, keys.iter().map(String::as_str));
+        let error = CliError::usage(format!("there is no setting {key:?}{meant}"));
+        return Err(error.hint("`subscope config` shows all settings"));
+    }
+    let mut values = SettingValue::Table(BTreeMap::new());
+    values.set(key, SettingValue::Variable(text.to_owned()));
+    let settings =
+        Settings::deserialize(&values).map_err(|what| CliError::usage(format!("{key}: {what}")))?;
+    let all = flatten(&settings);
+    Ok(all.into_iter().find(|(known, _)| known == key).map(|(_, value)| value).unwrap_or_default())
+}
+
 /// Returns the environment variable of a setting: `SUBSCOPE_WATCH_STALL` for `watch.stall`.
 fn variable(key: &str) -> String {
-    format!("SUBSCOPE_{}", key.replace('.', "_").to_uppercase())
+    format!("{VARIABLE_PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
 /// Returns the JSON Schema of a settings file, indented.

@@ -144,8 +144,8 @@ fn unknown_names_are_warned_of_and_the_rest_holds() {
     assert_eq!(
         warnings,
         [
-            "/.config/subscope/config.toml:1: there is no setting \"colour\"; it is ignored",
-            "/.config/subscope/config.toml:4: there is no setting \"watch.stal\"; it is ignored",
+            "/.config/subscope/config.toml:1: there is no setting \"colour\"; it is ignored; did you mean color?",
+            "/.config/subscope/config.toml:4: there is no setting \"watch.stal\"; it is ignored; did you mean watch.stall?",
             "/.config/subscope/config.toml:5: there is no setting \"other\"; it is ignored",
         ]
     );

@@ -3,16 +3,23 @@
 use std::time::Duration;
 
 use subscope_client::{Client, SessionQuery};
-use subscope_collect::archive::Archive;
+use subscope_collect::{archive::Archive, main_transcripts};
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
-    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, SessionId,
-    SessionPage, Stats, Status, Tree,
+    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
+    SessionId, SessionPage, Stats, Status, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
 use super::{HubConnection, NoHub, StartPolicy};
-use crate::{command::history, context::Context, error::CliError};
+use crate::{
+    command::{
+        history,
+        target::{ReadOptions, load_session, roots},
+    },
+    context::Context,
+    error::CliError,
+};
 
 /// Most live sessions that a status is made of.
 const MAX_LIVE: usize = 200;
@@ -46,6 +53,8 @@ pub(crate) enum Backend {
     Hub(Client),
     /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
     Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
+    /// There is no data folder, and none is created for this question: only the sessions with a transcript are known.
+    Nothing(Vec<SessionId>),
 }
 
 impl Backend {
@@ -56,8 +65,14 @@ impl Backend {
             Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
-        match HubConnection::new(start, context)?.hub() {
+        if start == StartPolicy::Never && !context.data_folder()?.exists() {
+            let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
+            return Ok(Self::Nothing(on_disk.map(|(id, _)| SessionId::from(id.as_str())).collect()));
+        }
+        let mut connection = HubConnection::new(start, context)?;
+        match connection.hub() {
             Ok(mut client) => {
+                connection.report_start(context);
                 if start == StartPolicy::IfNone && !wait_until_caught_up(&mut client) {
                     context.info("sessions of before are still being read; this is what is there by now");
                 }
@@ -81,7 +96,11 @@ impl Backend {
                 Ok(Self::Store(Box::new(store), texts))
             }
             Err(OpenError::Locked(_)) => {
-                context.info("another process writes the store; this is what it has committed");
+                let folder = context.data_folder()?;
+                let message =
+                    format!("another process writes the store in {}, and does not answer", folder.display());
+                context
+                    .info(&format!("{message}; this is what it has committed (`subscope doctor` says more)"));
                 Self::committed(needs, context)
             }
             Err(error) => Err(error.into()),
@@ -103,6 +122,7 @@ impl Backend {
                 let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
                 Ok(SessionPage::of(store.list(&query)?, limit))
             }
+            Self::Nothing(_) => Ok(SessionPage::of(Vec::new(), limit)),
         }
     }
 
@@ -111,6 +131,7 @@ impl Backend {
         match self {
             Self::Hub(client) => Ok(client.tree(session)?),
             Self::Store(store, _) => Ok(store.tree(session)?),
+            Self::Nothing(_) => Ok(None),
         }
     }
 
@@ -127,6 +148,11 @@ impl Backend {
                     agents: agents.into_iter().map(name).collect(),
                 })
             }
+            Self::Nothing(on_disk) => {
+                let matching = on_disk.iter().filter(|session| session.starts_with(prefix));
+                let sessions = matching.take(limit).cloned().collect();
+                Ok(IdMatches { schema: NAMES_SCHEMA.into(), sessions, ..IdMatches::default() })
+            }
         }
     }
 
@@ -134,6 +160,7 @@ impl Backend {
         match self {
             Self::Hub(client) => Ok(client.stats()?),
             Self::Store(store, _) => Ok(store.stats()?),
+            Self::Nothing(_) => Ok(Stats { schema: STATS_SCHEMA.into(), ..Stats::default() }),
         }
     }
 
@@ -152,6 +179,7 @@ impl Backend {
                 let hits = search(&**store, texts, archive, terms, session, limit)?;
                 Ok(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing: false })
             }
+            Self::Nothing(_) => Err(none()),
         }
     }
 
@@ -164,6 +192,11 @@ impl Backend {
         let store = match self {
             Self::Hub(client) => return Ok(client.status(session)?),
             Self::Store(store, _) => store,
+            Self::Nothing(_) => {
+                let read = |session| load_session(session, &ReadOptions::ROWS, context);
+                let tree = session.and_then(|session| read(session).ok()).map(|loaded| loaded.tree);
+                return Ok(Status::of(tree.as_slice(), context.now_ms()));
+            }
         };
         let ids: Vec<SessionId> = match session {
             Some(session) => vec![session.clone()],

@@ -25,7 +25,7 @@ pub(crate) use self::{
     backend::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of, session_in},
     log::{path as log_path, rotate as rotate_log},
 };
-use crate::{context::Context, error::CliError};
+use crate::{args::value::format_duration, context::Context, error::CliError};
 
 /// File name of the hub's socket in the data directory.
 pub(crate) const SOCKET: &str = "hub.sock";
@@ -79,6 +79,8 @@ pub(crate) enum StartPolicy {
 pub(crate) struct HubConnection {
     data: PathBuf,
     starter: Option<HubStarter>,
+    /// Whether there was no store before.
+    is_first: bool,
 }
 
 impl HubConnection {
@@ -86,7 +88,21 @@ impl HubConnection {
         let data = context.data_folder()?;
         let may_start = start == StartPolicy::IfNone && context.environment.get(NO_AUTOSTART).is_none();
         let starter = if may_start { Some(HubStarter::new(&data, context)) } else { None };
-        Ok(Self { data, starter })
+        let is_first = !data.exists();
+        Ok(Self { data, starter, is_first })
+    }
+
+    /// Says that a hub was started, if one was: the first time on a machine, later if the command is verbose.
+    pub(crate) fn report_start(&self, context: &Context) {
+        if !self.starter.as_ref().is_some_and(HubStarter::has_started) {
+            return;
+        }
+        let idle = format_duration(context.settings().hub.idle);
+        let text = format!(
+            "a hub runs in the background now, and ends when nobody has needed it for {idle}; `subscope serve --stop` \
+             ends it, and with {NO_AUTOSTART}=1 none is started"
+        );
+        if self.is_first { context.info(&text) } else { context.debug(&text) }
     }
 
     /// Whether it starts a hub if none runs.

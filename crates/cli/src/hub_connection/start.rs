@@ -45,6 +45,11 @@ impl HubStarter {
         Ok(())
     }
 
+    /// Whether a hub was started.
+    pub(super) fn has_started(&self) -> bool {
+        !self.started.is_empty()
+    }
+
     /// How the last started hub exited; `None` while it runs.
     pub(super) fn exit(&mut self) -> Option<ExitStatus> {
         self.started.last_mut()?.try_wait().ok()?

@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod damaged;
 mod disk;
 mod gone;
 mod index;

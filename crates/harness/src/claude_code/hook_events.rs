@@ -11,6 +11,9 @@ pub(super) const POSTS_SINCE: Version = [2, 1, 63];
 /// Hooks of subagents name their agent from here on. Observed.
 pub(super) const NAMES_AGENTS_SINCE: Version = [2, 1, 64];
 
+/// The oldest version that hooks are installed for where none is known: that of the oldest recordings.
+const OLDEST: Version = [1, 0, 128];
+
 /// Known events that are worth no hook. WorktreeCreate must not have one: it has to make the worktree.
 const OTHER_EVENTS: &[&str] = &[
     "UserPromptExpansion",
@@ -64,10 +67,11 @@ const fn event(name: &'static str) -> HookEvent {
     HookEvent { name, command_only: false }
 }
 
-/// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. One that is
-/// not known is taken for a current one.
+/// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. An unknown
+/// version is taken for [`OLDEST`], so that no settings file is lost.
 pub(super) fn events(version: Option<Version>) -> Vec<HookEvent> {
-    let takes = |since: Version| version.is_none_or(|version| version >= since || version >= FORGIVES_SINCE);
+    let version = version.unwrap_or(OLDEST);
+    let takes = |since: Version| version >= since || version >= FORGIVES_SINCE;
     SUBSCRIPTIONS.iter().filter(|(_, since)| takes(*since)).map(|(event, _)| *event).collect()
 }
 
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn subscriptions_are_known_events_and_leave_the_work_to_the_harness() {
-        let mut names: Vec<&str> = events(None).iter().map(|event| event.name).collect();
+        let mut names: Vec<&str> = events(Some(FORGIVES_SINCE)).iter().map(|event| event.name).collect();
         assert!(names.iter().all(|name| is_known(name) && !OTHER_EVENTS.contains(name)), "{names:?}");
         // A hook for it has to make the worktree.
         assert!(!names.contains(&"WorktreeCreate"));
@@ -90,6 +94,7 @@ mod tests {
     fn old_versions_get_only_what_they_know() {
         let has = |version, name: &str| events(version).iter().any(|event| event.name == name);
         assert!(has(Some([2, 0, 28]), "SubagentStop") && !has(Some([2, 0, 28]), "SubagentStart"));
-        assert!(has(Some([2, 1, 101]), "PostToolBatch") && has(None, "PostToolBatch"));
+        assert!(has(Some([2, 1, 101]), "PostToolBatch"));
+        assert!(has(None, "SubagentStop") && !has(None, "SubagentStart"));
     }
 }

@@ -168,7 +168,7 @@ fn fold_session(
             none => none.insert(store.open()?),
         };
         inbox.read_received(session, u64::MAX, &mut |received| {
-            load_input(&received, &mut partitions, &mut router);
+            load_input(&received, &mut partitions, &mut router, &mut |_, _| ());
         })?;
     }
     let now = Now {

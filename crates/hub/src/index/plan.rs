@@ -71,12 +71,21 @@ pub(super) fn plan(
     missing.add_unknown(&known, &forgotten, options, report);
     let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), frozen: Vec::new() };
+    let mut emptied = Vec::new();
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
         let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let is_in = |sessions: &HashSet<SessionId>| {
             files.iter().any(|(found, _)| session_of(found).is_some_and(|session| sessions.contains(session)))
         };
         if is_in(&missing.frozen) {
+            return Ok(());
+        }
+        // A file that was cut to nothing is as good as deleted: the rows know more.
+        let was_cut = |(found, now): &&(Found, FileIdentity)| {
+            now.bytes == 0 && known.get(&found.path).is_some_and(|(_, identity)| identity.bytes > 0)
+        };
+        if let Some((found, _)) = files.iter().find(was_cut) {
+            emptied.extend(session_of(found).cloned());
             return Ok(());
         }
         let is_new = |(found, now): &(Found, FileIdentity)| {
@@ -126,7 +135,7 @@ pub(super) fn plan(
         sort_files(&mut files);
         consider(files, report)?;
     }
-    plan.frozen = missing.frozen.into_iter().collect();
+    plan.frozen = missing.frozen.into_iter().chain(emptied).collect();
     plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
     plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
     Ok(plan)

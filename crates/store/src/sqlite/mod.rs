@@ -6,6 +6,7 @@ mod forget;
 mod location;
 mod pack;
 mod query;
+mod repair;
 mod schema;
 mod session_keys;
 mod write;
@@ -21,6 +22,8 @@ use subscope_model::{Event, SessionId};
 
 pub use location::Location;
 pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
+pub use repair::{RepairError, Repaired};
+pub(crate) use repair::{delete_database, find_damage};
 pub use session_keys::SharedHistory;
 
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
@@ -78,6 +81,19 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The database is damaged.
+    #[error(
+        "the store in {} is damaged; `subscope doctor --repair` sets it aside, keeps what can be read of it and builds \
+         the rest anew",
+        path.display()
+    )]
+    Damaged {
+        /// The data folder.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: rusqlite::Error,
+    },
     /// The database cannot be opened.
     #[error("cannot open the store in {}", path.display())]
     Database {
@@ -117,24 +133,26 @@ impl SqliteStore {
         let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
         let lock = match access {
             Access::Read => None,
-            Access::Write => {
-                create_private_folder(folder).map_err(folder_error)?;
-                let lock = private_file_options().open(folder.join(LOCK)).map_err(folder_error)?;
-                match lock.try_lock() {
-                    Ok(()) => Some(lock),
-                    Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
-                    Err(TryLockError::Error(source)) => return Err(folder_error(source)),
-                }
-            }
+            Access::Write => Some(lock_folder(folder)?),
         };
         let path = folder.join(FILE);
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
         }
-        let database_error = |source| OpenError::Database { path: folder.to_owned(), source };
+        let database_error = |source: rusqlite::Error| match crate::is_damage(&source) {
+            true => OpenError::Damaged { path: folder.to_owned(), source },
+            false => OpenError::Database { path: folder.to_owned(), source },
+        };
+        if repair::is_emptied(&path) {
+            // SQLite would delete the WAL, which still has the latest commits.
+            return Err(database_error(repair::malformed()));
+        }
         let mut db = connect(&path, access).map_err(database_error)?;
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
+            0 if repair::has_tables(&db).map_err(database_error)? => {
+                return Err(database_error(repair::malformed()));
+            }
             0 if access == Access::Write => {
                 schema::create(&mut db, clamp(now_us)).map_err(database_error)?;
             }
@@ -186,6 +204,18 @@ impl SqliteStore {
     /// Returns the database's size on disk in bytes, free pages included.
     pub fn bytes(&self) -> StoreResult<u64> {
         size_bytes(&self.db)
+    }
+}
+
+/// Takes the lock of a data folder, which is created if missing.
+fn lock_folder(folder: &Path) -> Result<File, OpenError> {
+    let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
+    create_private_folder(folder).map_err(folder_error)?;
+    let lock = private_file_options().open(folder.join(LOCK)).map_err(folder_error)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked(folder.to_owned())),
+        Err(TryLockError::Error(source)) => Err(folder_error(source)),
     }
 }
 

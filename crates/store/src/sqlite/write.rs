@@ -68,7 +68,7 @@ pub(super) fn session_no(db: &Transaction<'_>, session: &SessionId) -> rusqlite:
 }
 
 /// Replaces the rows of a session.
-fn write_session(
+pub(super) fn write_session(
     db: &Transaction<'_>,
     packer: &mut Packer,
     rules: &str,

@@ -27,7 +27,6 @@ mod inbox;
 
 use std::{
     cmp::Reverse,
-    fs, io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -35,12 +34,14 @@ use std::{
 use self::batch::{FilePart, NewPassage};
 pub use self::batch::{PassageBatch, TextFile};
 pub use self::inbox::InboxPosition;
-use rusqlite::{Connection, ErrorCode, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Millis, SessionId, Text};
 
 use crate::{
-    FileIdentity, OpenError, StoreResult,
-    sqlite::{Access, clamp, connect, identity_at, path_at, select, size_bytes},
+    FileIdentity, OpenError, StoreError, StoreResult,
+    sqlite::{
+        Access, clamp, connect, delete_database, find_damage, identity_at, path_at, select, size_bytes,
+    },
 };
 
 /// Database file in the data folder.
@@ -142,9 +143,11 @@ pub struct Hit {
     pub span: ByteSpan,
 }
 
-/// Full-text index of a data folder.
+/// Full-text index of a data folder. Damage found by a query or a write deletes it, since it can be built anew:
+/// [`StoreError::TextsDamaged`].
 pub struct TextIndex {
     db: Connection,
+    path: PathBuf,
 }
 
 impl TextIndex {
@@ -164,13 +167,54 @@ impl TextIndex {
             None if access == Access::Read => return Err(OpenError::Missing(folder.to_owned())),
             None => create(&path).map_err(database_error)?,
         };
-        Ok(Self { db })
+        Ok(Self { db, path })
+    }
+
+    /// Whether there is an index in a data folder, damaged or not.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
+    /// Looks for damage in the whole index. Returns what is wrong; `None` if it is intact or there is none.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn find_damage(folder: &Path) -> StoreResult<Option<String>> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        match connect(&path, Access::Read).and_then(|db| find_damage(&db)) {
+            Err(error) if crate::is_damage(&error) => Ok(Some(error.to_string())),
+            found => Ok(found?),
+        }
+    }
+
+    /// Deletes the index of a data folder, so that it is built anew. Processes that have it open are not disturbed.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be deleted.
+    pub fn delete(folder: &Path) -> StoreResult<()> {
+        Ok(delete_database(&folder.join(FILE))?)
+    }
+
+    /// Deletes the index if this is an error of a damaged one. Processes that have it open are not disturbed.
+    fn checked<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
+        match outcome {
+            Err(StoreError::Damaged(_)) => {
+                delete_database(&self.path)?;
+                Err(StoreError::TextsDamaged)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Returns the indexed files with their state when they were indexed.
     pub fn files(&self) -> StoreResult<Vec<(PathBuf, FileIdentity)>> {
         let sql = "SELECT path, inode, bytes, modified_ns FROM files";
-        select(&self.db, sql, [], |row| Ok((path_at(row, 0)?, identity_at(row, 1)?)))
+        self.checked(select(&self.db, sql, [], |row| Ok((path_at(row, 0)?, identity_at(row, 1)?))))
     }
 
     /// Returns the number of the last indexed inbox row; 0 if there is none.
@@ -180,14 +224,24 @@ impl TextIndex {
 
     /// Adds a batch. A file that begins in it replaces its older version; a file that ends in it counts as indexed.
     pub fn put(&mut self, batch: &PassageBatch) -> StoreResult<()> {
-        let transaction = self.db.transaction()?;
-        insert_batch(&transaction, batch)?;
-        Ok(transaction.commit()?)
+        let outcome = self.db.transaction().and_then(|transaction| {
+            insert_batch(&transaction, batch)?;
+            transaction.commit()
+        });
+        self.checked(outcome.map_err(StoreError::from))
     }
 
     /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they
     /// change.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
+        match self.delete_passages_of(sessions) {
+            // What is deleted is forgotten, too.
+            Err(StoreError::Damaged(_)) => Ok(delete_database(&self.path)?),
+            outcome => outcome,
+        }
+    }
+
+    fn delete_passages_of(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
         self.db.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self.db.transaction()?;
         for session in sessions {
@@ -207,7 +261,8 @@ impl TextIndex {
     /// Returns the newest passages that contain all words.
     pub fn find(&self, query: &TextQuery) -> StoreResult<Vec<Hit>> {
         let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
-        let mut hits = select(&self.db, FIND, params![expression, clamp(query.limit)], hit)?;
+        let found = select(&self.db, FIND, params![expression, clamp(query.limit)], hit);
+        let mut hits = self.checked(found)?;
         // Where a second is full, row numbers are out of order by a few seconds.
         hits.sort_by_key(|hit| Reverse(hit.at_ms));
         Ok(hits)
@@ -228,24 +283,12 @@ fn open_current(path: &Path, access: Access) -> rusqlite::Result<Option<Connecti
         let is_current = version == VERSION && db.prepare(FIND).is_ok();
         Ok(is_current.then_some(db))
     };
-    open().or_else(|error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Ok(None),
-        _ => Err(error),
-    })
+    open().or_else(|error| if crate::is_damage(&error) { Ok(None) } else { Err(error) })
 }
 
 /// Replaces an index by an empty one. Processes that read the old one are not disturbed.
 fn create(path: &Path) -> rusqlite::Result<Connection> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(rusqlite::Error::InvalidPath(file.into()));
-            }
-            _ => {}
-        }
-    }
+    delete_database(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
     let mut db = connect(path, Access::Write)?;
     let transaction = db.transaction()?;
     transaction.execute_batch(TABLES)?;

@@ -194,6 +194,12 @@ impl Recording<'_, '_> {
             Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt),
             Fact::SessionEnd { .. } => self.push_hook_step(HookStepKind::SessionEnd),
             Fact::Checksum(sum) => push_new(&mut self.facts.checksums, *sum),
+            Fact::Totals { usage, cost_micro_usd } => {
+                if let Some(agent) = self.actor {
+                    let totals = &mut self.facts.agent_mut(agent).totals;
+                    *totals = (*totals).max(Some((usage.kinds(), *cost_micro_usd)));
+                }
+            }
             Fact::WireHasIdentity => self.facts.has_identity = true,
         }
     }

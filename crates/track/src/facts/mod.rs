@@ -11,8 +11,8 @@ use std::hash::BuildHasher;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
-    AgentStatus, Basis, Checksum, EndEvidence, Millis, Problem, ProcessExit, SourceKind, SpawnMode, StopStep,
-    Text, Usage,
+    AgentStatus, Basis, Checksum, EndEvidence, MicroUsd, Millis, Problem, ProcessExit, SourceKind, SpawnMode,
+    StopStep, Text, Usage,
 };
 
 pub(crate) use self::{
@@ -155,6 +155,8 @@ pub(crate) struct AgentFacts {
     pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 2],
     pub(crate) last_text: Option<(FactOrder, u64, String)>,
     pub(crate) retry: Option<RetryFact>,
+    /// Tokens by kind ([`Usage::kinds`]) and cost as a whole; counted where no response of the agent is known.
+    pub(crate) totals: Option<([u64; 4], Option<MicroUsd>)>,
     /// Order of the latest observation attributed to the agent.
     pub(crate) last_seen: Option<FactOrder>,
     /// Order of the agent's latest own action. Heartbeats, progress and retry notices are not actions.

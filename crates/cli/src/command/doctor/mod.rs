@@ -3,6 +3,7 @@
 //! To add a check: write a function that returns a [`Check`] in the module of its subject, and call it in `run_checks`.
 
 mod machine;
+mod repair;
 mod sessions;
 mod setup;
 mod survey;
@@ -66,6 +67,9 @@ impl Check {
 
 /// Runs all checks, prints them, and fails if something is broken.
 pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
+    if args.repair {
+        return repair::repair(context);
+    }
     let checks = run_checks(context);
     let broken = checks.iter().filter(|check| check.state == CheckState::Failure).count();
     if args.json {
@@ -92,6 +96,8 @@ fn run_checks(context: &Context) -> Vec<Check> {
     checks.extend(setup::settings(&context.config));
     checks.push(setup::prices(context.prices(), now_ms));
     checks.push(setup::store(context.data_folder()));
+    checks.extend(setup::texts(context.data_folder()));
+    checks.extend(setup::hub(context));
     checks.extend(setup::archive(history::archive(context)));
     checks.extend(setup::terminal(&context.terminal));
     checks

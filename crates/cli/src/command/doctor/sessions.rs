@@ -50,6 +50,17 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
         );
         return Check::failure(name, message).hint(format!("the first is {}", folder.display()));
     }
+    if let Some(link) = survey.links.first() {
+        let message = format!(
+            "{} found; {} to folders not followed, the first is {}",
+            survey.sessions,
+            text::plural(survey.links.len(), "symbolic link"),
+            link.display()
+        );
+        return Check::warning(name, message).hint(
+            "`subscope index FOLDER` reads the folder behind it; move the folder to have it followed live",
+        );
+    }
     match survey.newest_ms {
         Some(newest_ms) => {
             let age = text::duration(Some(now_ms.saturating_sub(newest_ms)));
@@ -95,6 +106,11 @@ mod tests {
         let survey = Survey { sessions: 3, newest_ms: Some(1_000), ..Survey::default() };
         assert_eq!(sessions(&survey, 61_000).says, "3 found, the newest written 1m 0s ago");
         assert_eq!(sessions(&Survey::default(), 0).state, CheckState::Warning);
+        let linked = Survey { links: vec!["/l".into()], ..Survey::default() };
+        assert_eq!(
+            sessions(&linked, 0).says,
+            "0 found; 1 symbolic link to folders not followed, the first is /l"
+        );
         let survey = Survey { unreadable: vec!["/x".into()], ..survey };
         assert_eq!(sessions(&survey, 0).state, CheckState::Failure);
     }

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use subscope_client::ClientError;
 use subscope_collect::archive::{Archive, Verified};
-use subscope_model::{Millis, parse_rfc3339};
-use subscope_store::{Access, OpenError, SqliteStore};
+use subscope_model::{Health, HubMode, Millis, parse_rfc3339};
+use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::Check;
-use crate::{config::LoadedConfig, prelude::*, prices::Prices, terminal::Terminal};
+use crate::{
+    args::value::format_duration, config::LoadedConfig, hub_connection, prelude::*, prices::Prices,
+    terminal::Terminal,
+};
 
 /// Age in days from which prices are likely to be outdated: models and prices change several times a year.
 const OLD_DAYS: i64 = 180;
@@ -66,6 +70,15 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
         return Check::failure("store", format!("{}, meant for data, is no folder", folder.display()))
             .hint(hint);
     }
+    let repair = "`subscope doctor --repair` sets it aside, keeps what can be read and builds the rest anew";
+    match SqliteStore::find_damage(&folder) {
+        Ok(None) => {}
+        Ok(Some(what)) => {
+            let message = format!("the store in {} is damaged: {what}", folder.display());
+            return Check::failure("store", message).hint(repair);
+        }
+        Err(error) => return Check::failure("store", CliError::from(error).to_string()).hint(hint),
+    }
     match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
@@ -76,6 +89,47 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
         }
         Err(error) => Check::failure("store", error.to_string()).hint(hint),
     }
+}
+
+/// Checks the full text; `None` if there is none.
+pub(super) fn texts(folder: Result<PathBuf, CliError>) -> Option<Check> {
+    let name = "full text";
+    // A missing data directory is reported by the check of the store.
+    Some(match TextIndex::find_damage(&folder.ok()?) {
+        Ok(None) => return None,
+        Ok(Some(what)) => Check::warning(name, format!("it is damaged: {what}"))
+            .hint("it is built anew when it is used, or by `subscope doctor --repair`"),
+        Err(error) => Check::failure(name, CliError::from(error).to_string()),
+    })
+}
+
+/// Says whether a hub runs; `None` without a data directory.
+pub(super) fn hub(context: &Context) -> Option<Check> {
+    let (name, folder) = ("hub", context.data_folder().ok()?);
+    Some(match hub_connection::greet(&folder) {
+        Ok((_, Health { pid, mode, url, .. })) => {
+            let ends = match mode {
+                HubMode::Background => {
+                    format!(
+                        "in the background, ends when nobody has needed it for {}",
+                        format_duration(context.settings().hub.idle)
+                    )
+                }
+                HubMode::Foreground => "in the foreground".to_owned(),
+                HubMode::Command => "in another command, as long as that".to_owned(),
+            };
+            Check::ok(name, format!("process {pid} {ends}; page and API at {url}"))
+        }
+        Err(ClientError::Unreachable { address, .. }) if SqliteStore::is_written(&folder) => {
+            Check::failure(name, format!("a process writes the store in {} and does not answer at {address}", folder.display()))
+                .hint("`subscope index` ends by itself; end a hub whose socket was deleted with kill: the next command starts another")
+        }
+        Err(ClientError::Unreachable { .. }) => {
+            Check::ok(name, "none runs; commands start one in the background when they need it")
+        }
+        Err(error) => Check::failure(name, error.to_string())
+            .hint("`subscope serve --stop` ends a hub; one that hangs has to be killed"),
+    })
 }
 
 /// Verifies the checksums of compressed transcripts; empty if there are none.

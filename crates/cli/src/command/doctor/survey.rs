@@ -27,6 +27,8 @@ pub(super) struct Survey {
     pub(super) folders: u64,
     /// Directories that cannot be listed.
     pub(super) unreadable: Vec<PathBuf>,
+    /// Symbolic links to folders, which are not followed.
+    pub(super) links: Vec<PathBuf>,
 }
 
 impl Survey {
@@ -57,6 +59,8 @@ impl Survey {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth > 0 && !root.harness.skips_folder(&entry.file_name()) {
                 self.list(root, &entry.path(), depth - 1, live_since_ms);
+            } else if kind.is_symlink() && depth == DEPTH && entry.path().is_dir() {
+                self.links.push(entry.path());
             } else if kind.is_file() {
                 self.count(root, &entry, live_since_ms);
             }

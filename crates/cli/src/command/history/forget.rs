@@ -2,6 +2,7 @@
 
 use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
+use subscope_render::text::plural;
 use subscope_store::{Access, History, SqliteStore, TextIndex};
 
 use super::{index::run_index, index_options, open_exclusively};
@@ -15,7 +16,7 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = sessions_to_forget(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions)?;
-    output::print(&format!("{count} sessions forgotten\n"))
+    output::print(&format!("{} forgotten\n", plural(count, "session")))
 }
 
 fn sessions_to_forget(

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
-use subscope_hub::index::{IndexOptions, Progress, Report, index as build_index, retire};
+use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
 use subscope_render::text;
-use subscope_store::{Access, SqliteStore, TextIndex};
+use subscope_store::{Access, SqliteStore, StoreError, TextIndex};
 
 use super::{index_options, open_exclusively};
 use crate::{command::target::root_folders, config::KEEP_DAYS, prelude::*};
@@ -42,14 +42,18 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     } else {
         let time = text::duration(i64::try_from(total_ms).ok());
         output::print(&format!(
-            "{files} files, {sessions} sessions new or changed, {} MB read in {time}; the store takes {} MB in {}\n",
+            "{}, {} new or changed, {} MB read in {time}; the store takes {} MB in {}\n",
+            text::plural(files, "file"),
+            text::plural(sessions, "session"),
             bytes >> 20,
             store_bytes >> 20,
             folder.display(),
         ))?;
         if forgotten > 0 {
-            context
-                .info(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
+            context.info(&format!(
+                "{} older than {KEEP_DAYS} says forgotten",
+                text::plural(forgotten, "session")
+            ));
         }
     }
     context.report(&report.problems)
@@ -75,7 +79,7 @@ pub(crate) fn remove_expired(
 /// Runs the indexer, with a progress bar on stderr unless that is no terminal or the command is quiet.
 pub(super) fn run_index(
     store: &mut SqliteStore,
-    texts: Option<&mut TextIndex>,
+    mut texts: Option<&mut TextIndex>,
     options: &IndexOptions,
     context: &Context,
 ) -> Result<Report, CliError> {
@@ -90,7 +94,11 @@ pub(super) fn run_index(
         bar.set_message(if progress.has_facts { "full text" } else { "sessions" });
         ControlFlow::Continue(())
     };
-    let report = build_index(store, texts, options, &mut on_progress);
+    let mut report = build_index(store, texts.as_deref_mut(), options, &mut on_progress);
+    if let (Err(IndexError::Ledger(StoreError::TextsDamaged)), Some(texts)) = (&report, texts) {
+        *texts = TextIndex::open(&context.data_folder()?, Access::Write)?;
+        report = build_index(store, Some(texts), options, &mut on_progress);
+    }
     bar.finish_and_clear();
     Ok(report?)
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.json {
         return output::print_json(&page);
     }
-    if page.sessions.is_empty() {
+    if page.sessions.is_empty() && args.limit > 0 {
         context.info(if args.live { "nothing is at work" } else { "no sessions yet" });
         return Ok(());
     }

@@ -1,9 +1,22 @@
 //! `subscope show`: prints one agent in full.
 
-use subscope_model::AgentName;
+use serde::Serialize;
+use subscope_model::{Agent, AgentName, SessionId};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
 use crate::{command::tree::find_agent, prelude::*};
+
+/// Schema of `--json`.
+const SCHEMA: &str = "subscope.agent/1";
+
+/// Output of `--json`: the agent's row in the tree, with its session.
+#[derive(Serialize)]
+struct ShownAgent<'a> {
+    schema: &'static str,
+    session_id: &'a SessionId,
+    #[serde(flatten)]
+    row: Option<&'a Agent>,
+}
 
 pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
@@ -20,7 +33,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let agent = find_agent(&tree, &agent)?;
     if args.json {
         let row = tree.agents.iter().find(|row| row.id == agent);
-        return output::print_json(&row);
+        return output::print_json(&ShownAgent { schema: SCHEMA, session_id: &session, row });
     }
     let detail = args.detail.unwrap_or(Detail::Full);
     output::print(&render_tree(&tree, &TreeOptions { agent: Some(agent), ..context.tree_options(detail) }))

@@ -176,8 +176,8 @@ fn wanted(
     }
     if version.is_none() {
         context.warn(&format!(
-            "no version of {} was found; one before {} would ignore this whole file for events that it does not \
-             know ({VERSION_OPTION} names yours)",
+            "no version of {} was found: only the events that every version knows get hooks, since one before {} \
+             ignores a whole file for an event that it does not know ({VERSION_OPTION} names yours)",
             harness.title(),
             version::show(hooks.forgives_since())
         ));

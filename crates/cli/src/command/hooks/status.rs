@@ -6,6 +6,7 @@ use serde::Serialize;
 use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::HookHandler;
+use subscope_render::text::plural;
 use subscope_render::{Charset, safe};
 
 use super::Scope;
@@ -135,7 +136,7 @@ fn text(report: &Report, charset: Charset) -> String {
             (Some(problem), _, _) => problem.clone(),
             (None, false, _) => format!("not installed ({} does not exist)", row.path),
             (None, true, []) => format!("not installed ({})", row.path),
-            (None, true, hooks) => format!("{} events ({})", hooks.len(), row.path),
+            (None, true, hooks) => format!("{} ({})", plural(hooks.len(), "event"), row.path),
         };
         let disabled = if row.disabled { "; disableAllHooks: none runs" } else { "" };
         line(row.scope, &format!("{says}{disabled}"));
@@ -155,7 +156,8 @@ fn text(report: &Report, charset: Charset) -> String {
     if let Some(Waiting { folder, waiting, dropped }) = &report.spool {
         let dropped =
             if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
-        line("spool", &format!("{waiting} events wait{dropped} ({folder})"));
+        let waits = if *waiting == 1 { "event waits" } else { "events wait" };
+        line("spool", &format!("{waiting} {waits}{dropped} ({folder})"));
     }
     out
 }

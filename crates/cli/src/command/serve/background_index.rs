@@ -53,7 +53,8 @@ pub(super) fn run(
     loop {
         // No answer of the hub counts as no new events.
         let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
-        if is_behind || !waiting.is_empty() || indexed != Some(seq) {
+        let has_texts = TextIndex::exists(location.folder());
+        if is_behind || !has_texts || !waiting.is_empty() || indexed != Some(seq) {
             options.now_ms = clock::now_ms();
             // On a thread of its own: the allocator returns the memory of a round when its thread ends.
             let joined = thread::scope(|scope| {
@@ -68,6 +69,11 @@ pub(super) fn run(
                     waiting.drain(..).for_each(|reply: ReplyCallback<()>| reply(()));
                 }
                 Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
+                // A damaged full text has been deleted: it is made anew.
+                Err(error) if has_texts && !TextIndex::exists(location.folder()) => {
+                    tracing::warn!("{error:#}");
+                    continue;
+                }
                 // A failure is retried in the next round; requests are dropped, so that searches return what there is.
                 Err(error) => {
                     waiting.clear();

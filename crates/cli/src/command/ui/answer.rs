@@ -2,20 +2,29 @@
 
 use subscope_model::{HubMode, Millis, SessionId, Tree};
 use subscope_store::words;
-use subscope_tui::{Answer, Question};
+use subscope_tui::{Answer, Question, Setting};
 
-use super::settings_writer;
 use crate::{
     browser,
     command::{
         stop,
         target::{LoadedSession, ReadOptions, load, load_session},
     },
+    config,
     prelude::*,
 };
 
 /// Most hits of a search.
 const MAX_HITS: usize = 50;
+
+/// Returns the key of a setting that the UI saves.
+fn setting_key(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Detail => "subagent_tracing_detail",
+        Setting::Tree => "ui.tree",
+        Setting::Theme => "ui.theme",
+    }
+}
 
 /// Answers queries over all sessions, or over the one session that TARGETs belong to.
 pub(super) struct QueryHandler {
@@ -76,7 +85,7 @@ impl QueryHandler {
             }
             Question::Page => Answer::Page(open_page(context)?),
             Question::Keep(setting, choice) => {
-                settings_writer::save(setting, choice, context)?;
+                config::save(setting_key(setting), &choice.into(), &context.config.paths)?;
                 Answer::Kept
             }
         })

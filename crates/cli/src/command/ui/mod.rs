@@ -7,7 +7,6 @@ mod answer;
 mod late;
 mod looks;
 mod replay;
-mod settings_writer;
 
 use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},

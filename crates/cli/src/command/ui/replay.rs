@@ -25,7 +25,10 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     }
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {
-        return Err(CliError::failed("nothing in it has a time, so there is no pace to play it at"));
+        return Err(CliError::failed(format!(
+            "nothing in session {} has a time, so there is no pace to play it at",
+            tree.session.id
+        )));
     };
     let mut handler = QueryHandler::of_targets(tree.session.id.clone(), args.targets.clone());
     if args.plain || !context.terminal.is_terminal {

@@ -47,6 +47,7 @@ pub(in crate::command) fn follow_all(
     let mut connection = HubConnection::new(StartPolicy::IfNone, context)?;
     match connection.hub() {
         Ok(client) => {
+            connection.report_start(context);
             return Ok(FollowedFeed { feed: Box::new(feed(client, connection, context)?), hub: None });
         }
         Err(NoHub::NotWanted | NoHub::Locked) => {}
@@ -56,14 +57,10 @@ pub(in crate::command) fn follow_all(
         }
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
-    match PreparedHub::prepare(HubMode::Command, None, context)? {
-        Ok(prepared) => {
-            // Connects to it like any client.
-            let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
-            let mut connection = HubConnection::new(StartPolicy::Never, context)?;
-            let client = connection.hub().map_err(|no_hub| CliError::failed(describe_no_hub(&no_hub)))?;
+    match start_here(on_signal, context)? {
+        Ok((connection, ConnectedHub { client, thread })) => {
             let feed = feed(client, connection, context)?;
-            Ok(FollowedFeed { feed: Box::new(feed), hub: Some(Box::new(hub_thread)) })
+            Ok(FollowedFeed { feed: Box::new(feed), hub: Some(Box::new(thread)) })
         }
         Err(OpenError::Locked(_)) => {
             context.info(
@@ -73,6 +70,44 @@ pub(in crate::command) fn follow_all(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// A client of a hub.
+pub(in crate::command) struct ConnectedHub {
+    pub(in crate::command) client: Client,
+    /// The hub, if it runs in this process; `None` for that of another.
+    pub(in crate::command) thread: Option<HubThread>,
+}
+
+/// Connects to the hub; if none runs and none may be started, to one in this process.
+///
+/// # Errors
+/// If no hub answers, or another process holds the store.
+pub(in crate::command) fn connect(context: &Context) -> Result<ConnectedHub, CliError> {
+    let mut connection = HubConnection::new(StartPolicy::IfNone, context)?;
+    match connection.hub() {
+        Ok(client) => {
+            connection.report_start(context);
+            Ok(ConnectedHub { client, thread: None })
+        }
+        Err(NoHub::NotWanted | NoHub::Locked) => Ok(start_here(&|| (), context)??.1),
+        Err(no_hub @ (NoHub::Unresponsive(_) | NoHub::Failed(_))) => Err(CliError::failed(no_hub)),
+    }
+}
+
+/// Starts a hub in this process and connects to it like any client. The inner error is that of opening the store.
+fn start_here(
+    on_signal: OnSignal,
+    context: &Context,
+) -> Result<Result<(HubConnection, ConnectedHub), OpenError>, CliError> {
+    let prepared = match PreparedHub::prepare(HubMode::Command, None, context)? {
+        Ok(prepared) => prepared,
+        Err(error) => return Ok(Err(error)),
+    };
+    let thread = Some(start(prepared, on_signal, context.style(None).charset())?);
+    let mut connection = HubConnection::new(StartPolicy::Never, context)?;
+    let client = connection.hub().map_err(|no_hub| CliError::failed(describe_no_hub(&no_hub)))?;
+    Ok(Ok((connection, ConnectedHub { client, thread })))
 }
 
 /// Starts a hub on a thread of this process; returns once it answers.

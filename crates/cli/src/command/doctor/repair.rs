@@ -1,0 +1,56 @@
+//! `subscope doctor --repair`: rebuilds a damaged store and a damaged full text.
+
+use std::time::Duration;
+
+use subscope_render::text::plural;
+use subscope_store::{OpenError, RepairError, Repaired, SqliteStore, TextIndex};
+
+use crate::{
+    command::watch::live::{self, ConnectedHub},
+    hub_connection,
+    prelude::*,
+};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// Sets damaged files aside, keeps what can be read of them, and waits until a hub has built the rest anew from
+/// transcripts, archive and received input.
+pub(super) fn repair(context: &Context) -> Result<(), CliError> {
+    let folder = context.data_folder()?;
+    let store = SqliteStore::find_damage(&folder)?;
+    if let Some(what) = &store {
+        // A hub that cannot be asked to leave holds the lock, which is the error then.
+        hub_connection::stop_background_hub(&folder)?;
+        let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
+        let Repaired { aside, deliveries, sessions } =
+            SqliteStore::repair(&folder, now_us).map_err(repair_error)?;
+        output::print_line(&format!("the store was damaged: {what}"), context)?;
+        output::print_line(&format!("its files are in {} now", aside.display()), context)?;
+        let (sessions, deliveries) = (plural(sessions, "session"), plural(deliveries, "delivery"));
+        output::print_line(
+            &format!("read from them: rows of {sessions}, {deliveries} of the inbox"),
+            context,
+        )?;
+    }
+    let texts = TextIndex::find_damage(&folder)?;
+    if let Some(what) = &texts {
+        TextIndex::delete(&folder)?;
+        output::print_line(&format!("the full text was damaged, and is built anew: {what}"), context)?;
+    }
+    if store.is_none() && texts.is_none() {
+        return output::print("nothing is damaged\n");
+    }
+    let ConnectedHub { mut client, thread } = live::connect(context)?;
+    while client.health()?.is_reading {
+        std::thread::sleep(POLL);
+    }
+    let sessions = client.stats()?.total.sessions;
+    drop((client, thread));
+    output::print_line(&format!("the store has {} again", plural(sessions, "session")), context)
+}
+
+fn repair_error(error: RepairError) -> CliError {
+    let is_locked = matches!(error, RepairError::Open(OpenError::Locked(_)));
+    let error = CliError::from(error);
+    if is_locked { error.hint("`subscope serve --stop` ends the hub that holds it") } else { error }
+}

@@ -1,0 +1,122 @@
+//! Saves settings in the user's file, preserving everything else in it.
+
+use std::{fs, io, path::Path};
+
+use serde_json::Value;
+use toml_edit::{Array, DocumentMut, Item, value};
+
+use super::ConfigPaths;
+use crate::error::CliError;
+
+/// Saves a setting, given by its key, and returns the path of the file.
+///
+/// # Errors
+/// If there is no settings path, or the file cannot be read, parsed or written.
+pub(crate) fn save<'p>(key: &str, value: &Value, paths: &'p ConfigPaths) -> Result<&'p Path, CliError> {
+    let path = user_file(paths)?;
+    let failed = |what: &str| format!("{key} is not saved: cannot {what} {}", path.display());
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(CliError::because(failed("read"), error)),
+    };
+    let text = with_setting(&text, key, value).map_err(|error| CliError::because(failed("change"), error))?;
+    replace_file(path, &text).map_err(|error| CliError::because(failed("write"), error))?;
+    Ok(path)
+}
+
+/// Writes the user's file, which must not exist, and returns its path.
+///
+/// # Errors
+/// If there is no settings path, the file exists or cannot be written.
+pub(crate) fn create<'p>(text: &str, paths: &'p ConfigPaths) -> Result<&'p Path, CliError> {
+    let path = user_file(paths)?;
+    if path.exists() {
+        let error = CliError::failed(format!("{} exists already", path.display()));
+        return Err(error.hint("`subscope config set KEY VALUE` changes a setting in it"));
+    }
+    replace_file(path, text)
+        .map_err(|error| CliError::because(format!("cannot write {}", path.display()), error))?;
+    Ok(path)
+}
+
+fn user_file(paths: &ConfigPaths) -> Result<&Path, CliError> {
+    let none = || CliError::failed("nothing says where settings are kept: HOME is not set");
+    paths.user_file().ok_or_else(none)
+}
+
+/// Returns the TOML form of a setting's value; `None` for null.
+pub(crate) fn toml_value(json: &Value) -> Option<toml_edit::Value> {
+    Some(match json {
+        Value::Bool(switch) => (*switch).into(),
+        Value::Number(number) => number.as_i64()?.into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(items) => items.iter().filter_map(toml_value).collect::<Array>().into(),
+        Value::Null | Value::Object(_) => return None,
+    })
+}
+
+/// Returns the file's text with the setting changed; a setting without a value is removed.
+fn with_setting(text: &str, key: &str, json: &Value) -> Result<String, toml_edit::TomlError> {
+    let mut document: DocumentMut = text.parse()?;
+    let slot: &mut Item = match key.split_once('.') {
+        None => &mut document[key],
+        Some((table, key)) => {
+            let table = document.entry(table).or_insert(Item::Table(toml_edit::Table::new()));
+            &mut table[key]
+        }
+    };
+    // Keep a comment after the value.
+    let decor = slot.as_value().map(|value| value.decor().clone());
+    *slot = toml_value(json).map_or(Item::None, value);
+    if let (Some(decor), Some(value)) = (decor, slot.as_value_mut()) {
+        *value.decor_mut() = decor;
+    }
+    Ok(document.to_string())
+}
+
+/// Replaces the file atomically.
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    // Keep a symbolic link and replace its target.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut new = tempfile::Builder::new().prefix(".config").tempfile_in(folder)?;
+    io::Write::write_all(&mut new, text.as_bytes())?;
+    if let Ok(metadata) = fs::metadata(&path) {
+        fs::set_permissions(new.path(), metadata.permissions())?;
+    }
+    new.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_kept_and_all_else_stays() {
+        let text = "# mine\nsubagent_tracing_detail = \"full\"   # all of it\n\n[watch]\nstall = \"1m\"\n";
+        let kept = with_setting(text, "subagent_tracing_detail", &"minimal".into()).unwrap();
+        assert_eq!(kept, text.replace("full", "minimal"));
+        let kept = with_setting(&kept, "ui.theme", &"light".into()).unwrap();
+        let kept = with_setting(&kept, "ui.tree", &"hidden".into()).unwrap();
+        assert!(kept.starts_with("# mine\n") && kept.contains("[watch]\nstall = \"1m\"\n"), "{kept}");
+        assert!(kept.contains("[ui]\ntheme = \"light\"\ntree = \"hidden\"\n"), "{kept}");
+        assert_eq!(with_setting("", "color", &"never".into()).unwrap(), "color = \"never\"\n");
+        let listed =
+            with_setting("", "watch.limits", &serde_json::json!(["a stall=5m", "b stall=1h"])).unwrap();
+        assert_eq!(listed, "[watch]\nlimits = [\"a stall=5m\", \"b stall=1h\"]\n");
+        assert!(with_setting("a = ", "color", &"never".into()).is_err());
+    }
+
+    #[test]
+    fn file_is_made_where_there_is_none_and_replaced_where_there_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/config.toml");
+        replace_file(&path, "a = 1\n").unwrap();
+        replace_file(&path, "a = 2\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a = 2\n");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}
