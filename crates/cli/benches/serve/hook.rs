@@ -18,8 +18,11 @@ const PAYLOAD_BYTES: usize = 2000;
 const ROUNDS: usize = 300;
 const COLD: usize = 10;
 
-/// Times a hook with a hub and one without, over an empty process, in turns. Budgets: 1 ms median, 10 ms for one in a
-/// hundred.
+/// Hooks of a hub that does not answer.
+const STOPPED_ROUNDS: usize = 100;
+
+/// Times a hook with a hub and one without, over an empty process, in turns; then hooks of a hub that was stopped by
+/// SIGSTOP. Budgets: 1 ms median, 10 ms for one in a hundred; 5 ms from the second hook of a stopped hub on.
 pub(crate) fn cost() -> Vec<Row> {
     let program = Path::new(env!("CARGO_BIN_EXE_subscope"));
     let (up, down) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
@@ -59,6 +62,14 @@ pub(crate) fn cost() -> Vec<Row> {
             bare.push(other - second);
         }
     }
+    let stopped_home = tempfile::tempdir().expect("a folder");
+    let stopped = Server::subscope(stopped_home.path());
+    stopped.signal("-STOP");
+    let first_stopped = vec![run(program, stopped_home.path()) - run(nothing, down.path())];
+    let later_stopped = (0..STOPPED_ROUNDS)
+        .map(|_| run(program, stopped_home.path()) - run(nothing, down.path()))
+        .collect();
+    stopped.signal("-CONT");
     let row = |figure: &str, values, budget| Row {
         question: "`hook`, what an agent waits for".to_owned(),
         figure: format!("{figure} − `{NOTHING}`"),
@@ -79,6 +90,8 @@ pub(crate) fn cost() -> Vec<Row> {
         row("99th percentile, delivered", delivered_p99, Some(10.0)),
         row("wall, spooled", spooled, Some(1.0)),
         row("99th percentile, spooled", left, Some(10.0)),
+        row("the first, the hub stopped by SIGSTOP", first_stopped, None),
+        row("the second and later, the hub stopped by SIGSTOP", later_stopped, Some(5.0)),
         row("a client that does nothing but post to the same hub", bare, None),
         row(&format!("A/A: `{NOTHING}`"), same, None),
     ]

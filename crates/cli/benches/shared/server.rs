@@ -31,9 +31,16 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Sends a signal, by the name that `kill` has for it.
+    pub(crate) fn signal(&self, name: &str) {
+        let _ = Command::new("kill").arg(name).arg(self.child.id().to_string()).status();
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        self.signal("-TERM");
         let _ = self.child.wait();
     }
 }
