@@ -32,6 +32,7 @@ use crate::{
     peer::{self, Transport},
     routes,
     session_reader::SessionReader,
+    state::Indexer,
     state::{App, AppState, EventSink, MAX_LIVE_FEEDS, wait_for_shutdown},
     token::Token,
 };
@@ -95,6 +96,8 @@ pub struct ServerOptions {
     pub identity: HubIdentity,
     /// Reader of sessions from their sources; `None` if only stored rows are served.
     pub session_reader: Option<SessionReader>,
+    /// Indexer of folders; `None` if the server indexes none.
+    pub indexer: Option<Indexer>,
 }
 
 /// Error of starting a server.
@@ -168,6 +171,7 @@ impl Server {
         let (ending, is_ending) = watch::channel(false);
         let app = AppState {
             session_reader: options.session_reader,
+            indexer: options.indexer,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

@@ -1,6 +1,6 @@
 //! Shared state of all routes.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_model::HubMode;
@@ -31,6 +31,9 @@ pub type EventSink = Arc<
     dyn Fn(Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>) -> Result<(), AskError> + Send + Sync,
 >;
 
+/// Callback that has folders indexed. It must not block: it only queues them.
+pub type Indexer = Arc<dyn Fn(Vec<PathBuf>) -> Result<(), AskError> + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -41,6 +44,8 @@ pub(crate) struct AppState {
     pub(crate) event_sink: Option<EventSink>,
     /// Reads sessions from their sources, if set.
     pub(crate) session_reader: Option<SessionReader>,
+    /// Indexes folders, if set.
+    pub(crate) indexer: Option<Indexer>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -66,6 +71,7 @@ impl AppState {
             hub,
             event_sink: None,
             session_reader: None,
+            indexer: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

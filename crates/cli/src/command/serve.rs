@@ -11,8 +11,9 @@ use std::{
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI32, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::Duration,
@@ -20,12 +21,12 @@ use std::{
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool,
+    AskError, FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool,
     index::{IndexError, IndexOptions, index_beside, index_texts},
 };
 use subscope_model::HubMode;
 use subscope_server::{
-    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token,
+    HubIdentity, IDENTIFIES_TCP_PEERS, Indexer, ListenError, Server, ServerOptions, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError, TextIndex};
 use tokio::{
@@ -62,6 +63,9 @@ const TEXTS_INTERVAL: Duration = Duration::from_secs(10);
 /// Nice value (0–19) of background indexing threads: low priority, but never starved.
 #[cfg(target_os = "linux")]
 const NICE_VALUE: i32 = 10;
+
+/// Most requests to index folders that wait.
+const MAX_INDEX_REQUESTS: usize = 8;
 
 /// File of the token in the data directory, on systems that cannot identify a caller's user.
 const TOKEN_FILE: &str = "token";
@@ -207,6 +211,7 @@ impl PreparedHub {
                 token: load_token(token_file, hub.listen, &data)?,
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
+                indexer: None,
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             history: HistoryService {
@@ -230,6 +235,7 @@ impl PreparedHub {
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
+        let (roots_in, roots_out) = sync_channel::<Option<Vec<PathBuf>>>(MAX_INDEX_REQUESTS);
         // Only a hub needs an async runtime; other commands run without.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKERS).enable_all().build()?;
@@ -237,11 +243,15 @@ impl PreparedHub {
             Hub::start(Box::new(FileTailDriver::roots(history.roots.clone())?), Box::new(store), options)?;
         // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);
+        server.indexer = Some(indexer(hub.handle(), roots_in.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &hub))?;
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
+        let (request_ending, request_ended) = sync_channel::<()>(1);
+        // Of one round of indexing at a time.
+        let turn = Mutex::new(());
         let (leave, left) = oneshot::channel::<()>();
         thread::scope(|scope| {
             let (handle, connections, history, location) =
@@ -260,16 +270,22 @@ impl PreparedHub {
                 history.answer(&queue);
             });
             let (handle, options) = (hub.handle(), history.options.clone());
-            scope.spawn(move || index_in_background(&handle, location, options, indexer_ended));
+            let turn = &turn;
+            scope.spawn(move || index_in_background(&handle, location, options, indexer_ended, turn));
+            let (handle, options) = (hub.handle(), history.options.clone());
+            scope.spawn(move || {
+                index_requested(&handle, location, &options, &roots_out, &request_ended, turn)
+            });
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = stopped => {}
                     _ = left => {}
                 }
             }));
-            drop((ending, indexer_ending));
+            drop((ending, indexer_ending, request_ending));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
+            let _ = roots_in.send(None);
         });
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         drop(hub);
@@ -376,6 +392,7 @@ fn index_in_background(
     location: &Location,
     mut options: IndexOptions,
     mut ended: Receiver<()>,
+    turn: &Mutex<()>,
 ) {
     lower_priority();
     let (mut indexed, mut is_behind) = (None, true);
@@ -385,6 +402,7 @@ fn index_in_background(
         // A reader deletes a damaged full text.
         if is_behind || indexed != Some(seq) || !TextIndex::exists(location.folder()) {
             options.now_ms = clock::now_ms();
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
             // On a thread of its own: the allocator returns the memory of a round when its thread ends.
             let joined = thread::scope(|scope| {
                 let options = &options;
@@ -405,6 +423,38 @@ fn index_in_background(
         }
         if has_ended(&ended, TEXTS_INTERVAL) {
             return;
+        }
+    }
+}
+
+/// Returns the server's indexer, which queues folders.
+fn indexer(hub: HubHandle, queue: SyncSender<Option<Vec<PathBuf>>>) -> Indexer {
+    Arc::new(move |roots| {
+        // Whoever asks now learns that it is not done.
+        hub.reads_past(true);
+        queue.try_send(Some(roots)).map_err(|error| match error {
+            TrySendError::Full(_) => AskError::Busy,
+            TrySendError::Disconnected(_) => AskError::Ended,
+        })
+    })
+}
+
+/// Indexes folders that clients name, until `None` arrives.
+fn index_requested(
+    hub: &HubHandle,
+    location: &Location,
+    options: &IndexOptions,
+    queue: &Receiver<Option<Vec<PathBuf>>>,
+    ended: &Receiver<()>,
+    turn: &Mutex<()>,
+) {
+    lower_priority();
+    while let Ok(Some(roots)) = queue.recv() {
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let options = IndexOptions { roots, now_ms: clock::now_ms(), ..options.clone() };
+        if let Err(error) = index(hub, location, &options, true, ended) {
+            tracing::warn!("folders were not indexed: {error:#}");
+            hub.reads_past(false);
         }
     }
 }
