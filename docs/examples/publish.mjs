@@ -5,6 +5,15 @@
 
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+// Where the system does not tell a hub whose a connection is (macOS), it asks for the token beside its socket.
+const { SUBSCOPE_DATA_DIR, XDG_DATA_HOME } = process.env;
+const DATA = SUBSCOPE_DATA_DIR || join(XDG_DATA_HOME || join(homedir(), ".local", "share"), "subscope");
+const TOKEN = await readFile(join(DATA, "token"), "utf8").catch(() => "");
+/** @type {Record<string, string>} */
+const AUTHORIZATION = TOKEN ? { authorization: `Bearer ${TOKEN.trim()}` } : {};
 
 const ADDRESS = (process.env.CPE_SUBAGENT_LOGGING_ADDRESS ?? "").replace(/\/+$/, "");
 
@@ -24,7 +33,7 @@ async function publish(type, subagentName, subagentRunId, more = {}) {
   try {
     const response = await fetch(`${ADDRESS}/subagent-events`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...AUTHORIZATION },
       body: JSON.stringify(event),
       signal: AbortSignal.timeout(5000),
     });

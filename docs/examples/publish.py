@@ -11,9 +11,21 @@ import urllib.error
 import urllib.request
 import uuid
 
+# Where the system does not tell a hub whose a connection is (macOS), it asks for the token beside its socket.
+DATA = os.environ.get("SUBSCOPE_DATA_DIR") or os.path.join(
+    os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "subscope")
 ADDRESS = os.environ.get("CPE_SUBAGENT_LOGGING_ADDRESS", "").rstrip("/")
 # The address is this machine's: no proxy stands between.
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def authorization():
+    """The header that shows the token, where there is one."""
+    try:
+        with open(os.path.join(DATA, "token"), encoding="utf-8") as file:
+            return {"authorization": "Bearer " + file.read().strip()}
+    except OSError:
+        return {}
 
 
 def publish(kind, name, run_id, **more):
@@ -26,7 +38,7 @@ def publish(kind, name, run_id, **more):
     event = {"subagentName": name, "subagentRunId": run_id, "timestamp": time.time_ns() // 1_000_000, "type": kind}
     # With an id of its own it counts once, however often it is posted.
     body = json.dumps({**event, "eventId": str(uuid.uuid4()), **more}, separators=(",", ":")).encode()
-    headers = {"content-type": "application/json"}
+    headers = {"content-type": "application/json", **authorization()}
     request = urllib.request.Request(ADDRESS + "/subagent-events", body, headers, method="POST")
     try:
         # Any status of success is one; every other one raises. The limit is on each step of the exchange.

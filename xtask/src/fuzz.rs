@@ -34,6 +34,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("subagent_events", |name| name.ends_with("/subagent-events.jsonl")),
     ("feed", |name| name.ends_with("/feed.jsonl")),
     ("stop_orders", |name| name.ends_with("/stop-orders.jsonl")),
+    ("executions", |name| name.ends_with("/executions.jsonl")),
     ("process_ends", |name| name.ends_with("/process-ends.jsonl")),
 ];
 

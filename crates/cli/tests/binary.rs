@@ -168,7 +168,10 @@ fn doctor_fails_where_something_is_broken() {
     env.write(".claude/projects/-p/s.jsonl", "{}\n");
     let (code, stdout, stderr) = env.run("doctor");
     assert!(
-        code == 0 && stderr.is_empty() && stdout.contains("1 found") && stdout.contains("1 live session"),
+        code == 0
+            && stderr.is_empty()
+            && stdout.contains("1 found")
+            && stdout.contains("it follows 1 session"),
         "{stdout}"
     );
     env.write(".config/subscope/config.toml", "ascii = 'x'\n");

@@ -58,6 +58,9 @@ fn lists_what_the_trees_say_and_reads_only_what_is_new() {
     let stats = answer(&env, "stats --json");
     let calls: i64 = rows.iter().map(|row| row["tool_calls"].as_i64().unwrap()).sum();
     assert_eq!(stats["total"]["tool_calls"], calls);
+    let sum = |field: &str| rows.iter().map(|row| row.pointer(field).unwrap().as_i64().unwrap()).sum::<i64>();
+    assert_eq!(stats["total"]["cost_micro_usd"], sum("/cost_micro_usd"));
+    assert_eq!(stats["total"]["usage"]["total_tokens"], sum("/usage/total_tokens"));
     let page = answer(&env, "ls --json -n 2");
     assert!(page["next"].is_string());
     assert_eq!(listed(page), &rows[..2]);

@@ -356,7 +356,10 @@ fn index_and_forget_write_the_store_that_a_hub_has_had() {
     serving.env("SUBSCOPE_NO_AUTOSTART", "1");
     let mut serving = Going::start(serving);
     serving.until(|line| line.starts_with("http://127.0.0.1:"));
-    let refused = hubs.run("index");
+    let handed = hubs.run("index");
+    assert_eq!((handed.code, handed.stderr.as_str()), (Some(0), ""));
+    assert!(handed.stdout.contains("the hub that runs"), "{}", handed.stdout);
+    let refused = hubs.run("forget last");
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("subscope serve --stop"), "{}", refused.stderr);
     assert_eq!(hubs.hub()["mode"], "foreground");

@@ -447,6 +447,7 @@ fn check_example(file: &str) {
     let run = |address: Option<&str>, paths: &[&str]| {
         let mut command = example(file).unwrap();
         command.args(paths).env_remove(ADDRESS).env("PATH", &path).env("HOME", env.home());
+        command.env("XDG_DATA_HOME", env.path("data"));
         // A proxy that is set for other things is not asked.
         command
             .env("http_proxy", "http://127.0.0.1:9")
@@ -483,6 +484,19 @@ fn check_example(file: &str) {
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("subagent_start") && errors.contains("could not be delivered"), "{errors}");
     assert!(errors.contains("refused") || errors.contains("ECONNREFUSED"), "{errors}");
+    // As on a system that does not tell a hub whose a connection is.
+    serving.end("-INT");
+    let token = env.path("data/subscope/token");
+    let serving = Serving::start(&env, &format!("--token-file {}", token.display()));
+    let (code, errors) = run(Some(&serving.address), &[three]);
+    assert_eq!((code, errors.as_str()), (0, ""), "{file}");
+    let listed = common::json(&common::run(&env, "ls --json", &[]).success());
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), rows.len() + 1, "{file}");
+    let mut stranger = example(file).unwrap();
+    stranger.arg(three).env("PATH", &path).env("HOME", "/nowhere").env_remove("XDG_DATA_HOME");
+    stranger.env(ADDRESS, format!("http://{}", serving.address)).env_remove("SUBSCOPE_DATA_DIR");
+    let (code, errors) = told(stranger.output().unwrap());
+    assert!(code != 0 && errors.contains("401"), "{file}: {errors}");
 }
 
 #[test]

@@ -339,3 +339,23 @@ fn other_addresses_need_a_token_and_secrets_stay_out_of_what_is_said() {
     let errors = serving.end("-TERM");
     assert!(!errors.contains(secret) && !errors.contains(&token), "{errors}");
 }
+
+#[test]
+fn folders_are_handed_to_a_hub_that_runs_in_the_foreground() {
+    let env = env();
+    let recording = recording("2.1.330", "c-nested");
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let ran = common::run(&env, "index", &[&recording.projects()]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+    assert!(ran.stdout.contains("has read them: 1 session more"), "{}", ran.stdout);
+    let id = recording.truth().session.id;
+    let tree = common::json(&common::run(&env, &format!("tree {id} --json"), &[]).success());
+    assert_eq!(tree["summary"]["agents"], 4);
+    assert_eq!(common::run(&env, "index --archive", &[&recording.projects()]).code, Some(2));
+    // Who has only the address does not choose what is read.
+    let body = br#"{"roots":["/"]}"#;
+    let stream = std::net::TcpStream::connect(&serving.address).unwrap();
+    let asked = exchange(stream, &posting(&serving.address, "/api/v1/index", "x-subscope: 1\r\n", body));
+    assert_eq!(asked.0, 403);
+}

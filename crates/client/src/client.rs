@@ -1,6 +1,6 @@
 //! Client of the hub's HTTP API: one request at a time over a keep-alive connection.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
@@ -153,6 +153,14 @@ impl Client {
     /// Asks the hub to drain: finish pending work, accept nothing new, and exit. Returns before it has exited.
     pub fn drain(&mut self) -> Result<(), ClientError> {
         self.post("/api/v1/drain", b"{}").map(drop)
+    }
+
+    /// Has the hub index folders, given by absolute paths. Returns before it has: [`Health::is_reading`] is true until
+    /// then. Only over the Unix socket.
+    pub fn index(&mut self, roots: &[PathBuf]) -> Result<(), ClientError> {
+        let body =
+            serde_json::to_vec(&serde_json::json!({ "roots": roots })).map_err(ClientError::Garbled)?;
+        self.post("/api/v1/index", &body).map(drop)
     }
 
     /// Requests a one-time URL of the web page.

@@ -174,6 +174,7 @@ mod tests {
         let (mut seen, mut problems) = (Vec::new(), 0);
         let decoder = Executions::new(&Hint::default());
         LinesDecoder::new(SourceId(0), decoder).push(lines.as_bytes(), &mut |decoded| match decoded {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "a trace gives no other fact")]
             Decoded::Observation(observation) => {
                 assert_eq!(observation.session, Some("s"));
                 seen.push(match &observation.fact {

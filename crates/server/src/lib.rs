@@ -24,8 +24,6 @@ mod token;
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use session_reader::{
-    HistoryRequest, HistoryResult, SessionHistory, SessionReader, TextIndexer, UnreadableSession,
-};
-pub use state::EventSink;
+pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
+pub use state::{EventSink, IndexRequest, Indexer};
 pub use token::{Token, TokenError};

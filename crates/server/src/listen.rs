@@ -31,8 +31,8 @@ use crate::{
     counters::ConnectionCount,
     peer::{self, Transport},
     routes,
-    session_reader::{SessionReader, TextIndexer},
-    state::{App, AppState, EventSink, MAX_LIVE_FEEDS, wait_for_shutdown},
+    session_reader::SessionReader,
+    state::{App, AppState, EventSink, Indexer, MAX_LIVE_FEEDS, wait_for_shutdown},
     token::Token,
 };
 
@@ -95,8 +95,8 @@ pub struct ServerOptions {
     pub identity: HubIdentity,
     /// Reader of sessions from their sources; `None` if only stored rows are served.
     pub session_reader: Option<SessionReader>,
-    /// Brings the full text up to date before a search; `None` if searches use it as it is.
-    pub text_indexer: Option<TextIndexer>,
+    /// Indexer of folders and of the full text; `None` if the server indexes nothing.
+    pub indexer: Option<Indexer>,
 }
 
 /// Error of starting a server.
@@ -170,7 +170,7 @@ impl Server {
         let (ending, is_ending) = watch::channel(false);
         let app = AppState {
             session_reader: options.session_reader,
-            text_indexer: options.text_indexer,
+            indexer: options.indexer,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

@@ -3,6 +3,7 @@
 mod codes;
 mod events;
 mod hooks;
+mod index;
 mod ingest;
 mod live;
 mod own;
@@ -48,6 +49,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(status::get))
         .routes(routes!(queries::names))
         .routes(routes!(queries::status))
+        .routes(routes!(index::post))
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
         .routes(routes!(own::health))
@@ -109,6 +111,7 @@ mod tests {
             "POST /api/v1/agents/{id}/stop",
             "POST /api/v1/codes",
             "POST /api/v1/drain",
+            "POST /api/v1/index",
             "POST /api/v1/ingest/{dialect}",
             "POST /api/v1/sign-in",
             "POST /hooks/claude",

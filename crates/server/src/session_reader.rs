@@ -1,5 +1,5 @@
 //! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only
-//! has current rows; the caller that starts the server supplies the reader, and the indexer of the full text.
+//! has current rows; the caller that starts the server supplies the reader.
 
 use std::sync::Arc;
 
@@ -41,9 +41,6 @@ pub type HistoryResult = Result<Option<SessionHistory>, UnreadableSession>;
 pub type SessionReader = Arc<
     dyn Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError> + Send + Sync,
 >;
-
-/// Callback that brings the full text up to date with what is on disk, then replies. It must not block.
-pub type TextIndexer = Arc<dyn Fn(ReplyCallback<()>) -> Result<(), AskError> + Send + Sync>;
 
 /// Maximum number of logged events returned if a session's sources cannot be read.
 const MAX_LOGGED_EVENTS: usize = 50_000;

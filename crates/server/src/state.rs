@@ -1,6 +1,6 @@
 //! Shared state of all routes.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_model::HubMode;
@@ -10,7 +10,7 @@ use crate::{
     connection_limiter::ConnectionLimiter,
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
-    session_reader::{SessionReader, TextIndexer},
+    session_reader::SessionReader,
     token::Token,
 };
 
@@ -31,6 +31,17 @@ pub type EventSink = Arc<
     dyn Fn(Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>) -> Result<(), AskError> + Send + Sync,
 >;
 
+/// Work for the indexer.
+pub enum IndexRequest {
+    /// Index these folders. The hub counts as reading until that is done.
+    Folders(Vec<PathBuf>),
+    /// Bring the full text up to date with what is on disk, then reply.
+    Texts(ReplyCallback<()>),
+}
+
+/// Callback that queues work for the indexer. It must not block.
+pub type Indexer = Arc<dyn Fn(IndexRequest) -> Result<(), AskError> + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -41,8 +52,8 @@ pub(crate) struct AppState {
     pub(crate) event_sink: Option<EventSink>,
     /// Reads sessions from their sources, if set.
     pub(crate) session_reader: Option<SessionReader>,
-    /// Brings the full text up to date, if set.
-    pub(crate) text_indexer: Option<TextIndexer>,
+    /// Indexes folders and the full text, if set.
+    pub(crate) indexer: Option<Indexer>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -68,7 +79,7 @@ impl AppState {
             hub,
             event_sink: None,
             session_reader: None,
-            text_indexer: None,
+            indexer: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

@@ -202,7 +202,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         token: None,
         identity: IDENTITY,
         session_reader: None,
-        text_indexer: None,
+        indexer: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, iso8601};
+use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, Usage, iso8601};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub(crate) enum By {
 
 /// Type name of root agents.
 const ROOT_TYPE: &str = "main";
+/// Type name of what no agent accounts for.
+const UNATTRIBUTED: &str = "unattributed";
 /// Name if there is none.
 const UNKNOWN: &str = "unknown";
 const DAY_MS: Millis = 86_400_000;
@@ -51,11 +53,33 @@ pub(crate) fn days(tree: &Tree) -> DayRows {
             row.busy_ms += u64::try_from(span).unwrap_or(0);
         }
     }
+    add_unattributed(tree, fallback, &mut days);
     for ((_, _, name), row) in &mut days {
         row.name = name.as_str().into();
         row.sessions = 1;
     }
     days
+}
+
+/// Adds what the session's own total has and no agent, so that the sums are those of the session list: tokens as a type
+/// of their own; where only rounding differs, that is the root's.
+fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
+    let by_type = days.iter().filter(|((_, by, _), _)| *by == By::Type);
+    let (mut usage, mut cost) = (Usage::default(), 0_i64);
+    for (_, row) in by_type {
+        usage += row.usage;
+        cost = cost.saturating_add_unsigned(row.cost_micro_usd);
+    }
+    let usage = tree.summary.usage.unwrap_or_default().minus(&usage);
+    let cost = tree.summary.cost_micro_usd.map_or(0, |whole| whole.saturating_sub(cost));
+    if usage.total_tokens == 0 && cost == 0 {
+        return;
+    }
+    let name = if usage.total_tokens > 0 { UNATTRIBUTED } else { ROOT_TYPE };
+    let began = tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback);
+    let row = days.entry((began.div_euclid(DAY_MS), By::Type, name.to_owned())).or_default();
+    row.usage += usage;
+    row.cost_micro_usd = row.cost_micro_usd.saturating_add_signed(cost);
 }
 
 fn add_agent(row: &mut StatsRow, agent: &Agent) {

@@ -32,7 +32,14 @@ impl Plain {
                 let agents = self.view.trees().flat_map(|tree| &tree.agents);
                 let live = agents.filter(|agent| agent.is_at_work()).count();
                 let sessions = self.view.trees().count();
-                self.line(now_ms, &format!("{sessions} sessions, {live} agents at work"))
+                self.line(
+                    now_ms,
+                    &format!(
+                        "{}, {} at work",
+                        text::plural(sessions, "session"),
+                        text::plural(live, "agent")
+                    ),
+                )
             }
             Update::Event(_) => String::new(),
         };
@@ -112,7 +119,7 @@ mod tests {
         tree.agents[1].status = AgentStatus::Running;
         let snapshot = |tree: &Tree| Update::snapshot(tree.clone());
         assert_eq!(plain.take(snapshot(&tree), 0), "");
-        assert_eq!(plain.take(Update::CaughtUp, 0), "00:00:00 1 sessions, 1 agents at work\n");
+        assert_eq!(plain.take(Update::CaughtUp, 0), "00:00:00 1 session, 1 agent at work\n");
         tree.agents[1].flags = vec![Flag::Stalled];
         tree.agents[1].description = Some("do\u{1b}it".into());
         assert_eq!(plain.take(snapshot(&tree), 1_000), "00:00:01 shop: do␛it is stalled\n");

@@ -66,9 +66,8 @@ pub(crate) fn cost() -> Vec<Row> {
     let stopped = Server::subscope(stopped_home.path());
     stopped.signal("-STOP");
     let first_stopped = vec![run(program, stopped_home.path()) - run(nothing, down.path())];
-    let later_stopped = (0..STOPPED_ROUNDS)
-        .map(|_| run(program, stopped_home.path()) - run(nothing, down.path()))
-        .collect();
+    let later_stopped =
+        (0..STOPPED_ROUNDS).map(|_| run(program, stopped_home.path()) - run(nothing, down.path())).collect();
     stopped.signal("-CONT");
     let row = |figure: &str, values, budget| Row {
         question: "`hook`, what an agent waits for".to_owned(),

@@ -15,7 +15,7 @@ Examples:
   subscope index
   subscope index /mnt/backup/.claude --json
 
-A ROOT is a harness's directory, its `projects` folder, or any folder with transcripts below it; without one, Claude Code's own. The files are only read.")]
+A ROOT is a harness's directory, its `projects` folder, or any folder with transcripts below it; without one, Claude Code's own. The files are only read. Where `subscope serve` runs, that reads them.")]
 pub(crate) struct IndexArgs {
     /// Directories to index.
     #[arg(value_name = "ROOT")]

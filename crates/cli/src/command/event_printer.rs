@@ -123,7 +123,11 @@ impl<'c> EventPrinter<'c> {
     fn print_summary(&mut self) -> Result<(), CliError> {
         let sessions = self.view.trees().count();
         let running = self.running().len();
-        self.context.info(&format!("{sessions} live sessions, {running} subagents at work"));
+        self.context.info(&format!(
+            "{}, {} at work",
+            plural(sessions, "session"),
+            plural(running, "subagent")
+        ));
         if running > 0 { self.print_running() } else { Ok(()) }
     }
 

@@ -199,7 +199,7 @@ impl PreparedHub {
                 token: load_token(token_file, hub.listen, &data)?,
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
-                text_indexer: None,
+                indexer: None,
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             history: HistoryService {
@@ -224,7 +224,6 @@ impl PreparedHub {
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
         let (index_requests, index_queue) = sync_channel(background_index::MAX_REQUESTS);
-        server.text_indexer = Some(background_index::text_indexer(index_requests.clone()));
         // Only a hub needs an async runtime; other commands run without.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKERS).enable_all().build()?;
@@ -232,6 +231,7 @@ impl PreparedHub {
             Hub::start(Box::new(FileTailDriver::roots(history.roots.clone())?), Box::new(store), options)?;
         // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);
+        server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &hub))?;
         ready(&server)?;

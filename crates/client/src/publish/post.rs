@@ -1,20 +1,27 @@
 //! Posts events over pooled keep-alive connections, with one deadline per post.
 
 use std::{
+    env,
     io::{self, Read, Write},
     net::TcpStream,
-    sync::{Mutex, PoisonError},
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use super::{Cause, address::ListenerAddress};
 use crate::{
+    Address, Client,
     clock::Deadline,
+    connection::connect_socket,
     http::{self, ResponseReader, error_field, is_timeout},
 };
 
 /// Time limit of connecting, sending and the response together (requirement 4.3).
 const POST_LIMIT: Duration = Duration::from_secs(5);
+/// HTTP status of a hub that does not know who posts.
+const UNAUTHORISED: u16 = 401;
 /// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the
 /// server.
 const MAX_IDLE: usize = 16;
@@ -27,6 +34,8 @@ const MESSAGE_CHARS: usize = 200;
 #[derive(Debug)]
 pub(super) struct Poster {
     address: ListenerAddress,
+    /// Unix socket of the hub at the address, if it does not know us over TCP.
+    socket: OnceLock<PathBuf>,
     idle: Mutex<Vec<TcpStream>>,
 }
 
@@ -39,7 +48,7 @@ struct PostFailure {
 
 impl Poster {
     pub(super) fn new(address: ListenerAddress) -> Self {
-        Self { address, idle: Mutex::new(Vec::new()) }
+        Self { address, socket: OnceLock::new(), idle: Mutex::new(Vec::new()) }
     }
 
     pub(super) fn address(&self) -> &ListenerAddress {
@@ -59,8 +68,23 @@ impl Poster {
                 answered => return answered.map_err(|failure| failure.cause),
             }
         }
-        let stream = self.connect(deadline)?;
-        self.send_request(stream, &request, deadline).map_err(|failure| failure.cause)
+        let answered = self.send_request(self.connect(deadline)?, &request, deadline);
+        let is_unknown =
+            matches!(&answered, Err(PostFailure { cause: Cause::Status { status: UNAUTHORISED, .. }, .. }));
+        let answered = match is_unknown && self.find_socket(deadline) {
+            true => self.send_request(self.connect(deadline)?, &request, deadline),
+            false => answered,
+        };
+        answered.map_err(|failure| failure.cause)
+    }
+
+    /// Looks for the Unix socket of the hub at the address, which lets this user in where the system does not tell the
+    /// hub whose a TCP connection is. No token is sent: another user's program may listen at the address.
+    fn find_socket(&self, deadline: Deadline) -> bool {
+        let (Some(socket), Some(left)) = (socket_of_environment(), deadline.left()) else { return false };
+        let Ok((_, health)) = Client::greet(Address::Socket(socket.clone()), left) else { return false };
+        let own = ListenerAddress::parse(&health.url).map(|hub| hub.sockets).unwrap_or_default();
+        own.iter().any(|address| self.address.sockets.contains(address)) && self.socket.set(socket).is_ok()
     }
 
     /// Takes an idle connection that the server has not closed.
@@ -82,6 +106,12 @@ impl Poster {
     }
 
     fn connect(&self, deadline: Deadline) -> Result<TcpStream, Cause> {
+        if let Some(socket) = self.socket.get() {
+            let left = deadline.left().ok_or(Cause::TimedOut(POST_LIMIT))?;
+            let stream = connect_socket(socket, left).map_err(Cause::Connect)?;
+            // What is used of this type works on every stream socket.
+            return Ok(TcpStream::from(OwnedFd::from(stream)));
+        }
         let mut failed = Cause::TimedOut(POST_LIMIT);
         for socket in &self.address.sockets {
             let Some(left) = deadline.left() else { return Err(Cause::TimedOut(POST_LIMIT)) };
@@ -121,6 +151,16 @@ impl Poster {
         }
         Ok(())
     }
+}
+
+/// Returns the path of the socket in the data folder that the environment names: `SUBSCOPE_DATA_DIR`, else `subscope` in
+/// `XDG_DATA_HOME`, else in `~/.local/share`.
+fn socket_of_environment() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = || set("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
+    let base = || base().or_else(|| Some(set("HOME")?.join(".local/share")));
+    let folder = set("SUBSCOPE_DATA_DIR").or_else(|| Some(base()?.join("subscope")))?;
+    Some(folder.join("hub.sock"))
 }
 
 /// Whether an idle connection is open, without unexpected data.

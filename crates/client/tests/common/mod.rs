@@ -50,7 +50,7 @@ impl Running {
             identity: HubIdentity { version: VERSION, mode: HubMode::Background },
             token: None,
             session_reader: None,
-            text_indexer: None,
+            indexer: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

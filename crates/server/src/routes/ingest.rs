@@ -67,7 +67,7 @@ impl IngestReport {
 #[utoipa::path(
     post, path = "/api/v1/ingest/{dialect}",
     params(
-        ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events or feed."),
+        ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events, feed or executions."),
         ("source" = Option<String>, Query, description = "Names the stream that the lines belong to; `default` otherwise."),
         ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
         ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When they came, if not just now."),

@@ -15,7 +15,12 @@ use subscope_model::{
 };
 use tokio::time::timeout;
 
-use crate::{api_error::ApiError, ask::ask, session_reader::find_tree, state::App};
+use crate::{
+    api_error::ApiError,
+    ask::ask,
+    session_reader::find_tree,
+    state::{App, IndexRequest},
+};
 
 /// Default and maximum number of sessions per page.
 const PAGE_SESSIONS: usize = 100;
@@ -149,8 +154,11 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<Hits>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let is_indexing = match &app.text_indexer {
-        Some(index) => !matches!(timeout(INDEX_TIMEOUT, ask(|reply| index(reply))).await, Ok(Ok(()))),
+    let is_indexing = match &app.indexer {
+        Some(index) => !matches!(
+            timeout(INDEX_TIMEOUT, ask(|reply| index(IndexRequest::Texts(reply)))).await,
+            Ok(Ok(()))
+        ),
         None => false,
     };
     let hits = ask(|reply| app.hub.search(split_terms(&query.q), query.session, limit, reply)).await?;

@@ -83,7 +83,7 @@ pub(crate) fn start_at(
         token,
         identity: IDENTITY,
         session_reader: None,
-        text_indexer: None,
+        indexer: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

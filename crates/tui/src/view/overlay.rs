@@ -110,10 +110,30 @@ pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) 
             ("subscope doctor", "says what is missing"),
         ]
     };
-    for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
-        let command = text::pad(&canvas.in_charset(command), if command.is_empty() { 0 } else { 32 });
-        let line =
-            StyledLine::painted(Ink::Strong, &command).with(Some(Ink::Done), &canvas.in_charset(words));
+    let width = usize::from(area.width.saturating_sub(3));
+    // Without room beside them, words stand below their command.
+    let is_narrow = width < COMMAND_WIDTH + 24;
+    let mut drawn = Vec::new();
+    for (command, words) in lines {
+        let mut before =
+            text::pad(&canvas.in_charset(command), if command.is_empty() { 0 } else { COMMAND_WIDTH });
+        if is_narrow && !command.is_empty() {
+            drawn.push(StyledLine::painted(Ink::Strong, before.trim_end()));
+            before = "  ".to_owned();
+        }
+        let rest = width.saturating_sub(text::width(&before)).max(1);
+        if words.is_empty() {
+            drawn.push(StyledLine::default());
+        }
+        for part in text::wrap(&canvas.in_charset(words), rest) {
+            drawn.push(StyledLine::painted(Ink::Strong, &before).with(Some(Ink::Done), &part));
+            before = text::pad("", text::width(&before));
+        }
+    }
+    for (line, y) in drawn.into_iter().zip(area.y + 1..area.bottom()) {
         canvas.line(area.x + 2, y, area.width.saturating_sub(3), line);
     }
 }
+
+/// Columns of a command before the words about it.
+const COMMAND_WIDTH: usize = 32;

@@ -46,6 +46,22 @@ fn views_at_each_size() {
 }
 
 #[test]
+fn first_words_are_whole_at_any_width() {
+    for width in [40, 44, 50, 59] {
+        let mut ui = TestUi::empty(width, 30);
+        ui.state.is_caught_up = true;
+        let words: Vec<String> = ui.screen().split_whitespace().map(str::to_owned).collect();
+        let text = words.join(" ");
+        for sentence in [
+            "What Claude Code does on this machine appears here by itself.",
+            "recording that is part of the program",
+        ] {
+            assert!(text.contains(sentence), "{width}: {text}");
+        }
+    }
+}
+
+#[test]
 fn trouble_has_its_colour_and_its_words() {
     let mut ui = TestUi::live(100, 30);
     ui.state.settings.detail = Detail::Minimal;

@@ -72,10 +72,9 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
 
 /// Says what `watch` would follow.
 pub(super) fn watched(roots: &[Root], survey: &Survey) -> Check {
-    let says = match survey.live {
-        0 => "nothing is live; watch waits for sessions".to_owned(),
-        1 => "1 live session".to_owned(),
-        more => format!("{more} live sessions"),
+    let says = match survey.recent {
+        0 => "no session was written in the last 15 minutes; watch waits for one".to_owned(),
+        some => format!("it follows {}, written in the last 15 minutes", text::plural(some, "session")),
     };
     Check::ok("watch", format!("{says} below {}", shown(roots)))
 }

@@ -20,7 +20,7 @@ pub(super) struct Survey {
     /// Main transcripts.
     pub(super) sessions: usize,
     /// Those of them written recently enough to be followed by `watch`.
-    pub(super) live: usize,
+    pub(super) recent: usize,
     /// Modification time of the newest transcript.
     pub(super) newest_ms: Option<Millis>,
     /// Folders to watch, those of transcripts included.
@@ -35,16 +35,16 @@ impl Survey {
     /// Counts what stands in the folders; nothing in those that do not exist.
     pub(super) fn of(roots: &[Root], now_ms: Millis) -> Self {
         let live_within = FollowOptions::new(|| 0).live_within;
-        let live_since_ms =
+        let recent_since_ms =
             now_ms.saturating_sub(Millis::try_from(live_within.as_millis()).unwrap_or(Millis::MAX));
         let mut survey = Self::default();
         for root in roots.iter().filter(|root| root.folder.is_dir()) {
-            survey.list(root, &root.folder, DEPTH, live_since_ms);
+            survey.list(root, &root.folder, DEPTH, recent_since_ms);
         }
         survey
     }
 
-    fn list(&mut self, root: &Root, folder: &Path, depth: usize, live_since_ms: Millis) {
+    fn list(&mut self, root: &Root, folder: &Path, depth: usize, recent_since_ms: Millis) {
         self.folders += 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -58,22 +58,22 @@ impl Survey {
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth > 0 && !root.harness.skips_folder(&entry.file_name()) {
-                self.list(root, &entry.path(), depth - 1, live_since_ms);
+                self.list(root, &entry.path(), depth - 1, recent_since_ms);
             } else if kind.is_symlink() && depth == DEPTH && entry.path().is_dir() {
                 self.links.push(entry.path());
             } else if kind.is_file() {
-                self.count(root, &entry, live_since_ms);
+                self.count(root, &entry, recent_since_ms);
             }
         }
     }
 
-    fn count(&mut self, root: &Root, entry: &DirEntry, live_since_ms: Millis) {
+    fn count(&mut self, root: &Root, entry: &DirEntry, recent_since_ms: Millis) {
         let Some(place) = root.harness.classify_below(&root.folder, &entry.path()) else { return };
         let modified_ms = modified_ms(entry);
         self.newest_ms = self.newest_ms.max(modified_ms);
         if place.role == Role::Main {
             self.sessions += 1;
-            self.live += usize::from(modified_ms.is_some_and(|at_ms| at_ms >= live_since_ms));
+            self.recent += usize::from(modified_ms.is_some_and(|at_ms| at_ms >= recent_since_ms));
         }
     }
 }
@@ -106,10 +106,10 @@ mod tests {
         }
         let root = [Root { harness: &ClaudeCode, folder: projects }];
         let survey = Survey::of(&root, subscope_hub::clock::now_ms());
-        assert_eq!((survey.sessions, survey.live, survey.folders), (2, 2, 5));
+        assert_eq!((survey.sessions, survey.recent, survey.folders), (2, 2, 5));
         assert!(survey.newest_ms.is_some() && survey.unreadable.is_empty());
         let later = Survey::of(&root, subscope_hub::clock::now_ms() + 3_600_000);
-        assert_eq!((later.sessions, later.live), (2, 0));
+        assert_eq!((later.sessions, later.recent), (2, 0));
         assert_eq!(Survey::of(&[], 0), Survey::default());
     }
 }

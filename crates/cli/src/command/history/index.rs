@@ -1,18 +1,27 @@
 //! `subscope index`: indexes transcripts into the store.
 
-use std::ops::ControlFlow;
+use std::{fs, ops::ControlFlow, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
+use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
+use subscope_model::{Health, HubMode};
 use subscope_render::text;
 use subscope_store::{Access, SqliteStore, StoreError, TextIndex};
 
 use super::{index_options, open_exclusively};
-use crate::{command::target::root_folders, config::KEEP_DAYS, prelude::*};
+use crate::{command::target::root_folders, config::KEEP_DAYS, hub_connection, prelude::*};
+
+const POLL: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
+    if let Ok((client, Health { mode: HubMode::Foreground | HubMode::Command, pid, .. })) =
+        hub_connection::greet(&folder)
+    {
+        return index_by_hub(client, pid, args, context);
+    }
     let mut store = open_exclusively(context)?;
     let mut texts = match args.no_text {
         true => None,
@@ -57,6 +66,31 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
         }
     }
     context.report(&report.problems)
+}
+
+/// Has a running hub that is not to be ended index the folders, and waits until it has.
+fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Context) -> Result<(), CliError> {
+    if args.no_text || args.archive || args.keep_days.is_some() {
+        let error =
+            CliError::usage(format!("the hub that runs (process {pid}) indexes with its own settings"));
+        return Err(error
+            .hint("`subscope serve --stop` ends it; `serve --archive` and `--keep-days` are its options"));
+    }
+    let roots = if args.roots.is_empty() { root_folders(context) } else { args.roots.clone() };
+    let roots = roots.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let before = client.stats()?.total.sessions;
+    client.index(&roots)?;
+    while client.health()?.is_reading {
+        thread::sleep(POLL);
+    }
+    let added = client.stats()?.total.sessions.saturating_sub(before);
+    if args.json {
+        return output::print_json(
+            &json!({ "schema": "subscope.index-asked/1", "hub": pid, "added": added }),
+        );
+    }
+    let added = text::plural(added, "session");
+    output::print(&format!("the hub that runs (process {pid}) has read them: {added} more\n"))
 }
 
 /// Removes sessions whose retention time has passed, also from the full text (which is opened if `texts` is `None`).

@@ -14,6 +14,8 @@ use subscope_harness::{
     Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope, Version, hooked,
 };
 
+use subscope_server::IDENTIFIES_TCP_PEERS;
+
 use self::memory::{Memory, SettingsBackup};
 use crate::{environment::Environment, prelude::*};
 
@@ -198,6 +200,11 @@ fn check_http(
         let (title, is, since) = (scope.harness.title(), version::show(version), version::show(since));
         let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
         return Err(CliError::failed(message).hint("install without --http"));
+    }
+    if http.stays_here() && !IDENTIFIES_TCP_PEERS {
+        let error =
+            CliError::failed("on this system a hub cannot tell whose an HTTP hook is, and refuses it");
+        return Err(error.hint("install without --http: the command uses the hub's private socket"));
     }
     if !http.stays_here() {
         context.warn("the URL is not of this machine: every prompt, call and result goes there");

@@ -1,6 +1,8 @@
-//! Index of a running hub: what was written while no hub ran, then the full text of what is written while it runs.
+//! Index of a running hub: what was written while no hub ran, the full text of what is written while it runs, and
+//! folders that clients name.
 
 use std::{
+    mem,
     ops::ControlFlow,
     panic::resume_unwind,
     sync::{
@@ -15,7 +17,7 @@ use subscope_hub::{
     AskError, HubHandle, ReplyCallback, clock,
     index::{IndexError, IndexOptions, index_beside, index_texts},
 };
-use subscope_server::TextIndexer;
+use subscope_server::{IndexRequest, Indexer};
 use subscope_store::{Access, Location, TextIndex};
 
 use super::{background, has_ended};
@@ -27,21 +29,25 @@ pub(super) const MAX_REQUESTS: usize = 64;
 /// thousands of files takes about 60 ms.
 const TEXTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A request to bring the full text up to date, answered when that is done; `None` ends the thread.
-pub(super) type QueuedRequest = Option<ReplyCallback<()>>;
+/// A request; `None` ends the thread.
+pub(super) type QueuedRequest = Option<IndexRequest>;
 
 /// Returns the server's indexer, which sends requests to this queue.
-pub(super) fn text_indexer(requests: SyncSender<QueuedRequest>) -> TextIndexer {
-    Arc::new(move |reply| {
-        requests.try_send(Some(reply)).map_err(|error| match error {
+pub(super) fn indexer(hub: HubHandle, requests: SyncSender<QueuedRequest>) -> Indexer {
+    Arc::new(move |request| {
+        if matches!(request, IndexRequest::Folders(_)) {
+            // Whoever asks now learns that it is not done.
+            hub.reads_past(true);
+        }
+        requests.try_send(Some(request)).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
         })
     })
 }
 
-/// Indexes until the server stops: first everything, then the full text when it is requested, and periodically while
-/// events arrive.
+/// Indexes until the server stops: first everything, then what is requested, and the full text periodically while events
+/// arrive.
 pub(super) fn run(
     hub: &HubHandle,
     location: &Location,
@@ -49,26 +55,37 @@ pub(super) fn run(
     queue: &Receiver<QueuedRequest>,
     mut ended: Receiver<()>,
 ) {
-    let (mut indexed, mut is_behind, mut waiting) = (None, true, Vec::new());
+    let (mut indexed, mut is_behind) = (None, true);
+    let (mut folders, mut waiting) = (Vec::new(), Vec::<ReplyCallback<()>>::new());
     loop {
+        options.now_ms = clock::now_ms();
+        if !folders.is_empty() {
+            let named = IndexOptions { roots: mem::take(&mut folders), ..options.clone() };
+            let outcome;
+            (outcome, ended) = round(hub, location, &named, true, ended);
+            match outcome {
+                Ok(()) => {}
+                Err(error) if is_stop(&error) => return,
+                Err(error) => {
+                    tracing::warn!("folders were not indexed: {error:#}");
+                    hub.reads_past(is_behind);
+                }
+            }
+        }
         // No answer of the hub counts as no new events.
         let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
         let has_texts = TextIndex::exists(location.folder());
         if is_behind || !has_texts || !waiting.is_empty() || indexed != Some(seq) {
-            options.now_ms = clock::now_ms();
-            // On a thread of its own: the allocator returns the memory of a round when its thread ends.
-            let joined = thread::scope(|scope| {
-                let options = &options;
-                scope.spawn(move || (index(hub, location, options, is_behind, &ended), ended)).join()
-            });
             let outcome;
-            (outcome, ended) = joined.unwrap_or_else(|panic| resume_unwind(panic));
+            (outcome, ended) = round(hub, location, &options, is_behind, ended);
             match outcome {
                 Ok(()) => {
                     (indexed, is_behind) = (Some(seq), false);
-                    waiting.drain(..).for_each(|reply: ReplyCallback<()>| reply(()));
+                    for reply in waiting.drain(..) {
+                        reply(());
+                    }
                 }
-                Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
+                Err(error) if is_stop(&error) => return,
                 // A damaged full text has been deleted: it is made anew.
                 Err(error) if has_texts && !TextIndex::exists(location.folder()) => {
                     tracing::warn!("{error:#}");
@@ -81,18 +98,35 @@ pub(super) fn run(
                 }
             }
         }
-        match queue.recv_timeout(TEXTS_INTERVAL) {
-            Ok(Some(reply)) => waiting.push(reply),
-            Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        for request in queue.try_iter() {
+        let first = match queue.recv_timeout(TEXTS_INTERVAL) {
+            Ok(request) => Some(request),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for request in first.into_iter().chain(queue.try_iter()) {
             match request {
-                Some(reply) => waiting.push(reply),
+                Some(IndexRequest::Folders(named)) => folders.extend(named),
+                Some(IndexRequest::Texts(reply)) => waiting.push(reply),
                 None => return,
             }
         }
     }
+}
+
+fn is_stop(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(IndexError::Stopped))
+}
+
+/// Indexes on a thread of its own: the allocator returns the memory of a round when its thread ends.
+fn round(
+    hub: &HubHandle,
+    location: &Location,
+    options: &IndexOptions,
+    is_behind: bool,
+    ended: Receiver<()>,
+) -> (anyhow::Result<()>, Receiver<()>) {
+    let work = move || (index(hub, location, options, is_behind, &ended), ended);
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn index(

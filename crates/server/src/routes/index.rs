@@ -1,0 +1,53 @@
+//! `POST /api/v1/index`: folders to index.
+
+use std::path::PathBuf;
+
+use axum::{Extension, Json, extract::State, http::StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    api_error::ApiError,
+    body::ProtectedBody,
+    peer::Transport,
+    state::{App, IndexRequest},
+};
+
+#[derive(Deserialize)]
+struct IndexBody {
+    roots: Vec<PathBuf>,
+}
+
+/// Has the hub index folders with transcripts; `is_reading` of `/healthz` is true until it has.
+///
+/// Only over the Unix socket: whoever else has a token is not to choose what is read on this machine.
+#[utoipa::path(
+    post, path = "/api/v1/index",
+    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    request_body(content_type = "application/json", description = "roots: absolute paths of folders.", content = Object),
+    responses(
+        (status = 202, description = "It is going to read them.", body = Object),
+        (status = 400, description = "No list of absolute paths."),
+        (status = 403, description = "Without X-Subscope: 1, or not over the Unix socket."),
+        (status = 404, description = "This hub indexes nothing."),
+        (status = 415, description = "Not application/json."),
+        (status = 503, description = "Too many requests wait."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<App>,
+    Extension(transport): Extension<Transport>,
+    ProtectedBody((body, _share)): ProtectedBody,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    if !matches!(transport, Transport::Socket) {
+        return Err(ApiError::forbidden("folders are named over the Unix socket only"));
+    }
+    let wrong = || ApiError::bad_request("the body must be {\"roots\": [absolute paths]}");
+    let IndexBody { roots } = serde_json::from_slice(&body).map_err(|_| wrong())?;
+    if !roots.iter().all(|root| root.is_absolute()) {
+        return Err(wrong());
+    }
+    let index = app.indexer.as_ref().ok_or(ApiError::not_found("index"))?;
+    index(IndexRequest::Folders(roots))?;
+    Ok((StatusCode::ACCEPTED, Json(json!({ "status": "reading" }))))
+}
