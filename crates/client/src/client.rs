@@ -167,7 +167,7 @@ impl Client {
 
     /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored.
     /// `delivery` is an idempotency key: a batch posted again under the same key is stored once, so a caller without a
-    /// response can retry.
+    /// response can retry. Returns the agents of published events that a user asked to stop.
     ///
     /// # Errors
     ///
@@ -178,10 +178,16 @@ impl Client {
         source: &str,
         delivery: &str,
         lines: &[u8],
-    ) -> Result<(), ClientError> {
+    ) -> Result<Vec<AgentId>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Taken {
+            #[serde(default)]
+            stop: Vec<AgentId>,
+        }
         let path = format!("/api/v1/ingest/{}?source={}", escape(dialect), escape(source));
         let headers = [("content-type", "application/x-ndjson"), ("x-subscope-delivery", delivery)];
-        self.request_repeatable("POST", &path, &headers, Some(lines)).map(drop)
+        let answer = self.request_repeatable("POST", &path, &headers, Some(lines))?;
+        serde_json::from_slice::<Taken>(&answer).map(|taken| taken.stop).map_err(ClientError::Garbled)
     }
 
     /// Sends a GET request and parses the JSON response.

@@ -21,6 +21,7 @@ pub struct BatchRead {
     pub problems: Vec<Problem>,
     /// Number of files read.
     pub files: usize,
+    /// Files by source number; sources without a file come after them.
     paths: Vec<PathBuf>,
 }
 
@@ -125,7 +126,6 @@ impl BatchRead {
         let label = "stdin".to_owned();
         let group = self.router.new_group();
         let source = self.router.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
-        self.paths.push(PathBuf::new());
         let router = &mut self.router;
         let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| router.push(source, bytes));
         self.router.flush(source);
@@ -140,8 +140,6 @@ impl BatchRead {
             load_input(input, &mut partitions, &mut self.router);
         }
         self.router.receive_at(None);
-        // Payloads of inbox input cannot be read again by path.
-        self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
     /// Returns the JSON text of a payload, read again from its file if needed.

@@ -13,6 +13,7 @@ mod inside;
 mod iterated;
 mod ran;
 mod served;
+mod stopped;
 mod truth;
 mod world;
 
@@ -30,7 +31,7 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 12] = [
+const SCENARIOS: [&str; 13] = [
     "single",
     "parallel",
     "background",
@@ -42,12 +43,15 @@ const SCENARIOS: [&str; 12] = [
     "slow",
     ITERATIONS,
     INSIDE,
+    STOP,
     INTERACTIVE,
 ];
 /// Plays the script `single` again and again.
 const ITERATIONS: &str = "iterations";
 /// Plays the script of this name, whose main thread runs commands under observation.
 const INSIDE: &str = "inside";
+/// Plays the script of this name, whose agents a person stops.
+const STOP: &str = "stop";
 /// The one that a person plays at a terminal.
 const INTERACTIVE: &str = "interactive";
 
@@ -104,6 +108,7 @@ fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     match name {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
         INSIDE => inside::play(programs, &script(name), &mut findings)?,
+        STOP => stopped::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         _ => {
             served::play(programs, &script(name), at, &mut findings)?;
