@@ -562,6 +562,29 @@ fn result_caller_and_arguments_of_a_published_agent_are_in_rows_and_exports() {
 }
 
 #[test]
+fn list_shows_ids_that_name_one_session_and_what_it_is() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    for run in ["worker-1", "worker-12", "worker-2", "r"] {
+        post(&serving, &line(run, "subagent_start", &json!({"payload": format!("Look at {run}.")})));
+    }
+    // Those that are not listed count, too.
+    for words in ["ls", "ls -n 2"] {
+        let list = env.run(&[&["ls"][..], &words.split(' ').skip(1).collect::<Vec<_>>()].concat()).success();
+        for row in list.lines().skip(1) {
+            let id = row.split_whitespace().nth(1).unwrap();
+            let tree: Value = serde_json::from_str(&env.run(&["tree", id, "--json"]).success()).unwrap();
+            let run = tree["agents"][1]["id"].as_str().unwrap();
+            assert!(row.contains(&format!("scout: Look at {run}.")), "{list}");
+        }
+    }
+    let list = env.run(&["ls"]).success();
+    for id in ["events:worker-1 ", "events:worker-12 ", "events:worker-2 ", "events:r "] {
+        assert!(list.contains(id), "{id} in\n{list}");
+    }
+}
+
+#[test]
 fn stop_is_the_answer_to_the_next_event_and_the_command_prints_it() {
     let env = env();
     let serving = Serving::start(&env, "");

@@ -97,15 +97,20 @@ fn events_of_descendants_are_shown_and_kept_as_one_session_of_the_run() {
     let posting = Posting::start(&env, "", None);
     tell_one(&posting);
     let errors = posting.end();
-    for words in
-        ["▶ name of r1", "name of r1 → web_search", "← web_search ok", "✗ name of r2", "✓ name of r1"]
-    {
+    for words in [
+        "▶ name of r1",
+        "name of r1 → web_search golang tutorials",
+        "← web_search ok",
+        "✗ name of r2",
+        "✓ name of r1",
+    ] {
         assert!(errors.contains(words), "{words} in\n{errors}");
     }
     let rows = json(&env.run(&["ls", "--json"]).success());
     let all = rows["sessions"].as_array().unwrap();
     assert_eq!(all.len(), 1, "{rows}");
     assert!(all[0]["id"].as_str().unwrap().starts_with("run:") && all[0]["agents"] == 2, "{rows}");
+    assert_eq!(all[0]["title"], "name of r1: look");
 }
 
 #[test]
