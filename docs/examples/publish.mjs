@@ -18,16 +18,17 @@ const AUTHORIZATION = TOKEN ? { authorization: `Bearer ${TOKEN.trim()}` } : {};
 const ADDRESS = (process.env.CPE_SUBAGENT_LOGGING_ADDRESS ?? "").replace(/\/+$/, "");
 
 /**
- * Publishes one event, and throws where it cannot be delivered: let that end the subagent's run.
+ * Publishes one event, and throws where it cannot be delivered: let that end the subagent's run. Returns whether a user
+ * asks that the run stop (`subscope stop`): end it then, with the status "stopped".
  *
  * @param {"subagent_start" | "subagent_end" | "tool_call" | "tool_result" | "thought_trace"} type
  * @param {string} subagentName
  * @param {string} subagentRunId
- * @param {{ toolName?: string, toolCallId?: string, payload?: string, isError?: boolean, parentRunId?: string }} more
+ * @param {{ toolName?: string, toolCallId?: string, payload?: string, result?: string, isError?: boolean, status?: string, parentRunId?: string }} more
  *   what else is known; a payload is text, or JSON as text
  */
 async function publish(type, subagentName, subagentRunId, more = {}) {
-  if (!ADDRESS) return;
+  if (!ADDRESS) return false;
   // With an id of its own it counts once, however often it is posted.
   const event = { subagentName, subagentRunId, timestamp: Date.now(), type, eventId: randomUUID(), ...more };
   try {
@@ -39,12 +40,14 @@ async function publish(type, subagentName, subagentRunId, more = {}) {
     });
     const said = await response.text();
     if (!response.ok) throw new Error(`the answer is ${response.status}: ${said}`);
+    return Boolean(JSON.parse(said || "{}").stop);
   } catch (error) {
     const cause = /** @type {any} */ (error);
     const why = cause.cause?.message || cause.cause?.code || cause.message;
     const said = `${type} ${more.toolName ?? ""} of run ${subagentRunId} could not be delivered: ${why}`;
     if (type !== "subagent_end") throw new Error(said);
     console.error("warning:", said);
+    return false;
   }
 }
 
@@ -53,7 +56,10 @@ async function countLines(path) {
   const runId = randomUUID();
   await publish("subagent_start", "counter", runId, { payload: `Count the lines of ${path}.` });
   const call = { toolName: "read", toolCallId: randomUUID() };
-  await publish("tool_call", "counter", runId, { ...call, payload: JSON.stringify({ path }) });
+  if (await publish("tool_call", "counter", runId, { ...call, payload: JSON.stringify({ path }) })) {
+    await publish("subagent_end", "counter", runId, { status: "stopped" });
+    return;
+  }
   let text;
   try {
     text = await readFile(path, "utf8");
@@ -65,7 +71,7 @@ async function countLines(path) {
   }
   const lines = text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
   await publish("tool_result", "counter", runId, { ...call, payload: `${lines} lines` });
-  await publish("subagent_end", "counter", runId);
+  await publish("subagent_end", "counter", runId, { result: `${lines} lines` });
 }
 
 for (const path of process.argv.slice(2)) await countLines(path);

@@ -31,10 +31,12 @@ def authorization():
 def publish(kind, name, run_id, **more):
     """Publishes one event, and raises where it cannot be delivered: let that end the subagent's run.
 
-    `more` may have toolName, toolCallId, payload, isError, parentRunId, tokenUsage and so on. A payload is text, or JSON as text.
+    Returns whether a user asks that the run stop (`subscope stop`): end it then, with the status "stopped".
+    `more` may have toolName, toolCallId, payload, result, isError, parentRunId, tokenUsage and so on. A payload is text,
+    or JSON as text.
     """
     if not ADDRESS:
-        return
+        return False
     event = {"subagentName": name, "subagentRunId": run_id, "timestamp": time.time_ns() // 1_000_000, "type": kind}
     # With an id of its own it counts once, however often it is posted.
     body = json.dumps({**event, "eventId": str(uuid.uuid4()), **more}, separators=(",", ":")).encode()
@@ -42,12 +44,14 @@ def publish(kind, name, run_id, **more):
     request = urllib.request.Request(ADDRESS + "/subagent-events", body, headers, method="POST")
     try:
         # Any status of success is one; every other one raises. The limit is on each step of the exchange.
-        OPENER.open(request, timeout=5).close()
+        with OPENER.open(request, timeout=5) as answer:
+            return json.loads(answer.read() or b"{}").get("stop", False)
     except (urllib.error.URLError, OSError) as error:
         said = f"{kind} {more.get('toolName', '')} of run {run_id} could not be delivered: {error}"
         if kind != "subagent_end":
             raise RuntimeError(said) from error
         print("warning:", said, file=sys.stderr)
+    return False
 
 
 def count_lines(path):
@@ -55,7 +59,9 @@ def count_lines(path):
     run_id = str(uuid.uuid4())
     publish("subagent_start", "counter", run_id, payload=f"Count the lines of {path}.")
     call = {"toolName": "read", "toolCallId": str(uuid.uuid4())}
-    publish("tool_call", "counter", run_id, **call, payload=json.dumps({"path": path}))
+    if publish("tool_call", "counter", run_id, **call, payload=json.dumps({"path": path})):
+        publish("subagent_end", "counter", run_id, status="stopped")
+        return
     try:
         with open(path, encoding="utf-8") as file:
             lines = len(file.readlines())
@@ -64,7 +70,7 @@ def count_lines(path):
         publish("subagent_end", "counter", run_id, payload=str(error))
         return
     publish("tool_result", "counter", run_id, **call, payload=f"{lines} lines")
-    publish("subagent_end", "counter", run_id)
+    publish("subagent_end", "counter", run_id, result=f"{lines} lines")
 
 
 for argument in sys.argv[1:]:

@@ -332,7 +332,7 @@ export interface SessionRow {
   harness: string | null;
   /** The working directory of the root. */
   cwd: string | null;
-  /** The first prompt, one line. */
+  /** The first prompt, one line; of a session without one, its first subagent. */
   title: string | null;
   /** Whether it is at work. */
   status: SessionStatus;
@@ -465,6 +465,9 @@ export interface Health {
   url: string;
 }
 
+/** How an agent is told to stop. */
+export type StopChannel = "hook" | "publisher";
+
 /** Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`. */
 export interface Ordered {
   /** Always [`ORDERED_SCHEMA`]. */
@@ -477,6 +480,8 @@ export interface Ordered {
   title: string;
   /** Whether a stop was requested before. */
   repeat: boolean;
-  /** Whether hooks of its session have named an agent: only then can the stop certainly be delivered. */
+  /** Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet. */
   reached: boolean;
+  /** How the agent is told. */
+  told_by: StopChannel;
 }

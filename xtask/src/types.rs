@@ -39,7 +39,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ("event", &["WORDS", "Event"]),
     ("feed", &["Change", "MissedData"]),
     ("list", &["SessionStatus", "SessionRow", "StatsRow", "Stats"]),
-    ("hub", &["SessionPage", "SearchHit", "Hits", "HubMode", "Health", "Ordered"]),
+    ("hub", &["SessionPage", "SearchHit", "Hits", "HubMode", "Health", "StopChannel", "Ordered"]),
 ];
 
 /// Writes the types.

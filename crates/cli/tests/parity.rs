@@ -10,7 +10,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Write as _},
-    process::{Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
     thread,
 };
 
@@ -20,9 +20,11 @@ use common::{
 };
 use serde_json::{Value, json};
 use subscope_hub::clock;
+use subscope_model::iso8601;
 use subscope_testkit::{
     env::{Ran, TestEnv, run},
     fixtures::{self, Recording, recording},
+    lines::{Line, launch_result, spawn_input, transcript},
 };
 
 /// Source of a session.
@@ -96,6 +98,12 @@ const CANNOT: [(Told, &str); 5] = [
     (Told::Deleted, "HTTP events"),
     (Told::Deleted, "HTTP feed"),
 ];
+
+/// Sources whose running agents `stop` reaches; it says of the others why not ([`UNHEARD`], [`ENDED`]).
+const STOPPABLE: [Told; 4] = [Told::Hooks, Told::Posted, Told::Run, Told::McpAgent];
+const UNHEARD: &str =
+    "no hook of its session has come here and no program publishes it, so that it cannot be told";
+const ENDED: &str = "the agent has ended already";
 
 /// The page of the documentation that shows the table, and the variable that has it written.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
@@ -187,21 +195,31 @@ fn call_agent(env: &TestEnv, address: &str) {
     server.arg("cat >/dev/null; echo Done.").env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{address}"));
     server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = server.spawn().unwrap();
+    let stdin = tool_call(&mut server, "parity-mcp");
+    answer_of(&mut server);
+    drop(stdin);
+    server.wait().unwrap();
+}
+
+/// Calls the tool `worker` of an MCP server; returns its stdin, which keeps it.
+fn tool_call(server: &mut Child, run: &str) -> ChildStdin {
     let mut stdin = server.stdin.take().unwrap();
     for line in [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
-            "name": "worker", "arguments": {"prompt": "count the flamingos", "runId": "parity-mcp"}}}),
+            "name": "worker", "arguments": {"prompt": "count the flamingos", "runId": run}}}),
     ] {
         writeln!(stdin, "{line}").unwrap();
     }
+    stdin
+}
+
+/// Waits for the answer to [`tool_call`].
+fn answer_of(server: &mut Child) -> String {
     let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let answer = lines.map_while(Result::ok).find(|line| line.contains("\"id\":2"));
-    assert!(answer.is_some(), "the tool has not answered");
-    drop(stdin);
-    server.wait().unwrap();
+    lines.map_while(Result::ok).find(|line| line.contains("\"id\":2")).unwrap()
 }
 
 /// Exports a recording and imports the export. The recording itself is not in the store.
@@ -392,6 +410,92 @@ fn every_session_that_ls_lists_works_with_every_verb() {
     assert!(written == page, "{PAGE} is not what this test runs: `cargo xtask parity` writes it");
 }
 
+/// A transcript with a subagent that is at work.
+fn write_open_transcript(env: &TestEnv, session: &str) {
+    let at =
+        |line: Line, after: i64| line.session(session).set("timestamp", iso8601(clock::now_ms() + after));
+    let spawn = transcript::tool_use("Agent", "spawn").input(spawn_input("Explore", "Look", "Look."));
+    let own = transcript::tool_use("Bash", "call").agent("open-transcript");
+    let launched =
+        transcript::tool_result("spawn", "Launched.").harness_result(launch_result("open-transcript"));
+    let lines = [at(spawn, -300), at(launched, -200)].map(|line| line.line() + "\n").concat();
+    let project = ".claude/projects/-home-user-shop";
+    env.write(&format!("home/{project}/{session}.jsonl"), lines);
+    let path = format!("home/{project}/{session}/subagents/agent-open-transcript.jsonl");
+    env.write(&path, at(own, -100).line() + "\n");
+}
+
+#[test]
+fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
+    let env = env();
+    let deleted = recording("2.1.330", "e-tool-failures");
+    delete_after_index(&env, &deleted, "index");
+    let archived = recording("2.1.330", "a-single");
+    delete_after_index(&env, &archived, "index --archive");
+    write_open_transcript(&env, "59d3cea2-0000-4000-8000-00000000000a");
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let address = format!("http://{}", serving.address);
+    let start = |run: &str| published(run, "x").lines().next().unwrap().to_owned() + "\n";
+    // A stream whose agent has done something, and the hooks of another session.
+    let open = json!({"type": "assistant", "session_id": "open-stream", "parent_tool_use_id": null, "uuid": "u1",
+        "message": {"id": "m1", "content": [{"type": "tool_use", "id": "open-call", "name": "Task",
+        "input": {"subagent_type": "Explore", "description": "Look", "prompt": "Look."}}]}});
+    let inside = json!({"type": "assistant", "session_id": "open-stream", "parent_tool_use_id": "open-call", "uuid": "u2",
+        "message": {"id": "m2", "content": [{"type": "tool_use", "id": "c2", "name": "Bash", "input": {}}]}});
+    serving.post("/api/v1/ingest/claude.stream?source=parity", "", format!("{open}\n{inside}\n").as_bytes());
+    for (event, call) in [("SubagentStart", ""), ("PreToolUse", "t1")] {
+        let payload = json!({"session_id": "open-hooks", "hook_event_name": event, "agent_id": "open-hooked",
+            "agent_type": "Explore", "prompt_id": "p", "tool_name": "Bash", "tool_use_id": call, "tool_input": {}});
+        serving.post("/hooks/claude", "", payload.to_string().as_bytes());
+    }
+    serving.post("/subagent-events", "", start("open-post").as_bytes());
+    let events = env.write("work/open.jsonl", start("open-run"));
+    let mut job = command(&env, "run -- sh -c");
+    let ready = env.path("work/ready");
+    let script = "$0 publish <$1; touch $2; until [ -e $2.go ]; do sleep 0.02; done";
+    job.arg(script).arg(env!("CARGO_BIN_EXE_subscope")).arg(&events).arg(&ready);
+    let mut job = job.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut agent = command(&env, "mcp agent --name worker -- sleep 600");
+    agent.env("CPE_SUBAGENT_LOGGING_ADDRESS", &address).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = agent.stderr(Stdio::null()).spawn().unwrap();
+    let stdin = tool_call(&mut agent, "open-mcp");
+    let began = clock::tick();
+    while !ready.exists() || serving.tree("events:open-mcp").is_none() {
+        assert!(began.elapsed() < LIMIT, "they do not begin");
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let ended = |recording: &Recording| Session::of(Told::Deleted, recording).agent;
+    let cells = [
+        (Told::Transcript, "open-transcript".to_owned(), UNHEARD),
+        (Told::Stream, "open-call".to_owned(), UNHEARD),
+        (Told::Hooks, "open-hooked".to_owned(), ""),
+        (Told::Posted, "open-post".to_owned(), ""),
+        (Told::Run, "open-run".to_owned(), ""),
+        (Told::McpAgent, "open-mcp".to_owned(), ""),
+        (Told::Archived, ended(&archived), ENDED),
+        (Told::Deleted, ended(&deleted), ENDED),
+    ];
+    for (told, id, why) in cells {
+        let ran = run(command(&env, &format!("stop {id} --json")), b"");
+        assert_eq!(why.is_empty(), STOPPABLE.contains(&told), "{told:?}");
+        let is_right = match why {
+            "" => {
+                ran.code == Some(0) && ran.stderr.is_empty() && json(&ran.stdout)["agent_id"] == id.as_str()
+            }
+            why => ran.code == Some(1) && ran.stdout.is_empty() && ran.stderr.matches(why).count() == 1,
+        };
+        assert!(is_right, "{told:?}: {:?} {} {}", ran.code, ran.stdout, ran.stderr);
+    }
+    // What is owned ends: its caller gets the error.
+    let answer = answer_of(&mut agent);
+    assert!(answer.contains("was stopped by the user"), "{answer}");
+    drop(stdin);
+    agent.wait().unwrap();
+    fs::write(env.path("work/ready.go"), "").unwrap();
+    job.wait().unwrap();
+}
+
 /// The table as a page: every cell that is not listed in [`CANNOT`] was just seen to work.
 fn page() -> String {
     let mut page = "# Which command works with which session\n\n\
@@ -408,6 +512,10 @@ fn page() -> String {
             SOURCES.iter().map(|(told, _)| if CANNOT.contains(&(*told, verb)) { " ✗ |" } else { " ✓ |" });
         writeln!(page, "| {verb} |{}", cells.collect::<String>()).unwrap();
     }
+    let cells = SOURCES.iter().map(|(told, _)| if STOPPABLE.contains(told) { " ✓ |" } else { " ✗ |" });
+    writeln!(page, "| stop |{}", cells.collect::<String>()).unwrap();
+    writeln!(page, "\n`stop` is of an agent that is at work, and needs a hub. Elsewhere it says: “{UNHEARD}”, or “{ENDED}”.")
+        .unwrap();
     page
 }
 

@@ -10,14 +10,14 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::OnceLock,
+    sync::{Arc, Mutex, OnceLock},
     thread,
     time::Duration,
 };
 
 use common::{
     env,
-    serving::{LIMIT, Serving},
+    serving::{LIMIT, Serving, exchange, posting},
 };
 use serde_json::{Value, json};
 use subscope_collect::spool;
@@ -48,6 +48,34 @@ fn answering(answer: Option<&'static str>) -> SocketAddr {
         }
     });
     address
+}
+
+/// A fake server that asks every run to stop that calls a tool; and the events that came.
+fn stopping() -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, bodies) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let kept = Arc::clone(&bodies);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut stream, mut length, mut line) = (stream, 0, String::new());
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let event: Value = serde_json::from_slice(&body).unwrap();
+            let answer = json!({"accepted": true, "stop": event["type"] == "tool_call"}).to_string();
+            kept.lock().unwrap().push(event);
+            let head =
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ";
+            write!(stream, "{head}{}\r\n\r\n{answer}", answer.len()).unwrap();
+        }
+    });
+    (address, bodies)
 }
 
 /// `subscope publish` to an address, with words behind it.
@@ -421,6 +449,175 @@ fn runs_stay_in_their_session_when_the_next_hub_takes_over() {
     assert_eq!(ids, ["events:lead", "events:stranger"]);
 }
 
+fn post(serving: &Serving, event: &str) -> (u16, Value) {
+    let request = posting(&serving.address, "/subagent-events", "", event.as_bytes());
+    let (status, body) = exchange(serving.connect(), &request);
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+#[test]
+fn silence_counts_from_when_an_event_was_heard_and_a_time_that_is_none_is_refused() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let day = 86_400_000;
+    for (run, ahead) in [("late", -day), ("early", day)] {
+        let at = json!({"timestamp": clock::now_ms() + ahead});
+        assert_eq!(post(&serving, &line(run, "subagent_start", &at)).0, 200);
+        let call = json!({"timestamp": clock::now_ms() + ahead, "toolName": "t", "toolCallId": "c"});
+        assert_eq!(post(&serving, &line(run, "tool_call", &call)).0, 200);
+        let row = serving.tree(&format!("events:{run}")).unwrap()["agents"][1].clone();
+        assert_eq!((&row["status"], &row["flags"]), (&"running".into(), &json!([])), "{row}");
+        let heard = row["last_event_at_ms"].as_i64().unwrap();
+        assert!((clock::now_ms() - heard).abs() < day / 2, "{row}");
+    }
+    for time in [json!("yesterday"), json!(-1), json!(""), json!(true), json!(1e300), Value::Null] {
+        let (status, body) = post(&serving, &line("r", "subagent_start", &json!({"timestamp": time})));
+        assert_eq!((status, &body["field"]), (400, &"timestamp".into()), "{time}: {body}");
+    }
+    assert_eq!(serving.tree("events:r"), None);
+}
+
+#[test]
+fn program_of_which_only_its_runs_are_known_ends_with_the_last_and_waits_for_nothing() {
+    let env = env();
+    let serving = Serving::start(&env, "--stall 1s --stall-subagents 1s");
+    let root = || serving.tree("events:lead").unwrap()["agents"][0].clone();
+    let list = || serving.json("/api/v1/sessions")["sessions"][0]["status"].clone();
+    post(&serving, &line("lead", "subagent_start", &json!({})));
+    post(&serving, &line("child", "subagent_start", &json!({"parentRunId": "lead"})));
+    let begun = root();
+    assert_eq!((&begun["status"], &begun["liveness"]["kind"]), (&"running".into(), &"children".into()));
+    assert_eq!(list(), "live");
+    post(&serving, &line("child", "subagent_end", &json!({})));
+    assert_eq!(root()["status"], "running");
+    post(&serving, &line("lead", "subagent_end", &json!({"payload": "it broke"})));
+    let ended = root();
+    assert_eq!(
+        (&ended["status"], &ended["evidence"], &ended["liveness"]),
+        (&"completed".into(), &"its last run ended".into(), &Value::Null)
+    );
+    assert!(ended["ended_at_ms"].is_i64(), "{ended}");
+    assert_eq!(list(), "ended");
+    // Another run begins.
+    post(&serving, &line("next", "subagent_start", &json!({"parentRunId": "lead"})));
+    assert_eq!((root()["status"].clone(), list()), ("running".into(), "live".into()));
+}
+
+#[test]
+fn result_caller_and_arguments_of_a_published_agent_are_in_rows_and_exports() {
+    let env = env();
+    let call = |run: &str, kind: &str, more: Value| line(run, kind, &more);
+    let lines = call("lead", "subagent_start", json!({}))
+        + &call(
+            "lead",
+            "tool_call",
+            json!({"toolName": "delegate", "toolCallId": "c1", "payload": "to the coder"}),
+        )
+        + &call("other", "tool_call", json!({"toolName": "delegate", "toolCallId": "c1"}))
+        + &call(
+            "coder",
+            "subagent_start",
+            json!({"parentRunId": "lead", "parentToolCallID": "c1", "payload": "Fix it."}),
+        )
+        + &call(
+            "helper",
+            "subagent_start",
+            json!({"parentRunId": "other", "parentToolCallId": "c1", "payload": "Help."}),
+        )
+        + &call(
+            "coder",
+            "tool_call",
+            json!({"toolName": "Read", "toolCallId": "c1", "payload": "{\"file_path\":\"/src/cart.rs\"}"}),
+        )
+        + &call(
+            "coder",
+            "tool_result",
+            json!({"toolName": "Read", "toolCallId": "c1", "payload": "fn main() {}"}),
+        )
+        + &call("coder", "subagent_end", json!({"result": "Fixed."}));
+    let file = env.write("work/events.jsonl", lines);
+    let file = file.to_str().unwrap();
+    let tree: Value = serde_json::from_str(&env.run(&["tree", file, "--json"]).success()).unwrap();
+    let row = |id: &str| {
+        let rows = tree["agents"].as_array().unwrap();
+        rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{tree}")).clone()
+    };
+    assert_eq!((&row("coder")["spawned_by"], &row("coder")["parent_id"]), (&"c1".into(), &"lead".into()));
+    assert_eq!(row("helper")["spawned_by"], "other/c1", "an id names a call of its run only");
+    assert_eq!(row("coder")["result"], "Fixed.");
+    assert_eq!(row("coder")["tools"][0]["detail"], "cart.rs");
+    assert_eq!(row("lead")["tools"][0]["detail"], "to the coder");
+    let full = env.run(&["tree", file, "--detail", "full"]).success();
+    assert!(full.contains("Read cart.rs") && full.contains("result Fixed."), "{full}");
+    let traces: Value =
+        serde_json::from_str(&env.run(&["export", file, "--as", "execution"]).success()).unwrap();
+    let trace = &traces[0];
+    assert_eq!(
+        (&trace["subagentType"], &trace["parentToolCallId"], &trace["result"]),
+        (&"scout".into(), &"c1".into(), &"Fixed.".into()),
+        "{traces}"
+    );
+    let call = &trace["toolExecutions"][0];
+    assert!(call["arguments"].to_string().contains("cart.rs") && call["result"] == "fn main() {}", "{call}");
+}
+
+#[test]
+fn list_shows_ids_that_name_one_session_and_what_it_is() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    for run in ["worker-1", "worker-12", "worker-2", "r"] {
+        post(&serving, &line(run, "subagent_start", &json!({"payload": format!("Look at {run}.")})));
+    }
+    // Those that are not listed count, too.
+    for words in ["ls", "ls -n 2"] {
+        let list = env.run(&[&["ls"][..], &words.split(' ').skip(1).collect::<Vec<_>>()].concat()).success();
+        for row in list.lines().skip(1) {
+            let id = row.split_whitespace().nth(1).unwrap();
+            let tree: Value = serde_json::from_str(&env.run(&["tree", id, "--json"]).success()).unwrap();
+            let run = tree["agents"][1]["id"].as_str().unwrap();
+            assert!(row.contains(&format!("scout: Look at {run}.")), "{list}");
+        }
+    }
+    let list = env.run(&["ls"]).success();
+    for id in ["events:worker-1 ", "events:worker-12 ", "events:worker-2 ", "events:r "] {
+        assert!(list.contains(id), "{id} in\n{list}");
+    }
+}
+
+#[test]
+fn stop_is_the_answer_to_the_next_event_and_the_command_prints_it() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    for run in ["one", "two"] {
+        assert_eq!(post(&serving, &line(run, "subagent_start", &json!({}))).0, 200);
+    }
+    let asked = env.run(&["stop", "one"]).success();
+    assert!(asked.contains("is told with the next event that it publishes"), "{asked}");
+    let row = |run: &str| serving.tree(&format!("events:{run}")).unwrap()["agents"][1].clone();
+    assert_eq!((&row("one")["status"], &row("one")["flags"]), (&"running".into(), &json!(["stopping"])));
+    let call = |run: &str, id: &str| line(run, "tool_call", &json!({"toolName": "t", "toolCallId": id}));
+    // As long as it does not end.
+    for id in ["c1", "c2"] {
+        assert_eq!(post(&serving, &call("one", id)).1["stop"], true);
+        assert_eq!(post(&serving, &call("two", id)).1.get("stop"), None);
+    }
+    let mut command = publish(&env, &serving.address, &[]).spawn().unwrap();
+    let lines = call("one", "c3") + &call("two", "c3");
+    command.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let ran = command.wait_with_output().unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(said, "{\"stop\":true,\"subagentRunId\":\"one\"}\n");
+    let end = line("one", "subagent_end", &json!({"status": "stopped"}));
+    assert_eq!(post(&serving, &end).0, 200);
+    assert_eq!(
+        (row("one")["status"].clone(), row("two")["status"].clone()),
+        ("stopped".into(), "running".into())
+    );
+    let ended = env.run(&["stop", "one"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("ended already: stopped"), "{}", ended.stderr);
+}
+
 /// The examples, by who runs them; `None` where that is not on this machine.
 fn example(file: &str) -> Option<Command> {
     let (program, version) = match Path::new(file).extension().unwrap().to_str().unwrap() {
@@ -480,6 +677,12 @@ fn check_example(file: &str) {
         assert_eq!(row["tool_errors"], errors);
     }
     assert_eq!(row("completed")["prompt"], format!("Count the lines of {three}."));
+    assert_eq!(row("completed")["result"], "3 lines");
+    let (listener, bodies) = stopping();
+    assert_eq!(run(Some(&listener.to_string()), &[three]), (0, String::new()));
+    let kinds = bodies.lock().unwrap().iter().map(|event| event["type"].clone()).collect::<Vec<_>>();
+    assert_eq!(kinds, ["subagent_start", "tool_call", "subagent_end"]);
+    assert_eq!(bodies.lock().unwrap()[2]["status"], "stopped");
     let (code, errors) = run(Some(&nobody()), &[three]);
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("subagent_start") && errors.contains("could not be delivered"), "{errors}");

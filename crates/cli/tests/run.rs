@@ -182,12 +182,19 @@ fn one_shot_harness_tells_what_it_does_and_prints_what_it_would_have_printed() {
         .map(|line| format!("{}\n", line["result"].as_str().unwrap()))
         .collect();
     assert_eq!((ran.stdout, ran.code), (results.join("\n"), Some(3)));
-    let added = "options added: --output-format stream-json --verbose --forward-subagent-text\n";
+    let added =
+        "options added: --output-format stream-json --verbose --forward-subagent-text --settings {\"hooks\":";
     assert!(ran.stderr.starts_with(added) && ran.stderr.contains("#### Explore"), "{}", ran.stderr);
     // The answer is printed by the command, not told as well.
     assert!(!ran.stderr.contains(results.last().unwrap().trim()), "{}", ran.stderr);
     let arguments = fs::read_to_string(env.path("arguments")).unwrap();
-    assert_eq!(arguments, "--output-format stream-json --verbose --forward-subagent-text -p look around\n");
+    let (format, rest) = arguments.split_once(" --settings {").unwrap();
+    assert_eq!(format, "--output-format stream-json --verbose --forward-subagent-text");
+    assert!(rest.contains(" hook\"") && rest.ends_with("} -p look around\n"), "{rest}");
+    // Nothing is kept, and nobody can stop an agent: there are no hooks.
+    run(&env, "--no-store", &[program.to_str().unwrap(), "-p", "more"]);
+    let arguments = fs::read_to_string(env.path("arguments")).unwrap();
+    assert!(arguments.ends_with("\n--output-format stream-json --verbose --forward-subagent-text -p more\n"));
 }
 
 #[test]
@@ -195,7 +202,7 @@ fn a_format_that_the_user_gave_is_left_alone() {
     let env = env();
     let program = harness(&env, &printed(&env, "a-single"), "plain words");
     let program = program.to_str().unwrap();
-    let ran = run(&env, "--verbose", &[program, "-p", "hi", "--output-format", "text"]);
+    let ran = run(&env, "--no-store --verbose", &[program, "-p", "hi", "--output-format", "text"]);
     assert_eq!((ran.stdout.as_str(), told(&ran)), ("plain words", (3, "")));
     let ran = run(&env, "", &[program, "-p", "hi", "--output-format", "stream-json", "--verbose"]);
     assert_eq!(ran.stdout.as_bytes(), stream("a-single"));

@@ -11,7 +11,7 @@
 use std::{error::Error, fs};
 
 use serde_json::json;
-use subscope_client::publish::{Event, EventKind, PublishError, Publisher};
+use subscope_client::publish::{Event, EventKind, PublishError, Published, Publisher};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Without an address nothing is published.
@@ -31,7 +31,12 @@ pub(crate) fn count_lines(publisher: &Publisher, path: &str) -> Result<(), Publi
 
     publisher
         .publish(&event(EventKind::SubagentStart).with_payload(format!("Count the lines of {path}.")))?;
-    publisher.publish(&tool(EventKind::ToolCall).with_json(&json!({ "path": path })))?;
+    let called = publisher.publish(&tool(EventKind::ToolCall).with_json(&json!({ "path": path })))?;
+    if matches!(called, Published::StopRequested) {
+        // `subscope stop`: the run ends here, and says so.
+        publisher.publish(&event(EventKind::SubagentEnd).with_stopped())?;
+        return Ok(());
+    }
     let read = fs::read_to_string(path);
     let result = match &read {
         Ok(text) => format!("{} lines", text.lines().count()),
@@ -40,7 +45,7 @@ pub(crate) fn count_lines(publisher: &Publisher, path: &str) -> Result<(), Publi
     publisher
         .publish(&tool(EventKind::ToolResult).with_payload(result.as_str()).with_is_error(read.is_err()))?;
     let end = event(EventKind::SubagentEnd);
-    let end = if read.is_err() { end.with_payload(result) } else { end };
+    let end = if read.is_err() { end.with_payload(result) } else { end.with_result(result) };
     // An undeliverable end event is only a warning.
     if let Some(warning) = publisher.publish(&end)?.warning() {
         eprintln!("warning: {warning}");

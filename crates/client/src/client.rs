@@ -38,6 +38,17 @@ pub struct Client {
 /// Headers of a request with a JSON body.
 const JSON_HEADERS: [(&str, &str); 2] = [("content-type", "application/json"), ("x-subscope", "1")];
 
+/// A hub's answer to lines that it has stored.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+pub struct HandedOver {
+    /// Whether they were stored before.
+    #[serde(default)]
+    pub repeat: bool,
+    /// Agents of published events that a user asked to stop.
+    #[serde(default)]
+    pub stop: Vec<AgentId>,
+}
+
 impl Client {
     /// Connects to a hub.
     ///
@@ -175,7 +186,7 @@ impl Client {
 
     /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored.
     /// `delivery` is an idempotency key: a batch posted again under the same key is stored once, so a caller without a
-    /// response can retry. Returns whether it was stored before.
+    /// response can retry.
     ///
     /// # Errors
     ///
@@ -186,15 +197,11 @@ impl Client {
         source: &str,
         delivery: &str,
         lines: &[u8],
-    ) -> Result<bool, ClientError> {
-        #[derive(serde::Deserialize)]
-        struct Receipt {
-            repeat: bool,
-        }
+    ) -> Result<HandedOver, ClientError> {
         let path = format!("/api/v1/ingest/{}?source={}", escape(dialect), escape(source));
         let headers = [("content-type", "application/x-ndjson"), ("x-subscope-delivery", delivery)];
         let answer = self.request_repeatable("POST", &path, &headers, Some(lines))?;
-        serde_json::from_slice::<Receipt>(&answer).map(|receipt| receipt.repeat).map_err(ClientError::Garbled)
+        serde_json::from_slice(&answer).map_err(ClientError::Garbled)
     }
 
     /// Sends a GET request and parses the JSON response.

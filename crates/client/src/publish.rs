@@ -1,13 +1,16 @@
 //! Publishes events of an agent's subagents; can be embedded in any Rust agent.
 //!
 //! ```no_run
-//! use subscope_client::publish::{Event, EventKind, Publisher};
+//! use subscope_client::publish::{Event, EventKind, Published, Publisher};
 //!
 //! fn investigate(publisher: &Publisher) -> Result<(), Box<dyn std::error::Error>> {
 //!     let event = |kind| Event::new("investigator", "run-1", kind);
 //!     publisher.publish(&event(EventKind::SubagentStart).with_payload("Find the bug."))?;
 //!     let call = event(EventKind::ToolCall).with_tool("Read", "call-1");
-//!     publisher.publish(&call.with_json(&serde_json::json!({"path": "a.rs"})))?;
+//!     if let Published::StopRequested = publisher.publish(&call.with_json(&serde_json::json!({"path": "a.rs"})))? {
+//!         publisher.publish(&event(EventKind::SubagentEnd).with_stopped())?;
+//!         return Ok(());
+//!     }
 //!     let text = std::fs::read_to_string("a.rs")?;
 //!     publisher.publish(&event(EventKind::ToolResult).with_tool("Read", "call-1").with_payload(text))?;
 //!     let ended = publisher.publish(&event(EventKind::SubagentEnd))?;
@@ -27,6 +30,9 @@
 //! that must abort the subagent's run: propagate it with `?`. Later events of that run fail at once; other runs of the
 //! same publisher continue. An undeliverable end event is no error: see [`Published::warning`].
 //! [`Publisher::with_spool`] stores events for later delivery instead.
+//!
+//! **Stop.** Where a user asks that a run stop (`subscope stop`), the response to its next event says so:
+//! [`Published::StopRequested`].
 //!
 //! Each event is one POST, without batching. Events of a run are delivered one after the other in the order of the
 //! calls of [`Publisher::publish`]. Each call blocks until the listener has stored its event.
@@ -62,6 +68,9 @@ pub enum Published {
     Off,
     /// Delivered.
     Delivered,
+    /// Delivered, and a user asks that the run stop: end it, and publish its end with [`Event::with_stopped`]. Repeated
+    /// for each event until the run has ended.
+    StopRequested,
     /// Spooled. The error is set for the first spooled event of a run; later ones are spooled without an attempt to
     /// deliver.
     Spooled(Option<PublishError>),
@@ -73,11 +82,21 @@ impl Published {
     /// Returns the error to show to the user, if any.
     pub fn warning(&self) -> Option<&PublishError> {
         match self {
-            Self::Off | Self::Delivered => None,
+            Self::Off | Self::Delivered | Self::StopRequested => None,
             Self::Spooled(error) => error.as_ref(),
             Self::Undelivered(error) => Some(error),
         }
     }
+}
+
+/// Whether the response to a posted event says that a user asked its run to stop.
+pub fn is_stop(response: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Taken {
+        #[serde(default)]
+        stop: bool,
+    }
+    serde_json::from_slice::<Taken>(response).is_ok_and(|taken| taken.stop)
 }
 
 /// Posts events of subagents. Cheap to clone; clones share connections and event order.
@@ -156,7 +175,7 @@ impl Publisher {
         let Some(active) = &self.active else { return Ok(Published::Off) };
         let is_last = event.kind == EventKind::SubagentEnd;
         let error = |cause| PublishError::Undelivered {
-            event: Box::new(Event { payload: None, ..event.clone() }),
+            event: Box::new(Event { payload: None, result: None, ..event.clone() }),
             address: active.poster.address().to_string(),
             cause,
         };
@@ -166,7 +185,8 @@ impl Publisher {
                 RunDelivery::Aborted(why) if !is_last => return Err(error(Cause::Aborted(why.clone()))),
                 RunDelivery::Spooled => None,
                 RunDelivery::Aborted(_) | RunDelivery::Delivered => match active.poster.post(&body) {
-                    Ok(()) => return Ok(Published::Delivered),
+                    Ok(true) if !is_last => return Ok(Published::StopRequested),
+                    Ok(_) => return Ok(Published::Delivered),
                     Err(cause) => Some(cause),
                 },
             };

@@ -157,7 +157,6 @@ mod tests {
     use crate::{Decoder, LinesDecoder};
 
     #[test]
-    #[expect(clippy::wildcard_enum_match_arm, reason = "a trace tells no other facts")]
     fn trace_gives_start_calls_total_and_end() {
         let lines = concat!(
             r#"{"schema":"subscope.execution/1","sessionId":"s"}"#,

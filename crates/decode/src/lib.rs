@@ -23,6 +23,7 @@ mod own;
 pub mod process_ends;
 pub mod stop_orders;
 pub mod subagent_events;
+mod tool_arguments;
 mod unrecognised;
 
 pub use dialect::{
@@ -35,6 +36,7 @@ pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
 pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
+pub use tool_arguments::ToolArguments;
 pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
 
 /// What is known of a source besides its content: from its path, and from the registry of harnesses.

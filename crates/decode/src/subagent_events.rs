@@ -10,13 +10,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent,
-    Response, Sink, SourceKind, Spawn, Usage, parse_rfc3339,
+    Response, Sink, SourceKind, Spawn, SpawnBatch, Usage, parse_event_time,
 };
 
 use crate::{
-    Emitter, Hint, LineSession,
+    Emitter, Hint, LineSession, ToolArguments,
     lenient::{Flag, LineText, Num, Str},
     lines::{LineDecoder, LineError},
+    tool_arguments::first_characters,
 };
 
 /// Decodes one stream of posted events.
@@ -48,6 +49,9 @@ struct Posted<'a> {
     #[serde(alias = "toolCallID")]
     tool_call_id: Str<'a>,
     payload: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    #[serde(alias = "parentToolCallID")]
+    parent_tool_call_id: Str<'a>,
     execution_timeout_seconds: Num,
     reasoning_type: Str<'a>,
     token_usage: Option<TokenUsage>,
@@ -108,7 +112,7 @@ impl LineDecoder for SubagentEvents {
         let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
         let claim = Claim::Agent(run, Basis::Wire);
         let mut emitter = Emitter::new(SourceKind::Posted, Clock::Stream, claim, line, sink);
-        emitter.head.time = read_time(stamp.get());
+        emitter.head.time = parse_event_time(stamp.get());
         emitter.head.session = Some(session);
         emitter.head.line_id = event.event_id.filled();
         if let Some(cwd) = event.cwd.filled() {
@@ -117,8 +121,15 @@ impl LineDecoder for SubagentEvents {
         }
         let payload = emitter.raw(event.payload);
         let (starts, parent) = (kind == "subagent_start", event.parent_run_id.filled());
-        emitter.emit(Fact::Spawn(Spawn {
+        // A call of the parent; without one, a call of whoever else is in the session.
+        let caller = event.parent_tool_call_id.filled().map(|id| match parent {
+            Some(parent) => call_id(&mut self.calls, parent, id),
+            None => Cow::Borrowed(id),
+        });
+        let batch = caller.as_deref().map_or(SpawnBatch::Run(run), SpawnBatch::Call);
+        emitter.emit_made(Fact::Spawn(Spawn {
             agent: Some(run),
+            batch: Some(batch),
             parent: (starts || parent.is_some()).then(|| parent.map_or(Parent::Root, Parent::Agent)),
             name: Some(Cow::Borrowed(name)).filter(|name| !name.is_empty()),
             prompt: payload.filter(|_| starts),
@@ -138,16 +149,25 @@ impl LineDecoder for SubagentEvents {
                     (_, None) => AgentStatus::Completed,
                 };
                 let (evidence, time) = (EndEvidence::Notification, emitter.head.time);
-                let end = AgentEnd { agent: Some(run), status, evidence, time, error, ..AgentEnd::default() };
+                let report = emitter.raw(event.result);
+                let agent = Some(run);
+                let end = AgentEnd { agent, status, evidence, time, report, error, ..AgentEnd::default() };
                 emitter.emit(Fact::AgentEnd(end));
             }
             "tool_call" => {
                 let name = event.tool_name.get().unwrap_or_default();
-                emitter.emit(Fact::CallBegin(CallBegin {
+                // Arguments come as an object, or as its text.
+                let text = payload.map(|raw| raw.text());
+                let detail = text.as_deref().and_then(|text| match text.trim_start().starts_with('{') {
+                    true => ToolArguments::parse(text).detail(),
+                    false => text.lines().next().map(|line| first_characters(line.into())),
+                });
+                emitter.emit_made(Fact::CallBegin(CallBegin {
                     id: call.as_deref(),
                     name,
                     input: payload,
                     digest: crate::digest(name, payload.map_or("", |raw| raw.json)),
+                    detail,
                     timeout_s: event.execution_timeout_seconds.0,
                     ..CallBegin::default()
                 }));
@@ -180,6 +200,9 @@ impl LineDecoder for SubagentEvents {
                 ..Response::default()
             }));
         }
+        if emitter.head.time.is_none() {
+            return Err("an event whose timestamp is no time, taken without one".into());
+        }
         Ok(())
     }
 }
@@ -194,13 +217,6 @@ fn call_id<'a>(calls: &mut HashMap<String, String>, run: &str, id: &'a str) -> C
             calls.insert(id.to_owned(), run.to_owned());
             Cow::Borrowed(id)
         }
-    }
-}
-
-fn read_time(json: &str) -> Option<i64> {
-    match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(text) => parse_rfc3339(text),
-        None => json.parse::<f64>().ok().filter(|millis| *millis >= 0.0).map(|millis| millis as i64),
     }
 }
 

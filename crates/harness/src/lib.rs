@@ -97,6 +97,11 @@ pub fn run_plan(program: &str) -> Option<&'static dyn RunPlan> {
     harnesses().filter_map(|harness| harness.run()).find(|plan| plan.program() == program)
 }
 
+/// Returns the keys under which calls of MCP tools name, in their `_meta`, the tool call of the model that caused them.
+pub fn caller_id_keys() -> impl Iterator<Item = &'static str> {
+    harnesses().filter_map(|harness| harness.run()?.caller_id_key())
+}
+
 /// Returns the harness whose hooks `subscope hooks` installs and `subscope hook` takes.
 pub fn hooked() -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
     harnesses().find_map(|harness| Some((harness, harness.hooks()?)))

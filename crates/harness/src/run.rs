@@ -47,6 +47,8 @@ pub struct Observed {
     pub mode: ObserveMode,
     /// Options to put in front of its arguments.
     pub added: Vec<String>,
+    /// Whether these include hooks.
+    pub has_hooks: bool,
 }
 
 /// What a running process of a harness notes of itself.
@@ -76,6 +78,9 @@ pub trait RunPlan: Sync {
 
     /// Returns what turns the output of a run that was given options into what it would have printed without.
     fn plain_output(&self, arguments: &[&str]) -> Box<dyn PlainOutput>;
+
+    /// Returns the key under which a call of an MCP tool names, in its `_meta`, the tool call of the model that caused it.
+    fn caller_id_key(&self) -> Option<&'static str>;
 
     /// Returns the folder in which running processes note which session they are in. It need not exist.
     fn notes_folder(&self, variables: Variables<'_>) -> PathBuf;

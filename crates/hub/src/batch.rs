@@ -21,6 +21,7 @@ pub struct BatchRead {
     pub problems: Vec<Problem>,
     /// Number of files read.
     pub files: usize,
+    /// Files by source number; sources without a file come after them.
     paths: Vec<PathBuf>,
     /// Input that cannot be read again, by source and offset; filled if payloads are to be found.
     bodies: BTreeMap<(SourceId, u64), Vec<u8>>,
@@ -136,7 +137,6 @@ impl BatchRead {
         let label = label.to_owned();
         let group = self.router.new_group();
         let source = self.router.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
-        self.paths.push(PathBuf::new());
         let (router, mut body) = (&mut self.router, self.keeps_bodies.then(Vec::new));
         let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| {
             router.push(source, bytes);
@@ -164,8 +164,6 @@ impl BatchRead {
             });
         }
         self.router.receive_at(None);
-        // Inbox input cannot be read again by path.
-        self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
     /// Returns the JSON text of a payload, read again from its file if needed.

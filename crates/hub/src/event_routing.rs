@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use subscope_model::{AgentId, SessionId, event_id};
+use subscope_model::{AgentId, SessionId, event_id, parse_event_time};
 use subscope_session::SUBAGENT_EVENTS;
 
 use self::run_parents::RunParents;
@@ -45,7 +45,7 @@ pub enum PostedError {
     #[error("not a JSON object (column {0})")]
     NotJson(usize),
     /// A field that every event must have (requirement 4.1).
-    #[error("{0} is missing, empty or of the wrong type")]
+    #[error("{0} is missing, empty or not valid")]
     Missing(&'static str),
 }
 
@@ -54,6 +54,8 @@ pub enum PostedError {
 pub struct RoutedEvent {
     /// Ingest of the event.
     pub ingest: Ingest,
+    /// The event's run.
+    pub run: AgentId,
     /// The run that decides its session, if this process has not seen it start; an earlier hub may have. Then the
     /// caller looks up that agent, passes the result to [`crate::HubHandle::resolve_posted`], and routes the event
     /// again.
@@ -78,23 +80,22 @@ impl EventRouter {
         let Envelope { timestamp, .. } = event;
         event.subagent_name.as_str().ok_or(PostedError::Missing("subagentName"))?;
         let run = text(&event.subagent_run_id).ok_or(PostedError::Missing("subagentRunId"))?;
-        let is_timestamp =
-            |raw: &&str| raw.starts_with(['"', '-']) || raw.starts_with(|first: char| first.is_ascii_digit());
-        let timestamp = timestamp.map(RawValue::get).filter(is_timestamp).filter(|raw| *raw != "\"\"");
+        let timestamp = timestamp.map(RawValue::get).filter(|json| parse_event_time(json).is_some());
         let timestamp = timestamp.ok_or(PostedError::Missing("timestamp"))?;
         let kind = text(&event.kind).ok_or(PostedError::Missing("type"))?;
         let (session, unsettled) = match text(&event.session_id) {
-            Some(session) => (session.to_owned(), None),
+            Some(session) => {
+                self.0.set_session(run, session);
+                (session.to_owned(), None)
+            }
             None => {
                 let parent = text(&event.parent_run_id);
                 if parent.is_none() && kind == START_TYPE {
                     self.0.set_root(run, run);
                 }
                 let root = self.0.root(run, parent);
-                (
-                    format!("{SESSION_PREFIX}{}", root.run),
-                    (!root.is_resolved).then(|| root.run.as_str().into()),
-                )
+                let session = root.session.unwrap_or_else(|| format!("{SESSION_PREFIX}{}", root.run));
+                (session, (!root.is_resolved).then(|| root.run.as_str().into()))
             }
         };
         // Key: its own id, else the tool call's, else a hash of its content (design, "Keys").
@@ -105,6 +106,7 @@ impl EventRouter {
                 format!("hash/{run}/{timestamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
             }
         };
+        let run = AgentId::from(run);
         let ingest = Ingest {
             source: format!("posted/{session}"),
             session: Some(session),
@@ -115,13 +117,16 @@ impl EventRouter {
             received_ms: None,
             body,
         };
-        Ok(RoutedEvent { ingest, unsettled })
+        Ok(RoutedEvent { ingest, run, unsettled })
     }
 
     /// Records the sessions that contain an unresolved run.
     pub(crate) fn resolve(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
         let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION_PREFIX));
-        self.0.set_root(run.as_str(), root.unwrap_or(run.as_str()));
+        match (root, sessions_of_agent) {
+            (None, [session, ..]) => self.0.set_session(run.as_str(), session.as_str()),
+            (root, _) => self.0.set_root(run.as_str(), root.unwrap_or(run.as_str())),
+        }
     }
 }
 

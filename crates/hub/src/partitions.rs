@@ -105,11 +105,6 @@ impl Partitions {
         source
     }
 
-    /// Number of partitions.
-    pub(crate) fn len(&self) -> usize {
-        self.sources.len()
-    }
-
     /// Forgets the partitions of sources that the router has evicted.
     pub(crate) fn remove(&mut self, evicted: &BTreeSet<SourceId>) {
         self.sources.retain(|_, source| !evicted.contains(source));

@@ -1,6 +1,6 @@
 //! Types and ingests of stop orders.
 
-use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
+use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopChannel, StopOrder};
 use subscope_session::{HookCoverage, STOP_ORDERS};
 
 use crate::command::{Asks, Ingest};
@@ -8,7 +8,8 @@ use crate::command::{Asks, Ingest};
 /// Partition of all stop orders.
 pub(crate) const ORDERS_SOURCE: &str = "stop-orders";
 
-/// A saved order: the agent gets it as the answer to the next hook of one of its own calls.
+/// A saved order: the agent gets it as the answer to the next hook of one of its own calls, or its publisher as the
+/// answer to its next event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopReceipt {
     /// The agent's session.
@@ -19,8 +20,10 @@ pub struct StopReceipt {
     pub title: String,
     /// Whether it was ordered before, so that no new order was saved.
     pub is_repeat: bool,
-    /// Whether a hook of its session has named an agent: only then is delivery certain.
+    /// Whether delivery is certain: a hook of its session has named an agent, or a program publishes the agent.
     pub is_reached: bool,
+    /// How it is delivered.
+    pub told_by: StopChannel,
 }
 
 /// Why an order was rejected.
@@ -38,25 +41,29 @@ pub enum StopError {
     /// The agent has ended, or counts as lost.
     #[error("the agent has ended already: {}", .0.as_str())]
     Ended(AgentStatus),
-    /// No hook could deliver the order.
+    /// Nothing could deliver the order.
     #[error(
-        "no hook of its session has come here, so that it cannot be told: `subscope hooks install`, then start the session anew"
+        "no hook of its session has come here and no program publishes it, so that it cannot be told: `subscope hooks install`, then start the session anew"
     )]
-    NoHooks,
+    NoChannel,
     /// The order could not be saved.
     #[error("{0}")]
     Store(String),
 }
 
-/// Whether a session's hooks certainly deliver an order.
+/// Returns how an order for an agent is delivered, and whether that is certain. `is_heard`: a program publishes what the
+/// agent does.
 ///
 /// # Errors
-/// If the session has no hooks.
-pub(crate) fn is_delivery_certain(hooked: HookCoverage) -> Result<bool, StopError> {
+/// If nothing can deliver it.
+pub(crate) fn stop_channel(is_heard: bool, hooked: HookCoverage) -> Result<(StopChannel, bool), StopError> {
+    if is_heard {
+        return Ok((StopChannel::Publisher, true));
+    }
     match hooked {
-        HookCoverage::No => Err(StopError::NoHooks),
-        HookCoverage::Unnamed => Ok(false),
-        HookCoverage::Named => Ok(true),
+        HookCoverage::No => Err(StopError::NoChannel),
+        HookCoverage::Unnamed => Ok((StopChannel::Hook, false)),
+        HookCoverage::Named => Ok((StopChannel::Hook, true)),
     }
 }
 

@@ -8,7 +8,9 @@ use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, IngestReceipt, MemoryStore, Nothing, StopError,
     StopReceipt, Store, clock, drain_spool, hook_ingest,
 };
-use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
+use subscope_model::{
+    Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, StopChannel, Update,
+};
 use subscope_session::Limits;
 use subscope_store::{Access, SqliteStore};
 
@@ -86,6 +88,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
         title: "Explore".to_owned(),
         is_repeat: false,
         is_reached: true,
+        told_by: StopChannel::Hook,
     };
     assert_eq!(told, expected);
     assert!(row(&handle, "s", "a1").has(Flag::Stopping));
@@ -193,7 +196,7 @@ fn session_without_hooks_is_refused_and_one_that_names_no_agents_is_told() {
     };
     answer(|reply| handle.ingest(stream, reply)).unwrap();
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Running);
-    assert_eq!(order(&handle, None, "a1"), Err(StopError::NoHooks));
+    assert_eq!(order(&handle, None, "a1"), Err(StopError::NoChannel));
     let old = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Task","tool_use_id":"c1","tool_input":{}}"#;
     answer(|reply| handle.ingest(hook_ingest("1", None, old.into()), reply)).unwrap();
     assert!(!order(&handle, None, "a1").unwrap().is_reached);

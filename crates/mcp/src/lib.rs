@@ -10,6 +10,6 @@ mod agent;
 mod query;
 mod stdio;
 
-pub use agent::{AgentServer, AgentSpec, FinalAnswer};
+pub use agent::{AgentServer, AgentSpec, FinalAnswer, IsStopRequested};
 pub use query::{QueryError, QueryHost, QueryServer, Question, QuestionSender, Scope};
 pub use stdio::{ClientGone, ServeError, Shutdown, serve};

@@ -90,8 +90,20 @@ pub struct Ordered {
     pub title: Text,
     /// Whether a stop was requested before.
     pub repeat: bool,
-    /// Whether hooks of its session have named an agent: only then can the stop certainly be delivered.
+    /// Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet.
     pub reached: bool,
+    /// How the agent is told.
+    pub told_by: StopChannel,
+}
+
+/// How an agent is told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopChannel {
+    /// By the answer to the hook of its current tool call, or of its next one.
+    Hook,
+    /// By the answer to the next event that its program publishes.
+    Publisher,
 }
 
 /// Schema version of [`IdMatches`]' JSON.

@@ -31,7 +31,7 @@ pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{
     AGENT_SCHEMA, AgentName, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA, OLDEST_PROTOCOL,
-    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status,
+    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status, StopChannel,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
@@ -51,7 +51,7 @@ pub use record::{
 };
 pub use session_keys::SessionKeys;
 pub use stop::{StopOrder, StopStep};
-pub use time::{Millis, iso8601, parse_rfc3339};
+pub use time::{Millis, iso8601, parse_event_time, parse_rfc3339};
 pub use tree::{
     Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,
     ToolStatus, Tree,

@@ -12,6 +12,9 @@ pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
 /// Schema version of [`Stats`].
 pub const STATS_SCHEMA: &str = "subscope.stats/1";
 
+/// Most characters of a prompt in a title.
+const TITLE_CHARS: usize = 120;
+
 /// Whether a session is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,7 +34,7 @@ pub struct SessionRow {
     pub harness: Option<Text>,
     /// The working directory of the root.
     pub cwd: Option<Text>,
-    /// The first prompt, one line.
+    /// The first prompt, one line; of a session without one, its first subagent.
     pub title: Option<Text>,
     /// Whether it is at work.
     pub status: SessionStatus,
@@ -58,6 +61,15 @@ pub struct SessionRow {
     pub kept_at_ms: Option<Millis>,
 }
 
+/// Returns what the first subagent of a session is, and what it was asked: one line.
+fn first_agent(tree: &Tree) -> Option<Text> {
+    let first = tree.agents.iter().find(|agent| !agent.id.is_root())?;
+    let asked = first.prompt.as_deref().filter(|_| first.description.is_none());
+    let asked = asked.and_then(|prompt| prompt.lines().map(str::trim).find(|line| !line.is_empty()));
+    let asked = asked.map(|line| format!(": {}", line.chars().take(TITLE_CHARS).collect::<String>()));
+    Some(format!("{}{}", first.title(), asked.unwrap_or_default()).into())
+}
+
 impl SessionRow {
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
@@ -67,7 +79,7 @@ impl SessionRow {
             id: session.id.clone(),
             harness: session.harness.clone(),
             cwd: session.cwd.clone(),
-            title: session.title.clone(),
+            title: session.title.clone().or_else(|| first_agent(tree)),
             status: if is_live { SessionStatus::Live } else { SessionStatus::Ended },
             started_at_ms: session.started_at_ms,
             last_event_at_ms: session.ended_at_ms,

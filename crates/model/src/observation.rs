@@ -163,7 +163,7 @@ pub struct Spawn<'a> {
 pub enum SpawnBatch<'a> {
     /// By this call.
     Call(&'a str),
-    /// By a run that the call's result names.
+    /// By the call whose result, or whose arguments, name this run.
     Run(&'a str),
 }
 
@@ -217,6 +217,8 @@ pub struct CallBegin<'a> {
     pub timeout_s: Option<u64>,
     /// Arguments of a spawn tool.
     pub spawn: Option<SpawnInput<'a>>,
+    /// The published run that it starts, where its arguments name one: an agent called as a tool.
+    pub starts_run: Option<Cow<'a, str>>,
     /// Whether the call is reported after the fact and may have begun long before.
     pub hindsight: bool,
 }

@@ -54,6 +54,21 @@ pub fn parse_rfc3339(text: &str) -> Option<Millis> {
     Some((((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second) * 1000 + millis)
 }
 
+/// Begin of the year 10000, the first that RFC 3339 cannot write.
+const END_OF_TIME: f64 = 253_402_300_800_000.0;
+
+/// Parses the time of a published event from its JSON: an RFC 3339 text, or milliseconds since the epoch, of which a
+/// fraction is cut. Returns `None` for anything else, and for years outside 1970–9999.
+pub fn parse_event_time(json: &str) -> Option<Millis> {
+    match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(text) => parse_rfc3339(text),
+        None => {
+            let millis: f64 = json.parse().ok()?;
+            (0.0..END_OF_TIME).contains(&millis).then_some(millis as Millis)
+        }
+    }
+}
+
 /// Returns days from 1970-01-01 in the proleptic Gregorian calendar.
 /// Source of the rule: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `days_from_civil`.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
@@ -108,6 +123,25 @@ mod tests {
             ["", "now", "2026-11-21", "2026-13-01T00:00:00Z", "2026-11-21T20:45:06", "2026-11-21T20:45:06.Z"]
         {
             assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn time_of_an_event_is_text_or_a_number_of_milliseconds() {
+        for (json, time) in [
+            (r#""2026-11-21T20:45:06.647Z""#, Some(1_795_293_906_647)),
+            ("1795293906647", Some(1_795_293_906_647)),
+            ("1795293906647.9", Some(1_795_293_906_647)),
+            ("0", Some(0)),
+            (r#""yesterday""#, None),
+            (r#""""#, None),
+            ("-5", None),
+            ("1e300", None),
+            ("true", None),
+            ("null", None),
+            ("{}", None),
+        ] {
+            assert_eq!(parse_event_time(json), time, "{json}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
-use subscope_model::{AgentStatus, Millis, SearchHit, SessionRow, SessionStatus, Stats, StatsRow, Status};
+use subscope_model::{
+    AgentStatus, Millis, SearchHit, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Status,
+};
 
 use crate::{
     style::{Ink, Style, StyledLine, write_lines},
@@ -10,6 +12,9 @@ use crate::{
 /// Characters of a short session id: enough to be unique in practice, and to be typed.
 pub const SHORT_ID: usize = 8;
 
+/// Most columns of an id in a list.
+const MAX_SHORT_ID: usize = 48;
+
 /// Columns after a title: heading, width, and least terminal width.
 const FIGURES: [(&str, usize, usize); 5] =
     [("ago", 7, 34), ("agents", 9, 43), ("tools", 7, 76), ("tokens", 8, 51), ("cost", 9, 66)];
@@ -18,30 +23,58 @@ const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// Most rows of a statistics section.
 const TOP: usize = 12;
 
-/// Renders one line per session under a heading; empty without sessions. Titles are prefixed with the last component of
-/// the working directory.
-pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> String {
+/// Renders one line per session under a heading; empty without sessions. Ids are shortened to what no other session's id
+/// begins with, among these sessions and `others`. Titles are prefixed with the last component of the working directory.
+pub fn render_sessions(rows: &[SessionRow], others: &[SessionId], now: Millis, style: &Style) -> String {
     let mut out = String::new();
     if rows.is_empty() {
         return out;
     }
     let widths = FIGURES.map(|(_, width, least)| (style.width >= least).then_some(width));
-    let before = 2 + SHORT_ID + 1;
-    let room = style.width.saturating_sub(before + widths.iter().flatten().sum::<usize>());
+    let shown: Vec<&SessionId> = rows.iter().map(|row| &row.id).collect();
+    let left = style.width.saturating_sub(2 + 1 + widths.iter().flatten().sum::<usize>());
+    let most = left.saturating_sub(*TITLE.start()).clamp(SHORT_ID, MAX_SHORT_ID);
+    let prefixes = unique_prefixes(&shown, others).into_iter();
+    let ids: Vec<String> = prefixes.map(|prefix| style.one_line(prefix, most)).collect();
+    let id_width = ids.iter().map(|id| text::width(id)).max().unwrap_or_default().max(SHORT_ID);
+    let before = 2 + id_width + 1;
+    let room = left.saturating_sub(id_width);
     let title = room.clamp(*TITLE.start(), *TITLE.end());
-    let mut head = StyledLine::painted(Ink::Done, &format!("  {} session", text::pad("id", SHORT_ID)));
+    let mut head = StyledLine::painted(Ink::Done, &format!("  {} session", text::pad("id", id_width)));
     head.cells(before + title, widths, FIGURES.map(|(word, ..)| (Some(Ink::Done), word)));
     head.write(&mut out, style);
-    for row in rows {
-        let mut line = label(row, title, style);
+    for (row, id) in rows.iter().zip(&ids) {
+        let mut line = label(row, &text::pad(id, id_width), title, style);
         line.cells(before + title, widths, figures(row, now, style));
         line.write(&mut out, style);
     }
     out
 }
 
+/// Returns the shortest prefix of each id that no other id has, at least [`SHORT_ID`] characters; the whole id if another
+/// one begins with it.
+pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&'a str> {
+    let mut sorted: Vec<&str> = ids.iter().copied().chain(others).map(SessionId::as_str).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let common = |one: &str, other: Option<&&str>| {
+        let other = other.copied().unwrap_or_default().chars();
+        one.chars().zip(other).take_while(|(one, other)| one == other).count()
+    };
+    let prefix = |id: &&'a SessionId| {
+        let id: &'a str = id.as_str();
+        // The longest common beginning is that with a neighbour in the order of ids.
+        let at = sorted.partition_point(|other| *other < id);
+        let before = at.checked_sub(1).and_then(|before| sorted.get(before));
+        let count = common(id, before).max(common(id, sorted.get(at + 1))) + 1;
+        let end = id.char_indices().nth(count.max(SHORT_ID)).map_or(id.len(), |(end, _)| end);
+        id.get(..end).unwrap_or(id)
+    };
+    ids.iter().map(prefix).collect()
+}
+
 /// Icon, id and title of a session.
-fn label(row: &SessionRow, width: usize, style: &Style) -> StyledLine {
+fn label(row: &SessionRow, id: &str, width: usize, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = match row.status {
         SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
@@ -50,7 +83,7 @@ fn label(row: &SessionRow, width: usize, style: &Style) -> StyledLine {
     };
     let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
-    line.paint(Ink::Done, &text::pad(&short_id(&row.id, style), SHORT_ID));
+    line.paint(Ink::Done, id);
     line.push(" ");
     let place = row.cwd.as_deref().and_then(|cwd| cwd.rsplit('/').next()).filter(|name| !name.is_empty());
     let words = match (place, &row.title) {
@@ -230,7 +263,7 @@ pub fn render_hits(hits: &[SearchHit], now: Millis, style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Flag, SessionId, Usage};
+    use subscope_model::{Flag, Usage};
 
     use super::*;
 
@@ -257,19 +290,30 @@ mod tests {
     #[test]
     fn sessions_are_lined_up_safe_and_cut() {
         let style = Style { color: false, ascii: false, width: 80 };
-        let shown = render_sessions(&[row()], 180_000, &style);
+        let shown = render_sessions(&[row()], &[], 180_000, &style);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|line| text::width(line) <= 80), "{shown}");
         assert!(lines[1].starts_with("◐ 59d3cea2 shop: Fix "), "{shown}");
         assert!(lines[1].ends_with("2m     ◐2 8    147      1M    $0.92"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
-        assert_eq!(render_sessions(&[], 0, &style), "");
+        assert_eq!(render_sessions(&[], &[], 0, &style), "");
         for width in [52, 60, 70, 200] {
-            let shown = render_sessions(&[row()], 180_000, &Style { width, ..style });
+            let shown = render_sessions(&[row()], &[], 180_000, &Style { width, ..style });
             assert!(shown.lines().all(|line| text::width(line) <= width), "{shown}");
             assert!(!shown.contains("token…") && shown.contains("1M"), "{shown}");
         }
+    }
+
+    #[test]
+    fn ids_are_cut_where_they_differ_from_all_others() {
+        let ids = ["events:r1", "events:r2-long", "59d3cea2-1111", "run:ab12-1", "run:ab12-10"]
+            .map(SessionId::from);
+        let shown: Vec<&SessionId> = ids.iter().collect();
+        let expected = ["events:r1", "events:r2", "59d3cea2", "run:ab12-1", "run:ab12-10"];
+        assert_eq!(unique_prefixes(&shown, &[]), expected);
+        assert_eq!(unique_prefixes(&shown[2..3], &["59d3cea2-2".into()]), ["59d3cea2-1"]);
+        assert_eq!(unique_prefixes(&shown[2..3], &ids), ["59d3cea2"], "it is not told apart from itself");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use subscope_client::{Address, Client, ClientError};
+use subscope_client::{Address, Client, ClientError, publish};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_server::EventSink;
 
@@ -45,8 +45,10 @@ impl Upstream {
         Some(Self(address))
     }
 
-    fn post(self, body: &[u8]) -> Result<(), ClientError> {
-        Client::connect(Address::Tcp(self.0))?.post("/subagent-events", body).map(drop)
+    /// Posts an event; returns whether a user asked that its run stop.
+    fn post(self, body: &[u8]) -> Result<bool, ClientError> {
+        let answer = Client::connect(Address::Tcp(self.0))?.post("/subagent-events", body)?;
+        Ok(publish::is_stop(&answer))
     }
 }
 
@@ -102,17 +104,24 @@ impl RelayWorker {
     fn relay(&mut self, batch: Vec<PostedItem>) {
         let session = self.session_id.get_or_insert_with(|| self.session.get(self.session_timeout)).clone();
         let (mut taken, mut lines) = (Vec::new(), Vec::new());
+        let mut to_stop = Vec::new();
         for (ingest, reply) in batch {
-            if let EventRoute::Upstream(upstream) = self.route
-                && let Err(error) = upstream.post(&ingest.body)
-            {
-                reply(Err(IngestError::Store(format!("the outer run does not take it: {error}"))));
-                continue;
-            }
+            let is_stop = match self.route {
+                EventRoute::Upstream(upstream) => match upstream.post(&ingest.body) {
+                    Ok(is_stop) => is_stop,
+                    Err(error) => {
+                        let why = format!("the outer run does not take it: {error}");
+                        reply(Err(IngestError::Store(why)));
+                        continue;
+                    }
+                },
+                EventRoute::Forward(_) | EventRoute::Nowhere => false,
+            };
             // With the session the partition changes too: one decoder must read all of a session.
             match self.hub.posted_ingest(set_session(ingest.body, &session, &self.cwd)) {
                 Ok(placed) => {
                     lines.extend_from_slice(&placed.ingest.body);
+                    to_stop.extend(is_stop.then_some(placed.run));
                     taken.push((placed.ingest, reply));
                 }
                 Err(error) => reply(Err(IngestError::Store(error.to_string()))),
@@ -123,14 +132,26 @@ impl RelayWorker {
         }
         if let EventRoute::Forward(forwarder) = &mut self.route
             && !lines.is_empty()
-            && let Err(error) = forwarder.forward(lines)
         {
-            let why = error.to_string();
-            return taken.into_iter().for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
+            match forwarder.forward(lines) {
+                Ok(asked) => to_stop = asked,
+                Err(error) => {
+                    let why = error.to_string();
+                    return taken
+                        .into_iter()
+                        .for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
+                }
+            }
         }
         for (ingest, reply) in taken {
+            // This run's own hub knows no orders: the outer run or the machine's hub does.
+            let to_stop = to_stop.clone();
+            let with_orders: ReplyCallback<_> =
+                Box::new(move |outcome: Result<IngestReceipt, IngestError>| {
+                    reply(outcome.map(|receipt| IngestReceipt { to_stop, ..receipt }));
+                });
             // An ended hub drops the reply, and the listener responds with an error.
-            let _ = self.hub.ingest(ingest, reply);
+            let _ = self.hub.ingest(ingest, with_orders);
         }
     }
 }

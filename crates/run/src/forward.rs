@@ -16,9 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_client::{Client, ClientError};
+use subscope_client::{Client, ClientError, HandedOver};
 use subscope_decode::{Dialect, PROCESS_ENDS, SUBAGENT_EVENTS};
 use subscope_hub::{Spooler, clock};
+use subscope_model::AgentId;
 
 use crate::{
     CommandRunError, EndedSessions,
@@ -145,11 +146,11 @@ pub struct PostForwarder {
 }
 
 impl PostForwarder {
-    /// Forwards the lines and returns once they are stored or spooled.
+    /// Forwards the lines and returns once they are stored or spooled. Returns the agents that a user asked to stop.
     ///
     /// # Errors
     /// If they are neither.
-    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), DeliveryError> {
+    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<Vec<AgentId>, DeliveryError> {
         self.number += 1;
         let key = format!("{}/posted/{}", self.spool.source, self.number);
         let batch = Arc::new(DeliveryBatch { dialect: SUBAGENT_EVENTS, key, lines });
@@ -163,7 +164,7 @@ impl PostForwarder {
                 Err(_) => late = Some(received),
             }
         }
-        let Err(error) = self.spool.write(&batch) else { return Ok(()) };
+        let Err(error) = self.spool.write(&batch) else { return Ok(Vec::new()) };
         let why = match late.map(|received| received.recv_timeout(LAST_POST_TIMEOUT)) {
             Some(Ok(Err(DeliveryError::Temporary(why)))) => why,
             Some(Ok(done)) => return done,
@@ -367,7 +368,7 @@ impl ForwardWorker {
             let mut shared = lock(&self.shared);
             shared.in_flight = None;
             match delivered {
-                Ok(()) => return,
+                Ok(_) => return,
                 Err(DeliveryError::Refused(why)) => return shared.add_lost(&batch.lines, why),
                 Err(DeliveryError::Temporary(why)) => why,
             }
@@ -384,7 +385,8 @@ impl ForwardWorker {
         }
     }
 
-    fn deliver(&mut self, batch: &DeliveryBatch) -> Result<(), DeliveryError> {
+    /// Delivers a batch; returns the agents of published events that a user asked to stop.
+    fn deliver(&mut self, batch: &DeliveryBatch) -> Result<Vec<AgentId>, DeliveryError> {
         let mut why = String::new();
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
@@ -395,9 +397,9 @@ impl ForwardWorker {
                 None => self.connect().map_err(|error| DeliveryError::Temporary(error.to_string()))?,
             };
             match client.hand_over(batch.dialect.as_str(), &self.spool.source, &batch.key, &batch.lines) {
-                Ok(_) => {
+                Ok(HandedOver { stop: to_stop, .. }) => {
                     self.client = Some(client);
-                    return Ok(());
+                    return Ok(to_stop);
                 }
                 Err(error @ ClientError::Refused { status: 400..500, .. }) => {
                     return Err(DeliveryError::Refused(error.to_string()));

@@ -33,6 +33,6 @@ pub use listener::Listener;
 pub use process_end::{EndedSessions, report_process_end};
 pub use queue::{LineQueue, SkippedLines};
 pub use run_driver::{RunDriver, RunHandle};
-pub use session_finder::{FollowedSessions, HarnessHome, SessionFinder};
+pub use session_finder::{FollowedSessions, HarnessHome, SessionFinder, session_of_caller};
 
 pub use subscope_client::publish::ADDRESS_VARIABLE;

@@ -6,7 +6,7 @@ use subscope_decode::PROCESS_ENDS;
 use subscope_hub::{Asks, HubHandle, Ingest, ListQuery, clock};
 use subscope_model::{Millis, ProcessEnd, ProcessExit, SessionId};
 
-use crate::{ChildExit, RunHandle};
+use crate::{ChildExit, FollowedSessions, RunHandle};
 
 /// Most sessions of a run that are reported: the newest.
 const MAX_SESSIONS: usize = 1_000;
@@ -42,8 +42,16 @@ impl EndedSessions {
     }
 }
 
-/// Reports the end to all sessions of the run's own hub, after it has read the command's output. Returns them.
-pub fn report_process_end(hub: &HubHandle, run: &RunHandle, exit: ChildExit) -> EndedSessions {
+/// Reports the end to the command's sessions in the run's own hub, after it has read the command's output. Returns all
+/// sessions of the command: of its processes, and those in the hub for which `is_own` returns true. Others are in a
+/// recording that it printed.
+pub fn report_process_end(
+    hub: &HubHandle,
+    run: &RunHandle,
+    exit: ChildExit,
+    processes: &FollowedSessions,
+    is_own: impl Fn(&str) -> bool,
+) -> EndedSessions {
     let began = clock::tick();
     while run.has_unread_lines() && began.elapsed() < READ_TIMEOUT {
         std::thread::sleep(READ_POLL);
@@ -51,10 +59,20 @@ pub fn report_process_end(hub: &HubHandle, run: &RunHandle, exit: ChildExit) -> 
     let (reply, rows) = sync_channel(1);
     let asked = hub.sessions(ListQuery::first(MAX_SESSIONS), Box::new(move |rows| drop(reply.send(rows))));
     let rows = asked.ok().and_then(|()| rows.recv().ok()).unwrap_or_default();
-    let ended = EndedSessions { sessions: rows.into_iter().map(|row| row.id).collect(), exit };
-    if ended.sessions.is_empty() {
-        return ended;
+    let sessions = rows.into_iter().map(|row| row.id);
+    let sessions = sessions.filter(|id| is_own(id.as_str()) || processes.has(id.as_str())).collect();
+    let mut ended = EndedSessions { sessions, exit };
+    if !ended.sessions.is_empty() {
+        ingest_end(hub, &ended);
     }
+    // Sessions that only the machine's hub knows, by hooks.
+    let others = processes.ids().into_iter().filter(|id| !ended.sessions.contains(id)).collect::<Vec<_>>();
+    ended.sessions.extend(others);
+    ended
+}
+
+/// Reports the end to a hub and waits until it is taken.
+fn ingest_end(hub: &HubHandle, ended: &EndedSessions) {
     let ingest = Ingest {
         source: "process".to_owned(),
         session: None,
@@ -70,5 +88,4 @@ pub fn report_process_end(hub: &HubHandle, run: &RunHandle, exit: ChildExit) -> 
         // Without an answer the hub has ended: nothing is printed any more.
         let _ = done.recv();
     }
-    ended
 }

@@ -8,6 +8,7 @@ use std::{
 
 use subscope_decode::LifecycleFilter;
 use subscope_hub::{Waker, clock};
+use subscope_model::AgentId;
 
 use crate::forward::{DeliveryBatch, DeliveryError};
 
@@ -50,8 +51,8 @@ pub(crate) enum Popped {
 pub(crate) struct PostedBatch {
     /// Events, one per line.
     pub(crate) batch: Arc<DeliveryBatch>,
-    /// Receives the result.
-    pub(crate) result: SyncSender<Result<(), DeliveryError>>,
+    /// Receives the result: the agents that a user asked to stop.
+    pub(crate) result: SyncSender<Result<Vec<AgentId>, DeliveryError>>,
 }
 
 /// Queue between the thread that copies the output and a reader.

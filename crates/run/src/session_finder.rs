@@ -17,10 +17,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nix::unistd::{Pid, getpgid};
+use nix::unistd::{Pid, getpgid, getppid};
 use subscope_harness::{Harness, ProcessNote, RunPlan};
 use subscope_hub::clock;
-use subscope_model::Millis;
+use subscope_model::{Millis, SessionId};
 
 use crate::{CommandRunError, line_tap::SessionName, run_driver::RunHandle};
 
@@ -53,14 +53,23 @@ pub struct SessionFinder {
     thread: JoinHandle<()>,
 }
 
-/// Sessions found so far.
+/// Sessions of the command's processes, as far as found.
 #[derive(Clone, Debug, Default)]
 pub struct FollowedSessions(Arc<Mutex<Vec<ProcessNote>>>);
 
 impl FollowedSessions {
-    /// Whether a session is followed by its transcript.
+    /// Whether a process of the command is, or was, in a session.
     pub fn has(&self, session: &str) -> bool {
         self.lock().iter().any(|note| note.session == session)
+    }
+
+    /// Returns their ids, each once.
+    pub(crate) fn ids(&self) -> Vec<SessionId> {
+        let mut ids: Vec<SessionId> =
+            self.lock().iter().map(|note| SessionId::from(note.session.as_str())).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// Whether a process of the command is interactive.
@@ -78,7 +87,8 @@ struct FinderWorker {
     child: Pid,
     since: Millis,
     session: Arc<SessionName>,
-    following: RunHandle,
+    /// Follows the transcripts; `None` if hooks report the sessions.
+    following: Option<RunHandle>,
     followed: FollowedSessions,
     /// Modification times of the process files that were read.
     read: HashMap<i32, SystemTime>,
@@ -93,7 +103,8 @@ struct MissingTranscript {
 }
 
 impl SessionFinder {
-    /// Starts finding sessions of a child process that started at `since`.
+    /// Starts finding sessions of a child process that started at `since`, and following their transcripts, unless hooks
+    /// report them.
     ///
     /// # Errors
     /// No thread is available.
@@ -102,7 +113,7 @@ impl SessionFinder {
         child: u32,
         since: Millis,
         session: Arc<SessionName>,
-        following: RunHandle,
+        following: Option<RunHandle>,
     ) -> Result<Self, CommandRunError> {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
         let mut worker = FinderWorker {
@@ -145,7 +156,7 @@ impl SessionFinder {
 impl FinderWorker {
     fn scan(&mut self, now: Instant) {
         self.read_notes();
-        let Self { homes, following, missing, .. } = self;
+        let Self { homes, following: Some(following), missing, .. } = self else { return };
         missing.retain_mut(|one| {
             if one.next > now {
                 return true;
@@ -158,8 +169,9 @@ impl FinderWorker {
 
     /// Tries missing transcripts a last time; process files are gone by now.
     fn follow_missing(&mut self) {
+        let Some(following) = &self.following else { return };
         for one in std::mem::take(&mut self.missing) {
-            follow(&self.homes, &one.session, &self.following);
+            follow(&self.homes, &one.session, following);
         }
     }
 
@@ -186,12 +198,15 @@ impl FinderWorker {
     }
 
     fn add(&mut self, note: ProcessNote) {
+        if self.followed.has(&note.session) {
+            return;
+        }
+        self.followed.lock().push(note.clone());
         // The session of the output needs no transcript.
-        if self.followed.has(&note.session) || self.session.detected().as_ref() == Some(&note.session) {
+        if self.following.is_none() || self.session.detected().as_ref() == Some(&note.session) {
             return;
         }
         self.session.set_if_unknown(&note.session);
-        self.followed.lock().push(note.clone());
         self.missing.push(MissingTranscript {
             session: note.session,
             interval: SCAN_INTERVAL / 2,
@@ -208,6 +223,24 @@ impl FinderWorker {
         let mut ancestors = successors(Some(process), |one| parent(*one)).take(MAX_ANCESTORS);
         ancestors.any(|one| one == self.child)
     }
+}
+
+/// Returns the session of the nearest ancestor of this process that notes one: of the harness that started it.
+pub fn session_of_caller(homes: &[HarnessHome]) -> Option<String> {
+    let first = Some(getppid()).filter(|parent| parent.as_raw() > 1);
+    let ancestors: Vec<i32> =
+        successors(first, |one| parent(*one)).take(MAX_ANCESTORS).map(Pid::as_raw).collect();
+    let distance = |process: i32| ancestors.iter().position(|ancestor| *ancestor == process);
+    let notes = homes.iter().flat_map(|home| {
+        let entries = fs::read_dir(&home.notes).into_iter().flatten().flatten();
+        entries.filter_map(|entry| {
+            let process = home.processes.process_of_note(&entry.file_name())?;
+            let distance = distance(process)?;
+            let note = home.processes.read_note(&read(&entry.path())?)?;
+            (note.process == process).then_some((distance, note.session))
+        })
+    });
+    notes.min().map(|(_, session)| session)
 }
 
 /// Follows a session's transcripts; returns `false` if there are none yet.

@@ -255,7 +255,7 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
     assert_eq!(told.status, 202, "{told:?}");
     let expected = serde_json::json!({
         "schema": "subscope.stop-asked/1", "session_id": "s", "agent_id": "a1", "title": "Explore",
-        "repeat": false, "reached": true,
+        "repeat": false, "reached": true, "told_by": "hook",
     });
     assert_eq!(told.json(), expected);
     assert_eq!(order("/api/v1/agents/a1/stop?session=s").json()["repeat"], true);
@@ -274,22 +274,33 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
     server.post("/hooks/claude", by_agent("s", "a1", "PostToolUse", "t2"));
     let agent = server.get("/api/v1/agents/a1").json()["agent"].clone();
     assert_eq!((&agent["status"], &agent["evidence"]), (&"stopped".into(), &"hook answer".into()));
-    // An ended agent, the root, an ambiguous id, an unknown id; and a session without hooks.
+    // An ended agent, the root, an ambiguous id, an unknown id; and an agent that nothing can tell.
     let mut plain: Value = serde_json::from_str(&event("r1", "subagent_start", "")).unwrap();
     plain["timestamp"] = subscope_hub::clock::now_ms().into();
     assert_eq!(server.post("/subagent-events", plain.to_string()).status, 200);
+    let lines = [
+        r#"{"type":"assistant","session_id":"told","uuid":"1","message":{"id":"m1","content":[{"type":"tool_use","id":"c1","name":"Task","input":{}}]}}"#,
+        r#"{"type":"assistant","session_id":"told","uuid":"2","parent_tool_use_id":"c1","message":{"id":"m2","content":[]}}"#,
+    ];
+    let lines = lines.map(|line| format!("{line}\n")).concat();
+    let kind = "content-type: application/x-ndjson\r\n";
+    assert_eq!(server.post_with("/api/v1/ingest/claude.stream?source=t", kind, lines).status, 200);
     for (path, status, word) in [
         ("/api/v1/agents/a1/stop", 409, "ended already: stopped"),
         ("/api/v1/agents/root/stop", 409, "main thread"),
         ("/api/v1/agents/root/stop?session=s", 409, "main thread"),
         ("/api/v1/agents/none/stop", 404, "no such agent"),
         ("/api/v1/agents/a2/stop?session=other", 404, "no such agent"),
-        ("/api/v1/agents/r1/stop", 409, "no hook of its session"),
+        ("/api/v1/agents/c1/stop", 409, "no hook of its session has come here and no program publishes it"),
     ] {
         let answer = order(path);
         assert_eq!(answer.status, status, "{path} {answer:?}");
         assert!(answer.json()["error"].as_str().unwrap().contains(word), "{path} {answer:?}");
     }
+    let published = order("/api/v1/agents/r1/stop").json();
+    assert_eq!((&published["told_by"], &published["reached"]), (&"publisher".into(), &true.into()));
+    let answer = server.post("/subagent-events", event("r1", "tool_call", ""));
+    assert_eq!(answer.json()["stop"], true, "{answer:?}");
     start_agent(&server, "other", "a2");
     let several = order("/api/v1/agents/a2/stop");
     assert_eq!(several.status, 409, "{several:?}");

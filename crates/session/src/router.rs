@@ -7,10 +7,10 @@ use std::{
 
 use hashbrown::HashMap;
 use slab::Slab;
-use subscope_decode::{Decoder, Dialect, Unrecognised, UnrecognisedLines};
+use subscope_decode::{Decoder, Dialect, SUBAGENT_EVENTS, Unrecognised, UnrecognisedLines};
 use subscope_model::{
-    Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
-    SourcePosition, Tree,
+    AgentId, Claim, Clock, Decoded, Event, Fact, Millis, Observation, Problem, SessionId, SessionKeys,
+    SourceId, SourceKind, SourcePosition, Tree,
 };
 use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -247,6 +247,13 @@ impl SessionRouter {
                     }
                     _ => seen,
                 };
+                target.tracker.inline_payloads(spec.origin.is_read_once());
+                if let (Claim::Agent(agent, _), Fact::Spawn(_), Some(at)) =
+                    (seen.claim, &seen.fact, *received)
+                    && dialect == SUBAGENT_EVENTS
+                {
+                    target.tracker.record_heard(agent, at);
+                }
                 if target.absorb(seen, dialect, options.events) && options.events {
                     sessions.changed.insert(number);
                 }
@@ -288,6 +295,11 @@ impl SessionRouter {
     /// Returns whether hooks report a session, and whether they name agents.
     pub fn hooked(&self, session: &SessionId) -> HookCoverage {
         self.session(session).map_or(HookCoverage::No, |session| session.tracker.hooked())
+    }
+
+    /// Returns whether a program publishes what an agent of a session does.
+    pub fn is_heard(&self, session: &SessionId, agent: &AgentId) -> bool {
+        self.session(session).is_some_and(|session| session.tracker.is_heard(agent))
     }
 
     /// Evicts a session and its sources. `tailed` are the sources of its driver's files. Returns the closed sources;

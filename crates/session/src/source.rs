@@ -45,6 +45,16 @@ pub enum SourceOrigin {
     Inbox,
 }
 
+impl SourceOrigin {
+    /// Whether a place in the source is no address: its bytes cannot be read again by it.
+    pub(crate) fn is_read_once(self) -> bool {
+        match self {
+            Self::Stream | Self::Inbox => true,
+            Self::TailedFile | Self::File => false,
+        }
+    }
+}
+
 /// An open source, with what is decoded of it.
 #[derive(Default)]
 pub(crate) struct OpenSource {

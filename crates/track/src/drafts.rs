@@ -12,6 +12,9 @@ use crate::{
     status::{Derivation, DerivedState, Silence},
 };
 
+/// Difference between a publisher's clock and ours above which silence counts from when its event was received.
+const MAX_SKEW_MS: Millis = 60_000;
+
 /// Derived data of one agent, before its row is built.
 pub(crate) struct RowDraft {
     pub(crate) state: DerivedState,
@@ -104,15 +107,14 @@ impl Derivation<'_> {
             }
         }
         for number in order.iter().copied() {
-            drafts[number].state = if number == 0 {
-                self.root_state(silences[0])
-            } else {
-                self.subagent_state(number, silences[number])
-            };
+            if number != 0 {
+                drafts[number].state = self.subagent_state(number, silences[number]);
+            }
             if let Some(parent) = self.owners.parent_of(number) {
                 drafts[parent].children.push(number);
             }
         }
+        drafts[0].state = self.root_state(silences[0], &drafts);
         drafts
     }
 
@@ -197,7 +199,11 @@ impl Derivation<'_> {
         });
         let last = own.chain(resumed).chain(asked).chain(called.flatten()).max();
         if number != 0 {
-            return last;
+            let heard = self.facts_of(identity).filter_map(|agent| agent.heard).max();
+            let is_skewed = |heard: &Millis| {
+                *heard <= self.now.at && last.is_some_and(|last| (heard - last).abs() > MAX_SKEW_MS)
+            };
+            return heard.filter(is_skewed).or(last);
         }
         // Lines that name no agent are the root's if the source names subagents or there are none.
         let is_alone = self.identities.all.len() == 1;

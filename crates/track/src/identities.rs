@@ -196,7 +196,7 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
 fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
     match facts.agent(agent_ref).batch.as_ref()? {
         BatchClaim::Call(call) => Some(*call),
-        BatchClaim::Run(run) => facts.batch_runs.get(run).copied(),
+        BatchClaim::Run(run) => facts.started_runs.get(run).copied(),
     }
 }
 

@@ -92,6 +92,7 @@ impl Facts {
         self.start_reporting_kinds |= other.start_reporting_kinds;
         self.last_unattributed = self.last_unattributed.max(other.last_unattributed);
         self.has_local_command |= other.has_local_command;
+        self.is_published |= other.is_published;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
             self.chains.entry(line).or_insert(map.agent(agent));
@@ -115,7 +116,9 @@ impl Facts {
         self.prompts.extend(other.prompts);
         self.turns.extend(other.turns);
         self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + map.sources, stream)));
-        self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, map.call(call))));
+        for (run, call) in other.started_runs {
+            self.add_started_run(run, map.call(call));
+        }
         self.process_end = self.process_end.max(other.process_end);
         other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
@@ -159,6 +162,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.is_proven |= other.is_proven;
     known.last_started = known.last_started.max(other.last_started);
     known.detached |= other.detached;
+    known.heard = known.heard.max(other.heard);
     known.is_warmup |= other.is_warmup;
     join_best(&mut known.agent_type, other.agent_type);
     join_best(&mut known.description, other.description);
@@ -168,12 +172,10 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.modes.extend(
         other.modes.into_iter().map(|(call, order, mode)| (call.map(|call| map.call(call)), order, mode)),
     );
-    if known.batch.is_none() {
-        known.batch = other.batch.map(|batch| match batch {
-            BatchClaim::Call(call) => BatchClaim::Call(map.call(call)),
-            run @ BatchClaim::Run(_) => run,
-        });
-    }
+    known.add_batch(other.batch.map(|batch| match batch {
+        BatchClaim::Call(call) => BatchClaim::Call(map.call(call)),
+        run @ BatchClaim::Run(_) => run,
+    }));
     if let (None | Some(ParentClaim::Root), Some(parent)) = (&known.parent, other.parent) {
         known.parent = Some(parent);
     }

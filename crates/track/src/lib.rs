@@ -118,9 +118,28 @@ impl Tracker {
         self.harness.get_or_insert_with(|| harness.into());
     }
 
+    /// Sets whether the next observations are of a source that cannot be read again, so that payloads are recorded as
+    /// text.
+    pub fn inline_payloads(&mut self, inlines_payloads: bool) {
+        self.absorber.inline_payloads(inlines_payloads);
+    }
+
     /// Joins one observation. Returns `false` if it was dropped because of the cutoff.
     pub fn absorb(&mut self, observation: &Observation<'_>) -> bool {
         self.absorber.record(&mut self.facts, observation)
+    }
+
+    /// Records when a hub received an event that a program published about one of its agents.
+    pub fn record_heard(&mut self, agent: &str, at: Millis) {
+        let agent = self.facts.agent_by_id(agent);
+        let heard = &mut self.facts.agent_mut(agent).heard;
+        *heard = (*heard).max(Some(at));
+    }
+
+    /// Returns whether a program publishes what an agent does, so that it is told to stop with its next event.
+    pub fn is_heard(&self, agent: &AgentId) -> bool {
+        let known = self.facts.by_id.get(&**agent);
+        known.is_some_and(|agent| self.facts.agent(*agent).heard.is_some())
     }
 
     /// Joins the facts of another tracker of the same session that has read other sources. Adds `sources` to its source

@@ -9,6 +9,7 @@ use subscope_model::{
 
 use crate::{
     Now,
+    drafts::RowDraft,
     facts::{
         ActivitySpan, AgentEndFact, AgentFacts, AgentKey, AgentRef, CallFacts, CallIndex, FactOrder, Facts,
         LastLine, StopFact, Trigger, best_value,
@@ -335,8 +336,8 @@ impl Derivation<'_> {
         silence.last.is_some_and(|last| silent(last) >= silence.text_final_after_ms)
     }
 
-    /// Derives the status of the root.
-    pub(crate) fn root_state(&self, silence: Silence) -> DerivedState {
+    /// Derives the status of the root, after that of all subagents.
+    pub(crate) fn root_state(&self, silence: Silence, drafts: &[RowDraft]) -> DerivedState {
         let root = self.identity(0);
         let mut endings: Vec<(FactOrder, u8, AgentStatus, &str)> = Vec::new();
         for turn in &self.facts.turns {
@@ -368,7 +369,10 @@ impl Derivation<'_> {
         if let Some(status) = self.hooks.turn.filter(|_| !is_open_line || silence.last.is_none()) {
             return DerivedState::new(status, Some("stop hook"));
         }
-        if let Some(exit) = self.process_end() {
+        // An interactive harness exits with 0 in the middle of a turn, too.
+        let is_cut =
+            |exit: &ProcessExit| *exit == ProcessExit::Code(0) && self.is_opened() && self.has_begun();
+        if let Some(exit) = self.process_end().filter(|exit| !is_cut(exit)) {
             let status = match exit {
                 ProcessExit::Code(0) => AgentStatus::Completed,
                 ProcessExit::Code(_) => AgentStatus::Failed,
@@ -376,12 +380,18 @@ impl Derivation<'_> {
             };
             return DerivedState::new(status, Some(&exit.to_string()));
         }
+        if self.facts.is_published && !self.has_begun() && !self.is_opened() {
+            return publisher_state(drafts.get(1..).unwrap_or_default());
+        }
         let is_text_last = matches!(last_line, Some((_, LastLine::TextOnly)));
         match self.why_lost(silence) {
             why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
                 DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
-            Some(why) if self.is_opened() && (self.now.has_ended || self.hooks.has_left) => {
+            Some(why)
+                if self.is_opened()
+                    && (self.now.has_ended || self.hooks.has_left || self.process_end().is_some()) =>
+            {
                 // A session that was opened and closed without a turn is completed.
                 let is_cut = self.has_begun();
                 let status = if is_cut { AgentStatus::Lost } else { AgentStatus::Completed };
@@ -451,6 +461,18 @@ impl Derivation<'_> {
     pub(crate) fn is_open(&self, number: CallIndex) -> bool {
         self.call_end(number).is_none()
     }
+}
+
+/// Derives the status of a program of which nothing is known but the runs that it publishes: it ends with the last one.
+fn publisher_state(runs: &[RowDraft]) -> DerivedState {
+    let last = runs.iter().max_by_key(|run| (run.state.status.is_live(), run.last));
+    let Some(last) = last.filter(|last| !last.state.status.is_live()) else {
+        return DerivedState::new(AgentStatus::Running, None);
+    };
+    let ended_at = last.intervals.last().map(|[_, to]| *to).or(last.state.ended_at);
+    let is_lost = last.state.status == AgentStatus::Lost;
+    let ended = || DerivedState::new(AgentStatus::Completed, Some("its last run ended"));
+    DerivedState { ended_at, ..if is_lost { last.state.clone() } else { ended() } }
 }
 
 /// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of

@@ -44,7 +44,7 @@ Examples:
   claude mcp add researcher -- subscope mcp agent --name researcher -- claude -p --output-format stream-json --verbose
   subscope mcp agent --name grep -- my-agent --task {prompt} --files {inputs}
 
-CMD gets the prompt where one of its words has {prompt}, else on its stdin. A word that is {inputs} becomes one word for each input; without it they follow the prompt as lines. Inside of a shell's script neither is quoted: give them as words behind it (sh -c '… \"$1\"' sh {prompt}).
+CMD gets the prompt where one of its words has {prompt}, else on its stdin. A word that is {inputs} becomes one word for each input; without it they follow the prompt as lines. Inside of a shell's script neither is quoted: give them as words behind it (sh -c '… \"$1\"' sh {prompt}). A prompt or input that would begin a word with - is refused, unless -- stands before it.
 
 Its inside is seen where it prints a stream that subscope knows (for Claude Code: --output-format stream-json --verbose); whatever else it prints is its answer. It finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that what it starts reports below it.
 

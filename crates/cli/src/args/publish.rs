@@ -49,9 +49,15 @@ pub(crate) struct PublishArgs {
     /// Prompt, arguments, result, thought or error: text or JSON.
     #[arg(long, value_name = "TEXT", requires = "kind", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
+    /// Result of the subagent, in its end: text or JSON.
+    #[arg(long, value_name = "TEXT", requires = "kind", allow_hyphen_values = true)]
+    pub(crate) result: Option<String>,
     /// Id of the run that started this one.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) parent_run_id: Option<String>,
+    /// Id of the tool call that started this run, among the calls of its parent.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) parent_call_id: Option<String>,
     /// Session of the subagent.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) session_id: Option<String>,

@@ -5,6 +5,7 @@ mod runs;
 
 use std::io;
 
+use serde_json::json;
 use subscope_client::publish::{ADDRESS_VARIABLE, Event, EventKind, Published, Publisher, compact};
 use subscope_collect::spool;
 use subscope_hub::Spooler;
@@ -64,6 +65,8 @@ fn event_from_args(args: &PublishArgs) -> Option<Event> {
     event.depth = args.depth;
     event.timestamp_ms = args.timestamp.unwrap_or(event.timestamp_ms);
     event.event_id = args.event_id.clone().or(event.event_id);
+    event.result.clone_from(&args.result);
+    event.parent_tool_call_id.clone_from(&args.parent_call_id);
     Some(if args.stopped { event.with_stopped() } else { event })
 }
 
@@ -90,6 +93,7 @@ struct EventPublisher<'a> {
 }
 
 impl EventPublisher<'_> {
+    /// Publishes an event. Where a user asks that its run stop, prints so: a line of JSON.
     fn publish(&self, mut event: Event) -> Result<(), CliError> {
         let parent = self.parent.as_ref().filter(|parent| **parent != event.subagent_run_id);
         if event.kind == EventKind::SubagentStart && event.parent_run_id.is_none() {
@@ -99,10 +103,17 @@ impl EventPublisher<'_> {
             event.cwd = working_folder(self.context);
         }
         let published = self.publisher.publish(&event)?;
+        if matches!(published, Published::StopRequested) {
+            let stop = json!({ "stop": true, "subagentRunId": event.subagent_run_id });
+            output::print(&format!("{stop}\n"))?;
+        }
         if let Some(warning) = published.warning() {
             let then = match published {
                 Published::Spooled(_) => "; it is spooled with all that follows of its run, for the next hub",
-                Published::Off | Published::Delivered | Published::Undelivered(_) => "",
+                Published::Off
+                | Published::Delivered
+                | Published::StopRequested
+                | Published::Undelivered(_) => "",
             };
             self.context.warn(&format!("{warning}{then}"));
         }

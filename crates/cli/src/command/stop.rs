@@ -3,7 +3,7 @@
 
 use subscope_client::ClientError;
 use subscope_harness::hooked;
-use subscope_model::Ordered;
+use subscope_model::{Ordered, StopChannel};
 use subscope_render::safe;
 
 use crate::{
@@ -33,10 +33,11 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
         return output::print_json(&ordered);
     }
     let was = if ordered.repeat { "was already asked" } else { "is asked" };
-    let line = format!(
-        "{} ({}) {was} to stop, and ends after its running tool call or before its next",
-        ordered.agent_id, ordered.title
-    );
+    let when = match ordered.told_by {
+        StopChannel::Hook => "ends after its running tool call or before its next",
+        StopChannel::Publisher => "its program is told with the next event that it publishes",
+    };
+    let line = format!("{} ({}) {was} to stop, and {when}", ordered.agent_id, ordered.title);
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))
 }
 

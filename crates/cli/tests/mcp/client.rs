@@ -71,6 +71,13 @@ impl Mcp {
         self.service.call_tool(params(tool, arguments)).await.unwrap()
     }
 
+    /// Calls a tool with metadata.
+    pub(crate) async fn call_with(&self, tool: &str, arguments: Value, meta: Value) -> CallToolResult {
+        let mut params = params(tool, arguments);
+        params.meta = Some(serde_json::from_value(meta).unwrap());
+        self.service.call_tool(params).await.unwrap()
+    }
+
     /// Calls a tool, which must succeed, and returns its answer's text.
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;

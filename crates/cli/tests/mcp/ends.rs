@@ -5,7 +5,11 @@ use std::{fs, process::Command, time::Duration};
 use serde_json::{Value, json};
 use subscope_testkit::env::TestEnv;
 
-use crate::{client::Mcp, common::env, listener::Listener};
+use crate::{
+    client::Mcp,
+    common::{env, serving::Serving},
+    listener::Listener,
+};
 
 /// A family: a child in the group that does not mind being asked to end, one in a group and session of its own, and a
 /// shell that waits for both. Each writes its process id to a file.
@@ -202,5 +206,30 @@ async fn failed_turn_is_a_failure_whatever_the_exit_code() {
     let mcp = Mcp::agent(&env, None, &[], &crate::agent::print(&lines)).await;
     let error = mcp.error("worker", call()).await;
     assert!(error.starts_with("the agent failed") && error.contains("overloaded"), "{error}");
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_that_a_user_stops_is_ended_with_all_its_processes_and_its_sibling_goes_on() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let script = format!("mkdir $SUBSCOPE_PARENT_RUN_ID; cd $SUBSCOPE_PARENT_RUN_ID\n{FAMILY}");
+    let url = format!("http://{}", serving.address);
+    let mcp = Mcp::agent(&env, Some(&url), &[], &script).await;
+    let call = |run: &str| json!({"prompt": "p", "runId": run});
+    let (one, two) = (mcp.begin("worker", call("one")).await, mcp.begin("worker", call("two")).await);
+    let gone = started(&env, &["one/pid.stubborn", "one/pid.elsewhere", "one/pid.shell"]).await;
+    let sibling = started(&env, &["two/pid.stubborn", "two/pid.elsewhere", "two/pid.shell"]).await;
+    let asked = env.run(&["stop", "one"]);
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    let answer = format!("{:?}", one.await_response().await.unwrap());
+    assert!(answer.contains("was stopped by the user"), "{answer}");
+    are_gone(&gone).await;
+    assert!(sibling.iter().all(|pid| is_alive(*pid)));
+    let row = |run: &str| serving.tree(&format!("events:{run}")).unwrap()["agents"][1].clone();
+    assert_eq!((&row("one")["status"], &row("two")["status"]), (&"stopped".into(), &"running".into()));
+    env.run(&["stop", "two"]).success();
+    two.await_response().await.unwrap();
+    are_gone(&sibling).await;
     mcp.close().await;
 }

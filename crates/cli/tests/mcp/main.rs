@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+mod caller;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;

@@ -30,12 +30,16 @@ fn events_of(who: usize) -> Vec<Value> {
     events
 }
 
-/// Has all programs post at once, each over one connection at a time and in its own order.
-fn post_all(address: &str) {
+/// Has all programs post at once, each over one connection at a time and in its own order; into one session, or each
+/// into its own.
+fn post_all(address: &str, session: Option<&str>) {
     thread::scope(|scope| {
         for who in 0..WRITERS {
             scope.spawn(move || {
-                for event in events_of(who) {
+                for mut event in events_of(who) {
+                    if let Some(session) = session {
+                        event["sessionId"] = session.into();
+                    }
                     let stream = std::net::TcpStream::connect(address).unwrap();
                     stream.set_read_timeout(Some(LIMIT)).unwrap();
                     let body = event.to_string();
@@ -91,7 +95,8 @@ fn tree_of(env: &TestEnv, target: &str) -> Value {
 fn printed_calls(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut printed = (BTreeSet::new(), BTreeSet::new());
     for block in text.split("#### ") {
-        for (word, seen) in [("asks ", &mut printed.0), ("told ", &mut printed.1)] {
+        // A line of its own: heartbeats name the call that an agent is at.
+        for (word, seen) in [("\nasks ", &mut printed.0), ("\ntold ", &mut printed.1)] {
             let Some((_, rest)) = block.split_once(word) else { continue };
             let call = rest.split(|letter: char| letter != '.' && !letter.is_ascii_digit()).next().unwrap();
             let who = call.split('.').next().unwrap();
@@ -111,7 +116,7 @@ fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_run() {
     let mut posting = Posting::start(&env, &options, None);
     let errors = posting.child.stderr.take().unwrap();
     let reading = thread::spawn(move || std::io::read_to_string(errors).unwrap());
-    post_all(&posting.address);
+    post_all(&posting.address, None);
     fs::write(&posting.go, "").unwrap();
     let text = reading.join().unwrap();
     assert_eq!(posting.child.wait().unwrap().code(), Some(5), "{text}");
@@ -142,9 +147,28 @@ fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_run() {
 fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_serve() {
     let env = env();
     let serving = Serving::start(&env, "");
-    post_all(&serving.address);
+    post_all(&serving.address, None);
     let trees = || (0..WRITERS).filter_map(|who| serving.tree(&format!("events:r{who}"))).collect();
     assert_eq!(calls_by_agent(&whole(trees, WRITERS)), expected());
+}
+
+#[test]
+fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_in_one_session_under_serve() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    post_all(&serving.address, Some("together"));
+    let tree = whole(|| serving.tree("together").into_iter().collect(), WRITERS);
+    assert_eq!(calls_by_agent(&tree), expected());
+    assert_eq!(serving.json("/api/v1/sessions")["sessions"][0]["tool_calls"], WRITERS * CALLS);
+    // Each call has its own agent in the trace, too.
+    let trace = json(&env.run(&["export", "together", "--as", "execution"]).success());
+    for run in trace.as_array().unwrap() {
+        let calls = run["toolExecutions"].as_array().unwrap();
+        let who = run["subagentId"].as_str().unwrap().trim_start_matches('r');
+        assert_eq!(calls.len(), CALLS, "{who}");
+        let is_own = |call: &Value| call["result"].as_str().unwrap().starts_with(&format!("told {who}."));
+        assert!(calls.iter().all(is_own), "{who}");
+    }
 }
 
 #[test]

@@ -97,15 +97,20 @@ fn events_of_descendants_are_shown_and_kept_as_one_session_of_the_run() {
     let posting = Posting::start(&env, "", None);
     tell_one(&posting);
     let errors = posting.end();
-    for words in
-        ["▶ name of r1", "name of r1 → web_search", "← web_search ok", "✗ name of r2", "✓ name of r1"]
-    {
+    for words in [
+        "▶ name of r1",
+        "name of r1 → web_search golang tutorials",
+        "← web_search ok",
+        "✗ name of r2",
+        "✓ name of r1",
+    ] {
         assert!(errors.contains(words), "{words} in\n{errors}");
     }
     let rows = json(&env.run(&["ls", "--json"]).success());
     let all = rows["sessions"].as_array().unwrap();
     assert_eq!(all.len(), 1, "{rows}");
     assert!(all[0]["id"].as_str().unwrap().starts_with("run:") && all[0]["agents"] == 2, "{rows}");
+    assert_eq!(all[0]["title"], "name of r1: look");
 }
 
 #[test]
@@ -227,6 +232,64 @@ fn the_command_needs_no_dashes_before_it() {
     let unknown = env.run(&["run", "--bogus", "echo"]);
     assert_eq!(unknown.code, Some(2));
     assert!(unknown.stderr.contains("--bogus"), "{}", unknown.stderr);
+}
+
+#[test]
+fn stop_reaches_programs_under_run_also_through_an_outer_one() {
+    let env = env();
+    let _serving = Serving::start(&env, "");
+    let outer = Posting::start(&env, "", None);
+    let inner = Posting::start(&env, "", Some(&format!("http://{}", outer.address)));
+    let call = |run: &str, id: &str| event(run, "tool_call", value!({"toolName": "t", "toolCallId": id}));
+    let stop = |posting: &Posting, run: &str, id: &str| {
+        let (status, answer) = posting.post(&call(run, id));
+        assert_eq!(status, 200, "{answer}");
+        json(&answer)["stop"] == true
+    };
+    for (posting, run) in [(&outer, "o1"), (&outer, "o2"), (&inner, "i1"), (&inner, "i2")] {
+        assert_eq!(posting.post(&event(run, "subagent_start", value!({}))).0, 200);
+        assert!(!stop(posting, run, "c1"));
+    }
+    for run in ["o1", "i1"] {
+        let asked = env.run(&["stop", run]);
+        assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    }
+    assert!(stop(&outer, "o1", "c2") && !stop(&outer, "o2", "c2"));
+    assert!(stop(&inner, "i1", "c2") && !stop(&inner, "i2", "c2"));
+    for (posting, run) in [(&outer, "o1"), (&inner, "i1")] {
+        assert_eq!(posting.post(&event(run, "subagent_end", value!({"status": "stopped"}))).0, 200);
+    }
+    let errors = inner.end() + &outer.end();
+    assert!(errors.contains("■ name of o1") && errors.contains("■ name of i1"), "{errors}");
+    let shown = json(&env.run(&["show", "i1", "--json"]).success());
+    assert_eq!(shown["status"], "stopped");
+}
+
+#[test]
+fn recording_that_a_command_prints_is_no_session_of_its_process() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let lines = String::from_utf8(stream("a-single")).unwrap();
+    let open = lines.find("\"tool_result\"").unwrap();
+    let open = &lines[..=open + lines[open..].find('\n').unwrap()];
+    let file = env.write("work/open.jsonl", open);
+    let ran = run(&env, "", &["cat", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let began = clock::tick();
+    let root = loop {
+        let rows = serving.json("/api/v1/sessions")["sessions"].clone();
+        if let Some(id) = rows[0]["id"].as_str() {
+            break serving.tree(id).unwrap()["agents"][0].clone();
+        }
+        assert!(began.elapsed() < LIMIT, "it is not kept");
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!((&root["status"], &root["evidence"]), (&"running".into(), &Value::Null), "{root}");
+    // The same by a program of the harness's name is its own session.
+    let program = harness(&env, &file, "unused");
+    run(&env, "", &[program.to_str().unwrap(), "-p", "x", "--output-format", "stream-json", "--verbose"]);
+    let ended = json(&env.run(&["tree", "last", "--json"]).success())["agents"][0].clone();
+    assert_eq!((&ended["status"], &ended["evidence"]), (&"failed".into(), &"exit code 3".into()), "{ended}");
 }
 
 #[test]

@@ -138,3 +138,32 @@ fn an_interactive_harness_keeps_its_screen_and_tells_by_hooks() {
     assert!(screen.contains("got word\ncode 0"), "{screen}");
     assert!(screen.contains("\"id\":\"5e55\""), "{screen}");
 }
+
+#[test]
+fn sessions_of_an_interactive_harness_end_with_its_process() {
+    let (env, _) = shell("");
+    // It notes its session and runs the hook, as the real one does, and is killed in the middle of a turn.
+    let script = "#!/bin/bash\n[ \"$1\" = --version ] && { echo '2.1.330 (Claude Code)'; exit; }\n\
+        mkdir -p $HOME/.claude/sessions; now=$(date +%s%3N)\n\
+        echo \"{\\\"pid\\\":$$,\\\"sessionId\\\":\\\"5e55\\\",\\\"startedAt\\\":$now,\\\"entrypoint\\\":\\\"cli\\\"}\" >$HOME/.claude/sessions/$$.json\n\
+        until [ -S $XDG_DATA_HOME/subscope/hub.sock ]; do sleep 0.02; done; hook=${2#*\\\"command\\\":\\\"}; hook=${hook%%\\\"*}\n\
+        tell() { echo '{\"session_id\":\"5e55\",\"prompt_id\":\"p\",\"hook_event_name\":'\"$1}\" | $hook; }\n\
+        tell '\"SessionStart\",\"source\":\"startup\"'; tell '\"UserPromptSubmit\",\"prompt\":\"Look\"'\n\
+        tell '\"SubagentStart\",\"agent_id\":\"a1\",\"agent_type\":\"Explore\"'\n\
+        sleep 0.5; kill -KILL $$\n";
+    let program = env.write("bin/claude", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!(
+        "S={}; $S run -- {}; echo code $?; $S tree 5e55 --json >tree.json; echo done",
+        env!("CARGO_BIN_EXE_subscope"),
+        program.display()
+    );
+    let Some(terminal) = Terminal::start(&env, 90, 30, &["-c", &script]) else { return };
+    let screen = terminal.wait_for_text(LIMIT, "done");
+    assert!(screen.contains("code 137"), "{screen}");
+    let tree = json(&fs::read_to_string(env.path("work/tree.json")).unwrap());
+    let ends: Vec<_> =
+        tree["agents"].as_array().unwrap().iter().map(|row| (&row["status"], &row["evidence"])).collect();
+    let lost = "its process ended: signal 9";
+    assert_eq!(ends, [(&"stopped".into(), &"signal 9".into()), (&"lost".into(), &lost.into())], "{tree}");
+}

@@ -12,7 +12,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::value::RawValue;
-use subscope_model::{Millis, iso8601, parse_rfc3339};
+use subscope_model::{Millis, iso8601, parse_event_time};
 
 use super::compact::compact;
 use crate::clock;
@@ -106,6 +106,12 @@ pub struct Event {
     /// Prompt, arguments, result, thought or error: text, or JSON in compact form.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
     pub payload: Option<String>,
+    /// Result of the subagent, in its end event.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
+    pub result: Option<String>,
+    /// Id of the tool call that started the subagent, among the calls of its parent.
+    #[serde(skip_serializing_if = "Option::is_none", default, alias = "parentToolCallID")]
+    pub parent_tool_call_id: Option<String>,
     /// Time limit of the tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution_timeout_seconds: Option<u64>,
@@ -154,6 +160,8 @@ impl Event {
             tool_name: None,
             tool_call_id: None,
             payload: None,
+            result: None,
+            parent_tool_call_id: None,
             execution_timeout_seconds: None,
             reasoning_type: None,
             token_usage: None,
@@ -195,6 +203,20 @@ impl Event {
         self.with_payload(payload.to_string())
     }
 
+    /// Sets the subagent's result, for its end event.
+    #[must_use]
+    pub fn with_result(mut self, result: impl Into<String>) -> Self {
+        self.result = Some(result.into());
+        self
+    }
+
+    /// Sets the id of the tool call that started the subagent, among the calls of its parent.
+    #[must_use]
+    pub fn with_parent_tool_call_id(mut self, call: impl Into<String>) -> Self {
+        self.parent_tool_call_id = Some(call.into());
+        self
+    }
+
     /// Sets the parent run.
     #[must_use]
     pub fn with_parent_run_id(mut self, run: impl Into<String>) -> Self {
@@ -230,22 +252,27 @@ impl Event {
         serde_json::to_vec(self).expect("an event is strings and numbers")
     }
 
-    /// Serialises for posting: like [`Event::to_json`], with the payload truncated so that a hub accepts the event,
+    /// Serialises for posting: like [`Event::to_json`], with payload or result truncated so that a hub accepts the event,
     /// since a huge tool result is no reason to abort a run. An event too long without its payload is left as it is,
     /// and will be refused.
     pub(super) fn to_wire(&self) -> Vec<u8> {
         let json = self.to_json();
-        let Some(payload) = self.payload.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
-        let rest = json.len() - payload.chars().map(json_bytes).sum::<usize>();
+        // One of them is long: an end event has an error or a result.
+        let is_result = self.result.as_ref().map(String::len) > self.payload.as_ref().map(String::len);
+        let text = if is_result { &self.result } else { &self.payload };
+        let Some(text) = text.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
+        let rest = json.len() - text.chars().map(json_bytes).sum::<usize>();
         let Some(room) = EVENT_BYTES.checked_sub(rest + NOTE_BYTES) else { return json };
         let mut used = 0;
         let fits = |character: &char| {
             used += json_bytes(*character);
             used <= room
         };
-        let kept: String = payload.chars().take_while(fits).collect();
-        let cut = payload.len() - kept.len();
-        Self { payload: Some(format!("{kept}\n... ({cut} bytes cut)")), ..self.clone() }.to_json()
+        let kept: String = text.chars().take_while(fits).collect();
+        let cut = Some(format!("{kept}\n... ({} bytes cut)", text.len() - kept.len()));
+        let payload = if is_result { self.payload.clone() } else { cut.clone() };
+        let result = if is_result { cut } else { self.result.clone() };
+        Self { payload, result, ..self.clone() }.to_json()
     }
 }
 
@@ -264,19 +291,9 @@ fn write_time<S: Serializer>(at_ms: &Millis, to: S) -> Result<S::Ok, S::Error> {
 }
 
 fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "timestamp is neither RFC 3339 nor epoch milliseconds")]
-    enum Time {
-        Text(String),
-        Whole(Millis),
-        Fraction(f64),
-    }
-    let at_ms = match Time::deserialize(from)? {
-        Time::Text(text) => parse_rfc3339(&text),
-        Time::Whole(millis) => Some(millis).filter(|millis| *millis >= 0),
-        Time::Fraction(millis) => Some(millis as Millis).filter(|millis| *millis >= 0),
-    };
-    at_ms.ok_or_else(|| D::Error::custom("timestamp is neither RFC 3339 nor epoch milliseconds"))
+    let json = Box::<RawValue>::deserialize(from)?;
+    let no_time = || D::Error::custom("timestamp is neither RFC 3339 nor epoch milliseconds");
+    parse_event_time(json.get()).ok_or_else(no_time)
 }
 
 fn read_flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Cause, address::ListenerAddress};
+use super::{Cause, address::ListenerAddress, is_stop};
 use crate::{
     Address, Client,
     clock::Deadline,
@@ -55,8 +55,8 @@ impl Poster {
         &self.address
     }
 
-    /// Posts one event and waits for the response.
-    pub(super) fn post(&self, event: &[u8]) -> Result<(), Cause> {
+    /// Posts one event and waits for the response. Returns whether a user asked that its run stop.
+    pub(super) fn post(&self, event: &[u8]) -> Result<bool, Cause> {
         let deadline = Deadline::after(POST_LIMIT);
         let headers = [("host", self.address.host.as_str()), ("content-type", "application/json")];
         let request = http::request("POST", &self.address.path, &headers, Some(event));
@@ -128,7 +128,12 @@ impl Poster {
         Err(failed)
     }
 
-    fn send_request(&self, stream: TcpStream, request: &[u8], deadline: Deadline) -> Result<(), PostFailure> {
+    fn send_request(
+        &self,
+        stream: TcpStream,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<bool, PostFailure> {
         let mut stream = DeadlineStream { stream, deadline };
         // A server may respond and close before it has read everything: then the response counts, not the write error.
         let is_sent = stream.write_all(request).is_ok();
@@ -149,7 +154,7 @@ impl Poster {
         if is_whole && head.is_reusable && is_sent {
             self.put_idle(reader.stream.stream);
         }
-        Ok(())
+        Ok(is_stop(&body))
     }
 }
 

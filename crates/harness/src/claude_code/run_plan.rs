@@ -1,6 +1,6 @@
 //! How `claude` is started and observed by `run`.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{cell::LazyCell, ffi::OsStr, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -25,6 +25,8 @@ const ONE_SHOT_OPTIONS: &[&str] = &["-p", "--print"];
 const FORMAT_OPTION: &str = "--output-format";
 /// The option that takes settings for this run alone, as JSON.
 const SETTINGS_OPTION: &str = "--settings";
+/// The key of the tool call in the `_meta` of a call of an MCP tool.
+const CALLER_ID_KEY: &str = "claudecode/toolUseId";
 /// Options and subcommands with which the program starts no session.
 const NO_SESSION: &[&str] = &[
     "--version",
@@ -54,37 +56,44 @@ impl RunPlan for ClaudeCode {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         let words = Words::of(arguments);
-        let plain = |mode| Some(Observed { mode, added: Vec::new() });
+        let plain = |mode| Some(Observed { mode, added: Vec::new(), has_hooks: false });
         if words.0.first().is_some_and(|first| NO_SESSION.contains(first)) {
             return plain(ObserveMode::Unread);
         }
+        let known = LazyCell::new(around.version);
+        let with_hooks = |mode, mut added: Vec<String>| {
+            let hook = around.hook.filter(|_| !words.has(SETTINGS_OPTION));
+            if let Some(hook) = hook {
+                added.extend([SETTINGS_OPTION.to_owned(), settings(*known, hook)]);
+            }
+            Some(Observed { mode, added, has_hooks: hook.is_some() })
+        };
         if let Some(format) = words.value_of(FORMAT_OPTION) {
+            // A stream tells of hooks: what its user reads would not be what the program prints without us.
             let is_stream = STREAM_FLAGS.contains(&format);
-            return plain(if is_stream { ObserveMode::Streamed } else { ObserveMode::Answering });
+            let answering = || with_hooks(ObserveMode::Answering, Vec::new());
+            return if is_stream { plain(ObserveMode::Streamed) } else { answering() };
         }
         if ONE_SHOT_OPTIONS.iter().any(|option| words.has(option)) {
-            let known = (around.version)();
-            let telling = VERBOSITY_FLAGS.iter().filter(|(_, since)| known >= Some(*since));
+            let telling = VERBOSITY_FLAGS.iter().filter(|(_, since)| *known >= Some(*since));
             let flags = STREAM_FLAGS.iter().copied().chain(telling.map(|(flag, _)| *flag));
             let added = flags.filter(|flag| !words.has(flag)).map(str::to_owned).collect();
-            return Some(Observed { mode: ObserveMode::Told, added });
+            return with_hooks(ObserveMode::Told, added);
         }
         if !around.is_terminal {
             return None;
         }
-        match around.hook {
-            Some(hook) if !words.has(SETTINGS_OPTION) => {
-                let added = vec![SETTINGS_OPTION.to_owned(), settings((around.version)(), hook)];
-                Some(Observed { mode: ObserveMode::Interactive, added })
-            }
-            Some(_) | None => plain(ObserveMode::Interactive),
-        }
+        with_hooks(ObserveMode::Interactive, Vec::new())
     }
 
     fn plain_output(&self, arguments: &[&str]) -> Box<dyn PlainOutput> {
         let words = Words::of(arguments);
         let value = |option| words.value_of(option).map(str::to_owned);
         Box::new(Plain::new(PlainLimits { turns: value("--max-turns"), budget: value("--max-budget-usd") }))
+    }
+
+    fn caller_id_key(&self) -> Option<&'static str> {
+        Some(CALLER_ID_KEY)
     }
 
     fn notes_folder(&self, variables: Variables<'_>) -> PathBuf {
@@ -144,7 +153,11 @@ mod tests {
         let arguments: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         let hook = HookHandler::command(Path::new("/bin/subscope"), None);
         let around = RunSurroundings { is_terminal, hook: Some(&hook), version: &|| version };
-        let Observed { mode, added } = ClaudeCode.observe(&arguments, &around)?;
+        let Observed { mode, added, has_hooks } = ClaudeCode.observe(&arguments, &around)?;
+        let added =
+            added.into_iter().map(|word| if word.starts_with('{') { "HOOKS".to_owned() } else { word });
+        let added: Vec<String> = added.collect();
+        assert_eq!(has_hooks, added.contains(&"HOOKS".to_owned()));
         let words: Vec<&str> = added.iter().map(String::as_str).chain(arguments).collect();
         Some((words.join(" "), mode))
     }
@@ -154,13 +167,22 @@ mod tests {
     #[test]
     fn one_shot_without_format_gets_the_stream_and_what_its_version_knows() {
         for (words, version, started) in [
-            ("-p hi", NEW, "--output-format stream-json --verbose --forward-subagent-text -p hi"),
+            (
+                "-p hi",
+                NEW,
+                "--output-format stream-json --verbose --forward-subagent-text --settings HOOKS -p hi",
+            ),
             (
                 "--print --max-turns=3 hi",
                 Some([2, 1, 110]),
-                "--output-format stream-json --verbose --print --max-turns=3 hi",
+                "--output-format stream-json --verbose --settings HOOKS --print --max-turns=3 hi",
             ),
-            ("-p hi --verbose", None, "--output-format stream-json -p hi --verbose"),
+            ("-p hi --verbose", None, "--output-format stream-json --settings HOOKS -p hi --verbose"),
+            (
+                "-p --settings mine.json hi",
+                Some([2, 1, 110]),
+                "--output-format stream-json --verbose -p --settings mine.json hi",
+            ),
         ] {
             assert_eq!(plan(words, true, version), Some((started.to_owned(), ObserveMode::Told)), "{words}");
         }
@@ -177,10 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_format_or_runs_no_agent_stays_as_it_is() {
+    fn what_has_a_format_gets_none_and_what_runs_no_agent_stays_as_it_is() {
+        for words in ["-p --output-format text hi", "-p --output-format=json hi"] {
+            let started = format!("--settings HOOKS {words}");
+            assert_eq!(plan(words, true, NEW), Some((started, ObserveMode::Answering)));
+        }
         for (words, mode) in [
-            ("-p --output-format text hi", ObserveMode::Answering),
-            ("-p --output-format=json hi", ObserveMode::Answering),
+            ("-p --output-format=json --settings=mine hi", ObserveMode::Answering),
             ("-p --output-format=stream-json --verbose hi", ObserveMode::Streamed),
             ("mcp list", ObserveMode::Unread),
             ("--version", ObserveMode::Unread),
@@ -192,14 +217,14 @@ mod tests {
 
     #[test]
     fn interactive_session_gets_hooks_for_itself_alone() {
-        let (words, mode) = plan("", true, NEW).unwrap();
-        assert_eq!(mode, ObserveMode::Interactive);
-        let settings = words.strip_prefix("--settings ").unwrap();
-        let settings: Value = serde_json::from_str(settings).unwrap();
-        assert_eq!(settings["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
+        assert_eq!(plan("", true, NEW), Some(("--settings HOOKS".to_owned(), ObserveMode::Interactive)));
+        let hook = HookHandler::command(Path::new("/bin/subscope"), None);
+        let written: Value = serde_json::from_str(&settings(NEW, &hook)).unwrap();
+        assert_eq!(written["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
         // 2.0.28 ignores all settings for an event that it does not know.
-        let (words, _) = plan("", true, Some([2, 0, 28])).unwrap();
-        assert!(words.contains("SubagentStop") && !words.contains("SubagentStart"), "{words}");
+        let written: Value = serde_json::from_str(&settings(Some([2, 0, 28]), &hook)).unwrap();
+        let events = written["hooks"].as_object().unwrap();
+        assert!(events.contains_key("SubagentStop") && !events.contains_key("SubagentStart"), "{written}");
         let own = ("--settings mine.json".to_owned(), ObserveMode::Interactive);
         assert_eq!(plan("--settings mine.json", true, NEW), Some(own));
         assert_eq!(plan("-- -p", true, NEW).unwrap().1, ObserveMode::Interactive);

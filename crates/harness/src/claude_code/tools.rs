@@ -7,7 +7,10 @@ use serde::{
     de::{MapAccess, value::MapAccessDeserializer},
 };
 use serde_json::value::RawValue;
-use subscope_decode::lenient::{self, Flag, Lenient, LineText, Num, Str};
+use subscope_decode::{
+    ToolArguments,
+    lenient::{self, Flag, Lenient, LineText, Num, Str},
+};
 use subscope_model::{
     CallBegin, CallEnd, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass,
 };
@@ -30,6 +33,8 @@ const INSTANT_TOOLS: &[&str] = &[
     "TaskList",
     "TaskGet",
 ];
+/// How the names of tools of MCP servers begin: one of them may be an agent (`subscope mcp agent`).
+const MCP_PREFIX: &str = "mcp__";
 /// Tools that write the file named by their arguments.
 const WRITING_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
@@ -44,22 +49,6 @@ pub(super) fn class(tool: &str) -> ToolClass {
     }
 }
 
-/// Arguments that faces show in short.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ShortInput<'a> {
-    file_path: Str<'a>,
-    notebook_path: Str<'a>,
-    path: Str<'a>,
-    pattern: Str<'a>,
-    command: Str<'a>,
-    query: Str<'a>,
-    url: Str<'a>,
-    skill: Str<'a>,
-    to: Str<'a>,
-    task_id: Str<'a>,
-}
-
 /// Arguments of a spawn tool.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -71,9 +60,6 @@ struct SpawnArguments<'a> {
     prompt: Option<&'a RawValue>,
     run_in_background: Flag,
 }
-
-/// How many characters of a command a short detail shows (requirement 2.4).
-const DETAIL_CHARACTERS: usize = 40;
 
 /// Builds a call's begin from its name and raw arguments.
 pub(super) fn begin<'a>(
@@ -102,22 +88,14 @@ pub(super) fn begin<'a>(
         }
         return call;
     }
-    if let Ok(short) = serde_json::from_str::<ShortInput<'a>>(json) {
-        let file = short.file_path.0.or(short.notebook_path.0);
-        if WRITING_TOOLS.contains(&name) {
-            call.writes.clone_from(&file);
-        }
-        call.detail = file
-            .map(base_name)
-            .or(short.pattern.0)
-            .or(short.command.0.map(first_characters))
-            .or(short.query.0.map(first_characters))
-            .or(short.url.0)
-            .or(short.path.0.map(base_name))
-            .or(short.skill.0)
-            .or(short.to.0)
-            .or(short.task_id.0);
+    let arguments = ToolArguments::parse(json);
+    if WRITING_TOOLS.contains(&name) {
+        call.writes = arguments.file().cloned();
     }
+    if name.starts_with(MCP_PREFIX) {
+        call.starts_run = arguments.run_id().cloned();
+    }
+    call.detail = arguments.detail();
     call
 }
 
@@ -141,19 +119,6 @@ pub(super) fn parts(version: &str) -> [u32; 3] {
 /// How an agent is run, from a `background` flag.
 pub(super) fn mode(background: bool) -> SpawnMode {
     if background { SpawnMode::Background } else { SpawnMode::Foreground }
-}
-
-fn base_name(path: Cow<'_, str>) -> Cow<'_, str> {
-    let at = path.trim_end_matches(['/', '\\']).rfind(['/', '\\']).map_or(0, |slash| slash + 1);
-    match path {
-        Cow::Borrowed(path) => Cow::Borrowed(path.get(at..).unwrap_or(path)),
-        Cow::Owned(path) => Cow::Owned(path.get(at..).unwrap_or(&path).to_owned()),
-    }
-}
-
-fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
-    let Some((end, _)) = text.char_indices().nth(DETAIL_CHARACTERS) else { return text };
-    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
 }
 
 /// `toolUseResult` (transcript), `tool_use_result` (stream), `tool_response` (hook): what the harness itself keeps of

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use subscope_model::{SessionId, Text};
+use subscope_session::SUBAGENT_EVENTS;
 use subscope_store::{Commit, ReceivedInput};
 
 use super::{EventLoop, index_commits::IndexCommits, stop::HookRequest};
@@ -161,6 +162,8 @@ impl EventLoop {
         let (sessions, problems, problem_count) = self.fold_chunks(&chunks, &named);
         self.figures.problems += problem_count;
         let answer = self.stop_answer(asks, &HookRequest { dialect, key: &key, body: &body }, batch);
+        let to_stop =
+            if dialect == Some(SUBAGENT_EVENTS) { self.agents_to_stop(&sessions) } else { Vec::new() };
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         for session in &sessions {
             batch.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
@@ -180,7 +183,8 @@ impl EventLoop {
             parts,
             sessions: touched,
         });
-        Ok(IngestReceipt { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer })
+        let lines = lines as u64;
+        Ok(IngestReceipt { is_repeat: false, lines, sessions, problems, problem_count, answer, to_stop })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Orders to stop a subagent, from the request to the hook answer that delivers it.
+//! Orders to stop a subagent, from the request to the answer that delivers it: to a hook, or to a published event.
 //!
 //! An order and its delivery are facts of the session, saved with the input of hooks; whether an order is pending is
 //! derived with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild, or an agent that ends otherwise needs no extra
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     command::{Asks, Ingest},
-    stop::{StopError, StopReceipt, asked_key, is_delivery_certain, order_ingest},
+    stop::{StopError, StopReceipt, asked_key, order_ingest, stop_channel},
 };
 
 impl EventLoop {
@@ -38,7 +38,8 @@ impl EventLoop {
         if !row.status.is_live() {
             return Err(StopError::Ended(row.status));
         }
-        let is_reached = is_delivery_certain(self.router.hooked(&session))?;
+        let is_heard = self.router.is_heard(&session, &agent);
+        let (told_by, is_reached) = stop_channel(is_heard, self.router.hooked(&session))?;
         let is_repeat = row.is_to_stop();
         let at_ms = self.time.now_ms();
         let order = (!is_repeat).then(|| {
@@ -53,7 +54,7 @@ impl EventLoop {
             };
             order_ingest(asked_key(&session, &agent, at_ms), &order)
         });
-        Ok((order, StopReceipt { title: row.title(), session, agent, is_repeat, is_reached }))
+        Ok((order, StopReceipt { title: row.title(), session, agent, is_repeat, is_reached, told_by }))
     }
 
     /// Finds the one running agent with this id prefix; an ended one only to name its status in the error.
@@ -131,6 +132,14 @@ impl EventLoop {
         };
         let is_taken = self.ingest_one(order_ingest(format!("given/{}", request.key), &order), batch).is_ok();
         is_taken.then_some(answer.json)
+    }
+
+    /// Returns the agents of these sessions with a pending order.
+    pub(super) fn agents_to_stop(&self, sessions: &[SessionId]) -> Vec<AgentId> {
+        if !self.sessions.has_stop_orders() {
+            return Vec::new();
+        }
+        sessions.iter().flat_map(|session| self.sessions.stop_orders(session)).cloned().collect()
     }
 
     /// Orders a stalled subagent to stop; publishes a problem if that is not possible. The main thread is left to its

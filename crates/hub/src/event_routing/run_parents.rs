@@ -9,20 +9,32 @@ use std::{
 /// its events name their session.
 const MAX_RUNS: usize = 65_536;
 
-/// Parents of runs, as reported by their events; a root run is its own parent.
+/// Parents of runs, as reported by their events.
 #[derive(Debug, Default)]
 pub(super) struct RunParents(Mutex<ParentMap>);
 
 #[derive(Debug, Default)]
 struct ParentMap {
-    parents: HashMap<String, String>,
+    parents: HashMap<String, RunParent>,
     order: VecDeque<String>,
 }
 
-/// The run at the root of a chain.
+/// What a run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum RunParent {
+    /// Another run; a root run is its own parent.
+    Run(String),
+    /// The session that its events name.
+    Session(String),
+}
+
+/// The end of a chain of runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RunRoot {
+    /// The run at the root of the chain.
     pub(super) run: String,
+    /// The session that the root names.
+    pub(super) session: Option<String>,
     /// Whether it is known to have no parent, from its start event or from a lookup.
     pub(super) is_resolved: bool,
 }
@@ -32,34 +44,50 @@ impl RunParents {
     pub(super) fn root(&self, run: &str, parent: Option<&str>) -> RunRoot {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(parent) = parent.filter(|parent| *parent != run) {
-            map.insert(run, parent);
+            map.insert(run, RunParent::Run(parent.to_owned()));
         }
+        let root = |run: &str, session: Option<&String>, is_resolved| RunRoot {
+            run: run.to_owned(),
+            session: session.cloned(),
+            is_resolved,
+        };
         let mut at = run;
         // No chain is longer than the number of runs; a cycle ends here.
         for _ in 0..=map.parents.len() {
             match map.parents.get(at) {
-                Some(parent) if parent == at => return RunRoot { run: at.to_owned(), is_resolved: true },
-                Some(parent) => at = parent,
-                None => return RunRoot { run: at.to_owned(), is_resolved: false },
+                Some(RunParent::Session(session)) => return root(at, Some(session), true),
+                Some(RunParent::Run(parent)) if parent == at => return root(at, None, true),
+                Some(RunParent::Run(parent)) => at = parent,
+                None => return root(at, None, false),
             }
         }
-        RunRoot { run: run.to_owned(), is_resolved: true }
+        root(run, None, true)
     }
 
     /// Records the root of a run without a known parent; it may be its own root.
     pub(super) fn set_root(&self, run: &str, root: &str) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for run in [run, root] {
-            if !map.parents.contains_key(run) {
-                map.insert(run, root);
-            }
+            map.insert_new(run, || RunParent::Run(root.to_owned()));
         }
+    }
+
+    /// Records the session of a run without a known parent.
+    pub(super) fn set_session(&self, run: &str, session: &str) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.insert_new(run, || RunParent::Session(session.to_owned()));
     }
 }
 
 impl ParentMap {
-    fn insert(&mut self, run: &str, parent: &str) {
-        if self.parents.insert(run.to_owned(), parent.to_owned()).is_some() {
+    fn insert_new(&mut self, run: &str, parent: impl FnOnce() -> RunParent) {
+        if !self.parents.contains_key(run) {
+            self.insert(run, parent());
+        }
+    }
+
+    fn insert(&mut self, run: &str, parent: RunParent) {
+        if self.parents.insert(run.to_owned(), parent).is_some() {
             return;
         }
         self.order.push_back(run.to_owned());
@@ -76,7 +104,7 @@ mod tests {
     use super::*;
 
     fn root(chains: &RunParents, run: &str, parent: Option<&str>) -> (String, bool) {
-        let RunRoot { run, is_resolved } = chains.root(run, parent);
+        let RunRoot { run, is_resolved, .. } = chains.root(run, parent);
         (run, is_resolved)
     }
 
@@ -100,6 +128,18 @@ mod tests {
         chains.set_root("a", "z");
         assert_eq!(root(&chains, "c", None), ("a".to_owned(), true), "what is known stays");
         assert_eq!(root(&chains, "a", Some("y")), ("y".to_owned(), false));
+    }
+
+    #[test]
+    fn chain_ends_in_the_session_that_a_run_names() {
+        let chains = RunParents::default();
+        chains.set_session("a", "s");
+        let of = |run, parent| chains.root(run, parent).session;
+        assert_eq!(of("b", Some("a")).as_deref(), Some("s"));
+        assert_eq!(of("c", Some("b")).as_deref(), Some("s"));
+        chains.set_session("b", "t");
+        assert_eq!(of("c", None).as_deref(), Some("s"), "a named parent is better");
+        assert_eq!(of("d", None), None);
     }
 
     #[test]

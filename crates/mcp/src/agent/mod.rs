@@ -14,7 +14,7 @@ mod progress;
 mod run;
 mod tail;
 
-use std::{collections::HashSet, ffi::OsString, sync::Arc, time::Duration};
+use std::{collections::HashSet, ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -26,6 +26,7 @@ use rmcp::{
 };
 use subscope_client::publish::Publisher;
 use subscope_decode::Dialect;
+use subscope_harness::caller_id_keys;
 use subscope_model::Millis;
 use tokio::sync::watch;
 
@@ -41,8 +42,10 @@ pub enum FinalAnswer {
     Optional,
 }
 
+/// Returns whether a user asked a run to stop, by its session (if known), its id and its start time. May block.
+pub type IsStopRequested = Box<dyn Fn(Option<&str>, &str, Millis) -> bool + Send + Sync>;
+
 /// Configuration of an agent tool.
-#[derive(Debug)]
 pub struct AgentSpec {
     /// Name of the tool and of the subagent.
     pub name: String,
@@ -64,12 +67,22 @@ pub struct AgentSpec {
     pub cwd: Option<String>,
     /// Publisher of the run's events.
     pub publisher: Publisher,
+    /// Returns the session of the process that calls the tool, where that is known.
+    pub session_of_caller: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// Returns whether a user asked a run to stop.
+    pub is_stop_requested: IsStopRequested,
     /// Wall clock: milliseconds since 1970.
     pub now_ms: fn() -> Millis,
     /// Prints a warning; the text is not sanitised.
     pub warn: fn(&str),
     /// Version of this program.
     pub version: &'static str,
+}
+
+impl fmt::Debug for AgentSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentSpec").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// An MCP server with one agent tool.
@@ -106,7 +119,8 @@ impl AgentServer {
         };
         let (progress, mut notifications) = progress::start(&context);
         let cancelled = context.ct.clone().cancelled_owned();
-        let outcome = run::run(&self.spec, &call, progress, cancelled, self.gone.clone()).await;
+        let caller = caller_id_keys().find_map(|key| context.meta.get(key)?.as_str().map(str::to_owned));
+        let outcome = run::run(&self.spec, &call, caller, progress, cancelled, self.gone.clone()).await;
         notifications.shutdown().await;
         match outcome {
             Ok(RunAnswer::Structured(answer)) => CallToolResult::structured(answer),

@@ -33,6 +33,8 @@ const FINAL_ANSWER: &str = "final_answer";
 pub(super) struct RunIdentity {
     pub(super) name: String,
     pub(super) id: String,
+    /// The session of whoever called it, where that is known.
+    pub(super) session: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) depth: u32,
 }
@@ -44,6 +46,7 @@ impl RunIdentity {
             timestamp_ms: at_ms,
             depth: Some(self.depth),
             parent_run_id: self.parent.clone(),
+            session_id: self.session.clone(),
             ..PublishEvent::new(self.name.clone(), self.id.clone(), kind)
         }
     }
@@ -241,10 +244,12 @@ impl OutputReader {
         let row = tree.agents.iter().find(|row| row.id == *actor);
         match kind {
             PublishKind::SubagentStart => {
-                published.payload = event.text("prompt").map(|text| truncate_payload(text.to_owned()))
+                published.payload = event.text("prompt").map(|text| truncate_payload(text.to_owned()));
+                published.parent_tool_call_id = event.text("spawned_by").map(str::to_owned);
             }
             PublishKind::SubagentEnd => {
                 published.payload = failure_text(event);
+                published.result = event.text("result").map(|text| truncate_payload(text.to_owned()));
                 if event.text("status") == Some(AgentStatus::Stopped.as_str()) {
                     published = published.with_stopped();
                 }
@@ -309,6 +314,7 @@ impl OutputReader {
             let run = RunIdentity {
                 name: row_of(&id).map_or_else(|| id.to_string(), Agent::title),
                 id: id.to_string(),
+                session: above.session,
                 parent: Some(above.id),
                 depth: above.depth + 1,
             };

@@ -16,6 +16,7 @@ use std::{
 
 use serde_json::Value;
 use subscope_client::publish::{EventKind as PublishKind, PublishError, Published};
+use subscope_model::Millis;
 use subscope_render::{Charset, safe};
 use tokio::{task::JoinError, time};
 
@@ -33,6 +34,8 @@ use crate::stdio::{ClientGone, client_gone};
 const GRACE: Duration = Duration::from_secs(2);
 /// The same after the client has disconnected: it will kill this process soon.
 const SHORT_GRACE: Duration = Duration::from_millis(250);
+/// Interval of asking whether a user wants the run to stop.
+const STOP_POLL: Duration = Duration::from_secs(1);
 /// How long output of descendants is read after the command has exited.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Most characters quoted of a failed run's output.
@@ -60,6 +63,10 @@ pub(super) enum RunFailure {
     TimedOut(String, String),
     #[error("the call was cancelled, and the agent was ended")]
     Cancelled,
+    #[error(
+        "the agent was stopped by the user: do not call it again for this task unless the user asks for it"
+    )]
+    Stopped,
     #[error("the agent failed: {0}")]
     Failed(String),
     #[error("the agent ended without calling final_answer, which it has to{0}")]
@@ -72,25 +79,40 @@ enum Interruption {
     Cancelled,
     Gone,
     TimedOut,
+    /// A user asked the run to stop.
+    Stopped,
 }
 
-/// Result of the reading thread: the publish error, if any, and the result of the output.
-type ReadResult = (Option<PublishError>, OutputResult);
+/// Why the reading thread ended before the output did.
+#[derive(Debug)]
+enum ReadStop {
+    /// An event could not be published.
+    Unpublished(PublishError),
+    /// The response to an event said that a user asks the run to stop.
+    StopRequested,
+}
 
-/// Runs an agent and publishes its events.
+/// Result of the reading thread: why it ended early, and the result of the output.
+type ReadResult = (Option<ReadStop>, OutputResult);
+
+/// Runs an agent and publishes its events. `caller` is the id of the tool call that asks for it.
 ///
 /// # Errors
 /// The run could not be started, failed, was ended from outside, could not be published, or gave no required answer.
 pub(super) async fn run(
     spec: &Arc<AgentSpec>,
     call: &AgentCall,
+    caller: Option<String>,
     progress: ProgressSender,
     cancelled: impl Future<Output = ()>,
     mut client: ClientGone,
 ) -> Result<RunAnswer, RunFailure> {
+    // Below another run its parent's session is its own.
+    let session = if spec.parent_run_id.is_none() { (spec.session_of_caller)() } else { None };
     let run = RunIdentity {
         name: spec.name.clone(),
         id: call.run_id.clone(),
+        session,
         parent: spec.parent_run_id.clone(),
         depth: spec.parent_depth.saturating_add(1),
     };
@@ -98,6 +120,7 @@ pub(super) async fn run(
     let mut start =
         run.event(PublishKind::SubagentStart, began_ms).with_payload(truncate_payload(call.prompt.clone()));
     start.cwd = spec.cwd.clone();
+    start.parent_tool_call_id = caller;
     let publisher = spec.publisher.clone();
     let started = tokio::task::spawn_blocking(move || publisher.publish(&start)).await;
     match started.map_err(|_| RunFailure::NotStarted("its start could not be published".to_owned()))? {
@@ -115,13 +138,17 @@ pub(super) async fn run(
     let nothing = OutputResult { last_ms: began_ms, ..OutputResult::default() };
     let (outcome, result) =
         match is_cut.then_some(RunFailure::Cancelled).map_or_else(|| start_child(spec, call, &run), Err) {
-            Ok(child) => watch(spec, child, &run, progress, cancelled, &mut client).await,
+            Ok(child) => watch(spec, child, (&run, began_ms), progress, cancelled, &mut client).await,
             Err(failure) => (Err(failure), nothing),
         };
     let mut end = run.event(PublishKind::SubagentEnd, (spec.now_ms)().max(result.last_ms));
-    end.payload = outcome.as_ref().err().map(|failure| truncate_payload(failure.to_string()));
+    match &outcome {
+        Ok(RunAnswer::Text(text)) => end.result = Some(truncate_payload(text.clone())),
+        Ok(RunAnswer::Structured(answer)) => end.result = Some(truncate_payload(answer.to_string())),
+        Err(failure) => end.payload = Some(truncate_payload(failure.to_string())),
+    }
     end.token_usage = result.usage;
-    if matches!(outcome, Err(RunFailure::Cancelled)) {
+    if matches!(outcome, Err(RunFailure::Cancelled | RunFailure::Stopped)) {
         end = end.with_stopped();
     }
     let publisher = spec.publisher.clone();
@@ -135,7 +162,8 @@ pub(super) async fn run(
 
 fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<ChildProcess, RunFailure> {
     let missing = || RunFailure::NotStarted("there is no command".to_owned());
-    let line = command_line(&spec.command, call).ok_or_else(missing)?;
+    let line = command_line(&spec.command, call);
+    let line = line.map_err(|error| RunFailure::NotStarted(error.to_string()))?.ok_or_else(missing)?;
     let program = line.program.to_string_lossy().into_owned();
     let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitise(&program)));
     ChildProcess::start(line, run).map_err(refused)
@@ -145,29 +173,33 @@ fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<
 async fn watch(
     spec: &Arc<AgentSpec>,
     mut child: ChildProcess,
-    run: &RunIdentity,
+    (run, began_ms): (&RunIdentity, Millis),
     progress: ProgressSender,
     mut cancelled: Pin<&mut impl Future<Output = ()>>,
     client: &mut ClientGone,
 ) -> (Result<RunAnswer, RunFailure>, OutputResult) {
     let output = OutputReader::new(run.clone(), spec.dialect, spec.now_ms);
-    let reader = OutputPublisher { output, spec: Arc::clone(spec), progress };
+    let reader = OutputPublisher { output, spec: Arc::clone(spec), run: run.id.clone(), progress };
     let (stdout, is_over) = (child.stdout.take(), Arc::clone(&child.is_over));
     let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout, &is_over));
     let mut read = None;
     let limit = time::sleep(spec.timeout);
     tokio::pin!(limit);
+    let stopped = stop_requested(spec, run, began_ms);
+    tokio::pin!(stopped);
     let interruption = loop {
         tokio::select! {
             biased;
             () = client_gone(client) => break Some(Interruption::Gone),
             () = cancelled.as_mut() => break Some(Interruption::Cancelled),
+            () = &mut stopped => break Some(Interruption::Stopped),
             _ = &mut child.ended => break None,
             done = &mut reading, if read.is_none() => {
+                let interruption = matches!(&done, Ok((Some(ReadStop::StopRequested), _)));
                 let failed = has_failed(&done);
                 read = Some(done);
                 if failed {
-                    break None;
+                    break interruption.then_some(Interruption::Stopped);
                 }
             }
             () = &mut limit => break Some(Interruption::TimedOut),
@@ -192,7 +224,10 @@ async fn watch(
         Err(_) => {
             (Err(RunFailure::Failed("what it printed could not be read".to_owned())), OutputResult::default())
         }
-        Ok((Some(error), result)) => (Err(RunFailure::Unpublished(sanitise(&error.to_string()))), result),
+        Ok((Some(ReadStop::Unpublished(error)), result)) => {
+            (Err(RunFailure::Unpublished(sanitise(&error.to_string()))), result)
+        }
+        Ok((Some(ReadStop::StopRequested), result)) => (Err(RunFailure::Stopped), result),
         Ok((None, result)) => (outcome_of(spec, interruption, status, &stderr, &result), result),
     }
 }
@@ -207,6 +242,7 @@ fn outcome_of(
 ) -> Result<RunAnswer, RunFailure> {
     match interruption {
         Some(Interruption::Cancelled | Interruption::Gone) => return Err(RunFailure::Cancelled),
+        Some(Interruption::Stopped) => return Err(RunFailure::Stopped),
         Some(Interruption::TimedOut) => {
             return Err(RunFailure::TimedOut(format_limit(spec.timeout), quote_output(stderr, result)));
         }
@@ -274,6 +310,8 @@ fn warn(spec: &AgentSpec, published: &Published) {
 struct OutputPublisher {
     output: OutputReader,
     spec: Arc<AgentSpec>,
+    /// Id of the run.
+    run: String,
     progress: ProgressSender,
 }
 
@@ -286,13 +324,13 @@ impl OutputPublisher {
                     Some(bytes) => self.output.push(bytes),
                     None => self.output.idle(),
                 };
-                failed = publish(&self.spec, &self.progress, events).err();
+                failed = publish(&self.spec, &self.run, &self.progress, events).err();
                 failed.is_none()
             });
         }
         let (events, result) = self.output.end();
         if failed.is_none() {
-            failed = publish(&self.spec, &self.progress, events).err();
+            failed = publish(&self.spec, &self.run, &self.progress, events).err();
         }
         (failed, result)
     }
@@ -303,16 +341,37 @@ fn has_failed(read: &Result<ReadResult, JoinError>) -> bool {
     !matches!(read, Ok((None, _)))
 }
 
+/// Publishes events; ends early where the response to one of the run asks it to stop. Its subagents are its harness's,
+/// which cannot be stopped one by one from here.
 fn publish(
     spec: &AgentSpec,
+    run: &str,
     progress: &ProgressSender,
     events: Vec<OutputEvent>,
-) -> Result<(), PublishError> {
+) -> Result<(), ReadStop> {
     for event in events {
-        warn(spec, &spec.publisher.publish(&event.event)?);
+        let published = spec.publisher.publish(&event.event).map_err(ReadStop::Unpublished)?;
+        warn(spec, &published);
+        if matches!(published, Published::StopRequested) && event.event.subagent_run_id == run {
+            return Err(ReadStop::StopRequested);
+        }
         if let Some(message) = event.progress {
             progress.send_replace(message);
         }
     }
     Ok(())
+}
+
+/// Waits until a user asks the run to stop. The response to the run's next event would say so as well, but a run may be
+/// silent for long.
+async fn stop_requested(spec: &Arc<AgentSpec>, run: &RunIdentity, began_ms: Millis) {
+    loop {
+        time::sleep(STOP_POLL).await;
+        let (spec, run) = (Arc::clone(spec), run.clone());
+        let ask = move || (spec.is_stop_requested)(run.session.as_deref(), &run.id, began_ms);
+        let asked = tokio::task::spawn_blocking(ask).await;
+        if asked.unwrap_or(false) {
+            return;
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use axum::{Json, extract::State};
 use serde::Serialize;
 use subscope_hub::Ingest;
+use subscope_model::AgentId;
 
 use crate::{
     api_error::ApiError,
@@ -19,6 +20,9 @@ pub(super) struct AcceptedEvent {
     repeat: bool,
     /// Problems in the event.
     problems: Vec<subscope_model::Problem>,
+    /// Whether a user asked that the run stop; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stop: bool,
 }
 
 /// Ingests one event of a program about a subagent of its own.
@@ -26,10 +30,11 @@ pub(super) struct AcceptedEvent {
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
         optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, \
-        sessionId, cwd, status (stopped), isError, eventId.", content = Object),
+        sessionId, cwd, status (stopped), result, parentToolCallId, isError, eventId.", content = Object),
     responses(
-        (status = 200, description = "Kept. An unknown type is kept as a problem.", body = Object),
-        (status = 400, description = "Not JSON, or a required field is missing: `field` names it."),
+        (status = 200, description = "Kept. An unknown type is kept as a problem. `stop` is true if a user asked that the run \
+            stop: end it, and say so with a subagent_end of the status `stopped`.", body = Object),
+        (status = 400, description = "Not JSON, or a required field is missing or not valid: `field` names it."),
         (status = 413, description = "More than 4 MiB."),
         (status = 415, description = "Not application/json."),
         (status = 503, description = "Not kept: post it again."),
@@ -40,19 +45,20 @@ pub(super) async fn post(
     JsonBody((mut bytes, _share)): JsonBody<EVENT_BYTES>,
 ) -> Result<Json<AcceptedEvent>, ApiError> {
     join_lines(&mut bytes);
-    let ingest = resolve_session(&app, bytes).await?;
+    let (ingest, run) = resolve_session(&app, bytes).await?;
     let taken = match &app.event_sink {
         Some(event_sink) => ask(|reply| event_sink(ingest, reply)).await??,
         None => ask(|reply| app.hub.ingest(ingest, reply)).await??,
     };
-    Ok(Json(AcceptedEvent { accepted: true, repeat: taken.is_repeat, problems: taken.problems }))
+    let stop = taken.to_stop.contains(&run);
+    Ok(Json(AcceptedEvent { accepted: true, repeat: taken.is_repeat, problems: taken.problems, stop }))
 }
 
-/// Resolves an event's session; asks the store if its run was posted to an earlier hub process.
-async fn resolve_session(app: &App, event: Vec<u8>) -> Result<Ingest, ApiError> {
+/// Resolves an event's session; asks the store if its run was posted to an earlier hub process. Returns also its run.
+async fn resolve_session(app: &App, event: Vec<u8>) -> Result<(Ingest, AgentId), ApiError> {
     let posted = app.hub.posted_ingest(event)?;
-    let Some(run) = posted.unsettled else { return Ok(posted.ingest) };
-    let sessions_of_agent = ask(|reply| app.hub.sessions_of_agent(run.clone(), reply)).await?;
-    app.hub.resolve_posted(&run, &sessions_of_agent);
-    Ok(app.hub.posted_ingest(posted.ingest.body)?.ingest)
+    let Some(root) = posted.unsettled else { return Ok((posted.ingest, posted.run)) };
+    let sessions_of_agent = ask(|reply| app.hub.sessions_of_agent(root.clone(), reply)).await?;
+    app.hub.resolve_posted(&root, &sessions_of_agent);
+    Ok((app.hub.posted_ingest(posted.ingest.body)?.ingest, posted.run))
 }

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use subscope_hub::{IngestReceipt, LineBatch, clock, delivered_dialect, line_ingests};
-use subscope_model::{Problem, SessionId};
+use subscope_model::{AgentId, Problem, SessionId};
 
 use super::hooks::received_ms;
 use crate::{
@@ -46,6 +46,9 @@ pub(super) struct IngestReport {
     /// The first hundred.
     problems: Vec<Problem>,
     problem_count: u64,
+    /// Agents that a user asked to stop, of published events; absent if none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stop: Vec<AgentId>,
 }
 
 impl IngestReport {
@@ -57,6 +60,8 @@ impl IngestReport {
         self.problems.extend(part.problems);
         self.problems.truncate(MAX_PROBLEMS);
         self.problem_count += part.problem_count;
+        // Each part has the pending orders of its own moment.
+        self.stop = part.to_stop;
     }
 }
 

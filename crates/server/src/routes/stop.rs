@@ -13,7 +13,7 @@ use super::queries::SessionFilter;
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
 /// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or
-/// of its next one; other agents are not affected.
+/// of its next one, or to the next event that its program publishes; other agents are not affected.
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(
@@ -26,7 +26,7 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
         (status = 202, description = "subscope.stop-asked/1: kept. The agent's row has the flag `stopping` until it has ended.", body = Object),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 404, description = "No such agent."),
-        (status = 409, description = "The root, one that has ended, several of that id, or one whose session has no hooks."),
+        (status = 409, description = "The root, one that has ended, several of that id, or one that nothing can tell: no hooks, and nobody publishes it."),
         (status = 415, description = "Not application/json."),
         (status = 503, description = "Not kept."),
     )
@@ -47,6 +47,7 @@ pub(super) async fn post(
         title: stopping.title.into(),
         repeat: stopping.is_repeat,
         reached: stopping.is_reached,
+        told_by: stopping.told_by,
     };
     Ok((StatusCode::ACCEPTED, Json(ordered)))
 }
@@ -55,7 +56,7 @@ impl From<StopError> for ApiError {
     fn from(error: StopError) -> Self {
         let status = match error {
             StopError::Unknown => StatusCode::NOT_FOUND,
-            StopError::Root | StopError::Ambiguous(_) | StopError::Ended(_) | StopError::NoHooks => {
+            StopError::Root | StopError::Ambiguous(_) | StopError::Ended(_) | StopError::NoChannel => {
                 StatusCode::CONFLICT
             }
             StopError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,

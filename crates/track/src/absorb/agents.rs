@@ -43,7 +43,7 @@ impl Recording<'_, '_> {
         });
         let agent = self.facts.agent_mut(agent_ref);
         agent.is_proven |= !self.is_undated && !fact.is_note;
-        agent.batch = agent.batch.take().or(batch);
+        agent.add_batch(batch);
         agent.last_started = agent.last_started.max(time.filter(|_| fact.starts));
         agent.detached |= fact.detached;
         if let Some(call) = call {

@@ -79,10 +79,13 @@ impl Recording<'_, '_> {
         call.writes = call.writes.take().or(writes);
         if let Some(input) = fact.input.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
-            record_payload(&mut payloads.input, self.actor, self.observation, input);
+            record_payload(&mut payloads.input, self.actor, self.observation, input, self.inlines_payloads);
+        }
+        if let Some(run) = &fact.starts_run {
+            self.facts.add_started_run(run.as_ref().into(), number);
         }
         if let Some(input) = &fact.spawn {
-            let spawn = call.spawn.get_or_insert_with(Default::default);
+            let spawn = self.facts.call_mut(number).spawn.get_or_insert_with(Default::default);
             let prompt = input.prompt.map(|raw| raw.text());
             update_best_text(&mut spawn.agent_type, rank::ASKED, order, input.agent_type.as_deref());
             update_best_text(&mut spawn.description, rank::ASKED, order, input.description.as_deref());
@@ -106,11 +109,11 @@ impl Recording<'_, '_> {
         push_new(&mut call.ends, CallEndFact::new(kind, fact.outcome, self.actor, time, fact.refused));
         if let Some(result) = fact.result.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
-            record_payload(&mut payloads.result, self.actor, self.observation, result);
+            record_payload(&mut payloads.result, self.actor, self.observation, result, self.inlines_payloads);
         }
         let id = call.id.clone();
         if let Some(run) = fact.batch_run {
-            self.facts.batch_runs.insert(run.into(), number);
+            self.facts.add_started_run(run.into(), number);
         }
         self.record_spawn_result(number, fact);
         if let (Some(agent), Some(call)) = (fact.resumed, &id) {
@@ -177,9 +180,10 @@ fn record_payload(
     actor: Option<AgentRef>,
     observation: &Observation<'_>,
     raw: RawJson<'_>,
+    is_inline: bool,
 ) {
     slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
-        Ok(len) if raw.offset != u64::MAX => {
+        Ok(len) if raw.offset != u64::MAX && !is_inline => {
             Payload::At { source: observation.place.source, offset: raw.offset, len }
         }
         _ => Payload::Inline(raw.json.into()),

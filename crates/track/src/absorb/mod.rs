@@ -24,7 +24,7 @@ use crate::{
 pub enum FactDetail {
     /// No payloads: enough for trees.
     Rows,
-    /// Location of arguments and results in their source, or their text if they have no offset.
+    /// Location of arguments and results in their source, or their text if it cannot be read again.
     Payloads,
 }
 
@@ -32,6 +32,8 @@ pub enum FactDetail {
 #[derive(Debug)]
 pub(crate) struct Absorber {
     keep: FactDetail,
+    /// Whether payloads are recorded as text, because their source cannot be read again.
+    inlines_payloads: bool,
     cutoff: Option<Millis>,
     /// Latest time seen in each source.
     clocks: HashMap<u32, Millis>,
@@ -51,7 +53,12 @@ mod rank {
 
 impl Absorber {
     pub(crate) fn new(keep: FactDetail, cutoff: Option<Millis>) -> Self {
-        Self { keep, cutoff, clocks: HashMap::new() }
+        Self { keep, inlines_payloads: false, cutoff, clocks: HashMap::new() }
+    }
+
+    /// Sets whether the next observations are of a source that cannot be read again.
+    pub(crate) fn inline_payloads(&mut self, inlines_payloads: bool) {
+        self.inlines_payloads = inlines_payloads;
     }
 
     /// Joins the clocks of another absorber. Adds `sources` to its source numbers.
@@ -79,7 +86,8 @@ impl Absorber {
         if is_undated && !matches!(observation.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
         }
-        Recording { facts, keep: self.keep, observation, order, is_undated, actor: None }.record();
+        let Self { keep, inlines_payloads, .. } = *self;
+        Recording { facts, keep, inlines_payloads, observation, order, is_undated, actor: None }.record();
         true
     }
 }
@@ -88,6 +96,7 @@ impl Absorber {
 struct Recording<'r, 'o> {
     facts: &'r mut Facts,
     keep: FactDetail,
+    inlines_payloads: bool,
     observation: &'r Observation<'o>,
     order: FactOrder,
     /// Whether there is a cutoff and nothing in the source has a time.
@@ -109,6 +118,7 @@ impl Recording<'_, '_> {
             self.facts.process_end = self.facts.process_end.max(Some((order.time, *exit)));
             return;
         }
+        self.facts.is_published |= kind == SourceKind::Posted;
         if let Some(time) = time {
             self.facts.span.add(clock, time);
         }

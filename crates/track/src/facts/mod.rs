@@ -145,6 +145,8 @@ pub(crate) struct AgentFacts {
     /// started.
     pub(crate) modes: Vec<(Option<CallIndex>, FactOrder, SpawnMode)>,
     pub(crate) detached: bool,
+    /// When a hub last received an event that the agent published.
+    pub(crate) heard: Option<Millis>,
     /// Whether the harness itself started it as a warm-up.
     pub(crate) is_warmup: bool,
     pub(crate) batch: Option<BatchClaim>,
@@ -166,6 +168,14 @@ pub(crate) struct AgentFacts {
 impl AgentFacts {
     fn new(key: AgentKey) -> Self {
         Self { key, ..Self::default() }
+    }
+
+    /// Adds what started the agent together with others; a call is better than a run.
+    pub(crate) fn add_batch(&mut self, batch: Option<BatchClaim>) {
+        if matches!((&self.batch, &batch), (None, _) | (Some(BatchClaim::Run(_)), Some(BatchClaim::Call(_))))
+        {
+            self.batch = batch;
+        }
     }
 
     /// Adds a call that is reported to have started the agent.
@@ -347,6 +357,8 @@ pub(crate) struct Facts {
     pub(crate) start_reporting_kinds: u8,
     /// Time of the latest activity on a line that names no actor.
     pub(crate) last_unattributed: Option<Millis>,
+    /// Whether any source is events that a program published about its own subagents.
+    pub(crate) is_published: bool,
     /// Whether the user gave a command to the harness itself: the session is interactive.
     pub(crate) has_local_command: bool,
     pub(crate) span: ActivitySpan,
@@ -369,8 +381,8 @@ pub(crate) struct Facts {
     pub(crate) turns: Vec<TurnFact>,
     /// Progress of streams by source, to count runs.
     pub(crate) streams: HashMap<u32, StreamFacts>,
-    /// The call that started each run of several agents.
-    pub(crate) batch_runs: HashMap<Text, CallIndex>,
+    /// The call that started each run: of several agents, or of a published one.
+    pub(crate) started_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
     /// The latest end of the session's process.
     pub(crate) process_end: Option<(Millis, ProcessExit)>,
@@ -486,6 +498,14 @@ impl Facts {
     /// ids.
     pub(crate) fn is_counted(&self, call: &CallFacts) -> bool {
         call.id.is_some() || self.call_by_id.is_empty()
+    }
+
+    /// Adds the call that started a run. Of several, that of the least id counts: their order must not matter.
+    pub(crate) fn add_started_run(&mut self, run: Text, call: CallIndex) {
+        let known = self.started_runs.get(&run).map(|known| &self.call(*known).id);
+        if known.is_none_or(|known| self.call(call).id < *known) {
+            self.started_runs.insert(run, call);
+        }
     }
 
     /// Returns the call with this id, adding it if new.

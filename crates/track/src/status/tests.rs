@@ -152,3 +152,44 @@ fn interim_end_leaves_the_agent_running() {
     session.add(TRANSCRIPT, 32, ROOT, agent_end("a1", AgentStatus::Completed, EndEvidence::Notification));
     assert_eq!(status(&session, 40).0, AgentStatus::Completed);
 }
+
+#[test]
+fn publisher_ends_with_its_last_run_and_never_stalls() {
+    const POSTED: SourceKind = SourceKind::Posted;
+    let mut session = TestSession::new();
+    let spawn = |id| {
+        Fact::Spawn(Spawn { agent: Some(id), parent: Some(subscope_model::Parent::Root), ..Spawn::default() })
+    };
+    for (at, id) in [(10, "a1"), (20, "a2")] {
+        session.add(POSTED, at, agent(id), spawn(id));
+        session.add(POSTED, at, agent(id), Fact::Activity);
+    }
+    let root = |session: &TestSession, at| session.tree(at).agents[0].clone();
+    let end = |id| agent_end(id, AgentStatus::Failed, EndEvidence::Notification);
+    session.add(POSTED, 30, agent("a1"), end("a1"));
+    assert_eq!(root(&session, 40).status, AgentStatus::Running);
+    // Nothing of its other run is heard any more.
+    let lost = root(&session, 40_000_000);
+    assert_eq!((lost.status, lost.flags), (AgentStatus::Lost, vec![]));
+    session.add(POSTED, 50, agent("a2"), end("a2"));
+    let ended = root(&session, 40_000_000);
+    assert_eq!((ended.status, ended.ended_at_ms), (AgentStatus::Completed, Some(20)));
+    assert_eq!(ended.liveness, None);
+}
+
+#[test]
+fn silence_of_a_publisher_with_a_wrong_clock_counts_from_when_it_was_heard() {
+    let day = 86_400_000;
+    for told in [day, 3 * day] {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Posted, told, agent("a1"), Fact::Activity);
+        session.tracker.record_heard("a1", 2 * day);
+        assert_eq!(status(&session, 2 * day + 60_000), (AgentStatus::Running, None));
+        assert_eq!(status(&session, 2 * day + 16 * 60_000).0, AgentStatus::Lost, "told at {told}");
+    }
+    // What was told shortly before it was heard keeps its time.
+    let mut session = TestSession::new();
+    session.add(SourceKind::Posted, day, agent("a1"), Fact::Activity);
+    session.tracker.record_heard("a1", day + 500);
+    assert_eq!(a1(&session, day + 600).last_event_at_ms, Some(day));
+}

@@ -1,6 +1,9 @@
 //! `subscope ls`: lists sessions.
 
-use subscope_render::table::render_sessions;
+use std::collections::BTreeSet;
+
+use subscope_model::{SessionId, SessionRow};
+use subscope_render::table::{SHORT_ID, render_sessions};
 
 use crate::prelude::*;
 
@@ -8,7 +11,8 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.iterations {
         return super::iterations::run(args, context);
     }
-    let page = Backend::open(Needs::Rows, context)?.sessions(args.limit, args.live)?;
+    let mut backend = Backend::open(Needs::Rows, context)?;
+    let page = backend.sessions(args.limit, args.live)?;
     if args.json {
         return output::print_json(&page);
     }
@@ -16,9 +20,26 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         context.info(if args.live { "nothing is at work" } else { "no sessions yet" });
         return Ok(());
     }
-    output::print(&render_sessions(&page.sessions, context.now_ms(), &context.style(None)))?;
+    let others = like_named(&page.sessions, &mut backend)?;
+    output::print(&render_sessions(&page.sessions, &others, context.now_ms(), &context.style(None)))?;
     if page.next.is_some() {
         context.info("more with -n");
     }
     Ok(())
+}
+
+/// Most sessions looked up that have the same first characters in their ids.
+const MAX_LIKE_NAMED: usize = 1_000;
+
+/// Returns the sessions whose ids begin like one of these, other than random ids do: those are unique after a few
+/// characters.
+fn like_named(rows: &[SessionRow], backend: &mut Backend) -> Result<Vec<SessionId>, CliError> {
+    let head = |row: &SessionRow| row.id.chars().take(SHORT_ID).collect::<String>();
+    let is_random = |head: &String| head.chars().all(|letter| letter.is_ascii_hexdigit());
+    let heads: BTreeSet<String> = rows.iter().map(head).filter(|head| !is_random(head)).collect();
+    let mut found = Vec::new();
+    for head in heads {
+        found.extend(backend.names(&head, MAX_LIKE_NAMED)?.sessions);
+    }
+    Ok(found)
 }

@@ -137,7 +137,8 @@ fn start(
     let sink = relay_events(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
     let listener = Listener::start(hub.handle(), sink)?;
 
-    if let (ObserveMode::Interactive, Some(forwarder)) = (&run.plan.mode, &run.forwarder) {
+    let reports_by_hooks = run.plan.has_hooks || run.plan.mode == ObserveMode::Interactive;
+    if let (true, Some(forwarder)) = (reports_by_hooks, &run.forwarder) {
         // Hooks never start a hub, and would be spooled without one: connect now.
         let connect = Arc::clone(&forwarder.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
@@ -156,16 +157,17 @@ fn start(
     };
     let since = clock::now_ms();
     let (job, mut process, guard) = ChildJob::start(command, streams, helper.as_deref(), &run.signals)?;
-    let finder = match run.plan.mode {
-        ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => Some(SessionFinder::start(
-            homes(run.context),
-            process.id(),
-            since,
-            Arc::clone(&session),
-            shutdown.clone(),
-        )?),
-        ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Interactive | ObserveMode::Unread => None,
+    let following = match run.plan.mode {
+        ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => {
+            Some(Some(shutdown.clone()))
+        }
+        ObserveMode::Interactive => Some(None),
+        ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Unread => None,
     };
+    let find = |following| {
+        SessionFinder::start(homes(run.context), process.id(), since, Arc::clone(&session), following)
+    };
+    let finder = following.map(find).transpose()?;
     let followed = finder.as_ref().map(SessionFinder::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&has_ended);
@@ -197,6 +199,9 @@ fn start(
         None => None,
     };
     let (waited, all, handle) = (job.clone(), shutdown.clone(), hub.handle());
+    // What a harness prints is its own session; another program may print a recording.
+    let (is_harness, events_session, processes) =
+        (run.plan.harness.is_some(), own_name.clone(), followed.clone());
     let waiting = spawn("wait", move || {
         let ended = waited.wait();
         drop(guard);
@@ -208,7 +213,8 @@ fn start(
         if let Some(finder) = finder {
             finder.finish();
         }
-        let ended = ended.map(|exit| report_process_end(&handle, &all, exit));
+        let is_own = |session: &str| is_harness || session == events_session;
+        let ended = ended.map(|exit| report_process_end(&handle, &all, exit, &processes, is_own));
         all.end();
         Ok((ended?, passed))
     })?;
@@ -216,7 +222,7 @@ fn start(
 }
 
 /// Returns the homes of harnesses whose processes can be found.
-fn homes(context: &Context) -> Vec<HarnessHome> {
+pub(crate) fn homes(context: &Context) -> Vec<HarnessHome> {
     let variable = |name: &str| context.environment.get(name);
     let home = |harness: &'static dyn Harness| {
         let processes = harness.run()?;

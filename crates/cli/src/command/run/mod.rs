@@ -27,6 +27,7 @@ use subscope_run::{
     record::{self, IterationMeta, IterationStatus},
 };
 
+pub(crate) use self::iteration::homes;
 use self::{plan::LaunchPlan, printer::Printer};
 use super::hooks::{self, version};
 use crate::{clock::stamp, prelude::*};

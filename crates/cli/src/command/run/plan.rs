@@ -11,6 +11,8 @@ pub(crate) struct LaunchPlan {
     pub(crate) mode: ObserveMode,
     /// What was added.
     pub(crate) added: Vec<OsString>,
+    /// Whether this includes hooks.
+    pub(crate) has_hooks: bool,
     /// How its harness is observed, where it is one.
     pub(crate) harness: Option<&'static dyn RunPlan>,
 }
@@ -20,13 +22,14 @@ impl LaunchPlan {
     /// is to have it.
     pub(crate) fn of(command: &[OsString], is_shown: bool, own: &RunSurroundings<'_>) -> Self {
         let mode = if is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
-        let mut plan = Self { command: command.to_vec(), mode, added: Vec::new(), harness: None };
+        let mut plan =
+            Self { command: command.to_vec(), mode, added: Vec::new(), has_hooks: false, harness: None };
         let Some((program, arguments)) = command.split_first() else { return plan };
         let name = Path::new(program).file_name().unwrap_or(program);
         plan.harness = name.to_str().and_then(run_plan);
         let observed = plan.harness.and_then(|harness| harness.observe(&words(arguments), own));
-        if let Some(Observed { mode, added }) = observed {
-            plan.mode = mode;
+        if let Some(Observed { mode, added, has_hooks }) = observed {
+            (plan.mode, plan.has_hooks) = (mode, has_hooks);
             plan.added = added.into_iter().map(OsString::from).collect();
             // In front of those that are there: what follows `--` is no option.
             plan.command.splice(1..1, plan.added.iter().cloned());

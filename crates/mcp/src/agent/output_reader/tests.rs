@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::*;
 
 fn run() -> RunIdentity {
-    RunIdentity { name: "worker".into(), id: "r".into(), parent: None, depth: 1 }
+    RunIdentity { name: "worker".into(), id: "r".into(), session: None, parent: None, depth: 1 }
 }
 
 /// Feeds a text in chunks; returns the published events and the result.

@@ -14,6 +14,7 @@ mod iterated;
 mod person;
 mod ran;
 mod served;
+mod stopped;
 mod terminal;
 mod truth;
 mod world;
@@ -32,7 +33,7 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 13] = [
+const SCENARIOS: [&str; 14] = [
     "single",
     "parallel",
     "background",
@@ -44,6 +45,7 @@ const SCENARIOS: [&str; 13] = [
     "slow",
     ITERATIONS,
     INSIDE,
+    STOP,
     INTERACTIVE,
     PERSON,
 ];
@@ -51,6 +53,8 @@ const SCENARIOS: [&str; 13] = [
 const ITERATIONS: &str = "iterations";
 /// Plays the script of this name, whose main thread runs commands under observation.
 const INSIDE: &str = "inside";
+/// Plays the script of this name, whose agents a person stops.
+const STOP: &str = "stop";
 /// The one that a person plays at a terminal.
 const INTERACTIVE: &str = "interactive";
 /// The one that a person plays with agents at a terminal.
@@ -109,6 +113,7 @@ fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     match name {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
         INSIDE => inside::play(programs, &script(name), &mut findings)?,
+        STOP => stopped::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         PERSON => person::play(programs, &script(name), &mut findings)?,
         _ => {

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// What agents may do without being asked. As root Claude Code refuses to skip permissions altogether.
-const ALLOWED: &str = "Agent,Task,Bash,Read,Grep,Glob,ToolSearch,TaskStop";
+const ALLOWED: &str = "Agent,Task,Bash,Read,Grep,Glob,ToolSearch,TaskStop,mcp__shop__worker";
 
 /// The programs that are tried.
 #[derive(Clone, Debug)]

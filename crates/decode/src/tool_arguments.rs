@@ -1,0 +1,74 @@
+//! Arguments of tool calls in short, by the names that tools commonly give them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::lenient::Str;
+
+/// How many characters of a command a short detail shows (requirement 2.4).
+const DETAIL_CHARACTERS: usize = 40;
+
+/// The arguments of a call that say what it works on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub struct ToolArguments<'a> {
+    file_path: Str<'a>,
+    notebook_path: Str<'a>,
+    path: Str<'a>,
+    pattern: Str<'a>,
+    command: Str<'a>,
+    query: Str<'a>,
+    url: Str<'a>,
+    skill: Str<'a>,
+    to: Str<'a>,
+    task_id: Str<'a>,
+    #[serde(rename = "runId")]
+    run_id: Str<'a>,
+}
+
+impl<'a> ToolArguments<'a> {
+    /// Reads the arguments of a call; none if they are not a JSON object.
+    pub fn parse(json: &'a str) -> Self {
+        serde_json::from_str(json).unwrap_or_default()
+    }
+
+    /// Returns the file, under the names of file tools.
+    pub fn file(&self) -> Option<&Cow<'a, str>> {
+        self.file_path.0.as_ref().or(self.notebook_path.0.as_ref())
+    }
+
+    /// Returns the id of the run that the call starts, if the tool is an agent.
+    pub fn run_id(&self) -> Option<&Cow<'a, str>> {
+        self.run_id.0.as_ref().filter(|id| !id.is_empty())
+    }
+
+    /// Returns a short description of what the call works on: a file's base name, a pattern, the beginning of a
+    /// command.
+    pub fn detail(self) -> Option<Cow<'a, str>> {
+        let file = self.file_path.0.or(self.notebook_path.0);
+        file.map(base_name)
+            .or(self.pattern.0)
+            .or(self.command.0.map(first_characters))
+            .or(self.query.0.map(first_characters))
+            .or(self.url.0)
+            .or(self.path.0.map(base_name))
+            .or(self.skill.0)
+            .or(self.to.0)
+            .or(self.task_id.0)
+    }
+}
+
+fn base_name(path: Cow<'_, str>) -> Cow<'_, str> {
+    let at = path.trim_end_matches(['/', '\\']).rfind(['/', '\\']).map_or(0, |slash| slash + 1);
+    match path {
+        Cow::Borrowed(path) => Cow::Borrowed(path.get(at..).unwrap_or(path)),
+        Cow::Owned(path) => Cow::Owned(path.get(at..).unwrap_or(&path).to_owned()),
+    }
+}
+
+/// Returns the beginning of a text, marked if that is not all.
+pub(crate) fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(DETAIL_CHARACTERS) else { return text };
+    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+}
