@@ -153,7 +153,8 @@ fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Agen
     let tools: Vec<ToolCall> = trace.tool_executions.iter().map(tool_call).collect();
     let count =
         |status| u32::try_from(tools.iter().filter(|call| call.status == status).count()).unwrap_or(u32::MAX);
-    let end = trace.end_time.max(trace.start_time);
+    let (start, end) = (trace.start_time, trace.end_time.max(trace.start_time));
+    let interval = start.zip(end).map(|(start, end)| [start, end]);
     let status = if trace.success { AgentStatus::Completed } else { AgentStatus::Failed };
     Agent {
         parent_id: (!placed.orphan).then_some(parent),
@@ -164,11 +165,11 @@ fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Agen
         model: trace.model.as_deref().map(Into::into),
         evidence: Some("checkpoint".into()),
         flags: if placed.orphan { vec![Flag::Orphan] } else { Vec::new() },
-        started_at_ms: Some(trace.start_time),
-        ended_at_ms: Some(end),
-        last_event_at_ms: Some(end),
-        intervals: vec![[trace.start_time, end]],
-        wall_ms: Some(end.saturating_sub(trace.start_time)),
+        started_at_ms: start,
+        ended_at_ms: end,
+        last_event_at_ms: end,
+        intervals: interval.into_iter().collect(),
+        wall_ms: interval.map(|[start, end]| end.saturating_sub(start)),
         tool_calls: u32::try_from(tools.len()).unwrap_or(u32::MAX),
         tool_errors: count(ToolStatus::Error),
         open_tools: count(ToolStatus::Open),

@@ -8,6 +8,7 @@
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
 mod feed;
+mod feed_order;
 mod lifecycle;
 pub mod passages;
 mod pending_event;
@@ -17,7 +18,7 @@ mod source;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
-pub const REVISION: u32 = 4;
+pub const REVISION: u32 = 5;
 
 pub use feed::problem_event;
 pub use router::{RouterOptions, SessionRouter};

@@ -18,8 +18,8 @@ fn trace(id: &str, parent: Option<&str>, start: i64) -> ExecutionTrace {
         subagent_type: String::new(),
         parent_tool_call_id: String::new(),
         prompt: String::new(),
-        start_time: start,
-        end_time: start + 10,
+        start_time: Some(start),
+        end_time: Some(start + 10),
         success: true,
         result: None,
         error: None,
@@ -151,11 +151,11 @@ fn equal_ids_and_the_roots_id_get_new_ones() {
 #[test]
 fn impossible_times_do_no_harm() {
     let mut odd = trace("a", None, i64::MIN);
-    odd.end_time = i64::MAX;
+    odd.end_time = Some(i64::MAX);
     let tree = shown(vec![odd, trace("b", None, i64::MAX - 10)]);
     assert_eq!(tree.agents[1].wall_ms, Some(i64::MAX));
     let mut back = trace("a", None, 100);
-    back.end_time = 50;
+    back.end_time = Some(50);
     assert_eq!(shown(vec![back]).agents[1].wall_ms, Some(0));
 }
 
