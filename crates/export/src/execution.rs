@@ -46,8 +46,8 @@ pub fn write_execution(tree: &Tree, resolve: &Resolve<'_>, w: &mut dyn Write) ->
 
 /// Returns the execution trace of one agent; `None` for the root and for pending, running and lost agents.
 ///
-/// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), else by
-/// 0. A payload that cannot be read any more is null.
+/// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), if any
+/// is known. A payload that cannot be read any more is null.
 fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrace> {
     if agent.id.is_root() {
         return None;
@@ -59,7 +59,7 @@ fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrac
     };
     let known_end = agent.ended_at_ms.or(agent.last_event_at_ms);
     let first_call = || agent.tools.iter().filter_map(|call| call.started_at_ms).min();
-    let start_time = agent.started_at_ms.or_else(first_call).or(known_end).unwrap_or(0);
+    let start_time = agent.started_at_ms.or_else(first_call).or(known_end);
     let parent = agent.parent_id.as_ref().filter(|parent| !parent.is_root());
     Some(ExecutionTrace {
         subagent_id: agent.id.to_string(),
@@ -67,7 +67,7 @@ fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrac
         parent_tool_call_id: agent.spawned_by.as_ref().map_or_else(String::new, ToString::to_string),
         prompt: agent.prompt.as_deref().unwrap_or_default().to_owned(),
         start_time,
-        end_time: known_end.unwrap_or(start_time),
+        end_time: known_end.or(start_time),
         success,
         result: agent.result.as_deref().map(str::to_owned),
         error: (!success).then(|| failure(agent)),
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             serde_json::to_value(trace).unwrap(),
             json!({"subagentId": "a1", "subagentType": "unknown", "parentToolCallId": "", "prompt": "",
-                   "startTime": 0, "endTime": 0, "success": true, "depth": 1})
+                   "success": true, "depth": 1})
         );
         bare.name = Some("scout".into());
         assert_eq!(execution_trace(&bare, &inline).unwrap().subagent_type, "scout", "as published agents");

@@ -208,7 +208,7 @@ impl PartialTrace {
         let known_end = event.at_ms.or(self.last_at);
         let reported_ms = event.data.get("duration_ms").and_then(Value::as_i64);
         let derived_start = || known_end.zip(reported_ms).map(|(end, ms)| end.saturating_sub(ms));
-        let start_time = self.first_at.or_else(derived_start).or(known_end).unwrap_or(0);
+        let start_time = self.first_at.or_else(derived_start).or(known_end);
         let sum = std::mem::take(&mut self.usage).into_values().reduce(|left, right| left + right);
         let usage = event.data.get("usage").and_then(usage).or(sum);
         self.tool_starts.clear();
@@ -219,7 +219,7 @@ impl PartialTrace {
             parent_tool_call_id: self.spawned_by.clone().unwrap_or_default(),
             prompt: self.prompt.clone().unwrap_or_default(),
             start_time,
-            end_time: known_end.unwrap_or(start_time),
+            end_time: known_end.or(start_time),
             success,
             result: event.text("result").map(str::to_owned),
             error: if success { None } else { error.or_else(|| status.map(str::to_owned)) },

@@ -95,6 +95,13 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
+/// Returns the 64-bit FNV-1a hash of a text: the same in every process and version.
+pub fn stable_hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// Returns the id of an event: a 128-bit FNV-1a hash of session and key as 32 hex digits. Equal from every source and
 /// after every rebuild, because keys are (design, "Keys").
 pub fn event_id(session: &str, key: &str) -> Text {

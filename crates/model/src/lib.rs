@@ -33,7 +33,7 @@ pub use hub::{
     AGENT_SCHEMA, AgentName, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA, OLDEST_PROTOCOL,
     ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status, StopChannel,
 };
-pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
+pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id, stable_hash};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
 pub use live_view::LiveView;
 pub use observation::{

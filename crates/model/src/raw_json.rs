@@ -38,6 +38,15 @@ impl<'a> RawJson<'a> {
         }
     }
 
+    /// Returns the text of the only content block; for a string, the string. `None` for several.
+    pub fn only_text(&self) -> Option<Cow<'a, str>> {
+        let mut texts = self.block_texts();
+        match self.json.as_bytes().first() {
+            Some(b'[') => texts.pop().filter(|_| texts.is_empty()),
+            _ => Some(self.text()),
+        }
+    }
+
     /// Returns the texts of an array of content blocks or plain strings.
     fn block_texts(&self) -> Vec<Cow<'a, str>> {
         // An untagged enum cannot borrow raw values: inspect each element.

@@ -152,9 +152,11 @@ pub struct ExecutionTrace {
     /// The task.
     pub prompt: String,
     /// Start time, epoch milliseconds.
-    pub start_time: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Millis>,
     /// End time, epoch milliseconds.
-    pub end_time: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Millis>,
     /// Whether it ended without an error.
     pub success: bool,
     /// The report.

@@ -1,30 +1,103 @@
-//! Builds the event feed of a session from pending events and rows. An event is published once by its key, and a text
-//! of an agent once per interval of activity, however often sources repeat it.
+//! Builds the event feed of a session from pending events and rows. An event is published once by its key, however often
+//! sources repeat it.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, Text, ToolCall, Tree, event_id,
+    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, SourceKind, SourcePosition, Text,
+    Tree, event_id, stable_hash,
 };
-use subscope_track::{Attribution, Derived, Now};
+use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
+    feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
     lifecycle::LifecycleState,
-    pending_event::{OwnedClaim, PendingEvent},
+    pending_event::{OwnedCall, OwnedClaim, PendingEvent},
+    router::UnreadLines,
 };
 
 /// Published events of one session.
 #[derive(Default)]
 pub(crate) struct SessionFeed {
     published_ids: HashSet<Text>,
-    /// Texts published in each agent's current interval of activity.
-    published_texts: HashSet<(AgentId, String)>,
+    messages: ReportedMessages,
     lifecycle: LifecycleState,
-    /// Events published with a guessed actor: id, claim, call and actor.
-    guessed: Vec<(Text, OwnedClaim, Option<String>, Actor)>,
+    guessed: Vec<GuessedEvent>,
     tool_names: HashMap<String, String>,
+}
+
+/// An event that was published with a guessed actor.
+struct GuessedEvent {
+    id: Text,
+    claim: OwnedClaim,
+    call: OwnedCall,
+    place: SourcePosition,
+    actor: Actor,
+}
+
+/// Messages of agents that sources have reported.
+///
+/// A hook repeats the text of an agent's last message and names no line. So a message is known by its agent and text,
+/// and by how many messages with that text the same kind of source has reported before.
+#[derive(Default)]
+struct ReportedMessages {
+    /// Lines that were counted: kind of source and hash of their key.
+    lines: HashSet<(SourceKind, u64)>,
+    /// Lines that have a number, with it.
+    numbers: HashMap<u64, u32>,
+    /// Lines of numbers; `None` for a hook's report.
+    owners: HashMap<(AgentId, u64, u32), Option<u64>>,
+    counts: HashMap<(SourceKind, AgentId, u64), u32>,
+}
+
+impl ReportedMessages {
+    /// Returns the key of a message; `None` if it is known by its line's id, or repeats one of the same source.
+    fn key(&mut self, pending: &PendingEvent, actor: &Actor, run: u32, text: &str) -> Option<String> {
+        let (kind, text) = (pending.source_kind, stable_hash(text));
+        // A hook repeats the text if it comes again for one end.
+        let is_hook = kind == SourceKind::Hook;
+        let line = if is_hook { format!("{actor}/{run}/{text}") } else { pending.key.clone() };
+        let line = stable_hash(&line);
+        if !self.lines.insert((kind, line)) {
+            return None;
+        }
+        let count = self.counts.entry((kind, actor.0.clone(), text)).or_default();
+        if let Some(number) = self.numbers.get(&line) {
+            *count = (number + 1).max(*count);
+            return None;
+        }
+        let mut number = *count;
+        let owner = (!is_hook).then_some(line);
+        // Lines of the root have one id in every source. Up to 2.0.28 those of subagents have not.
+        while actor.0.is_root()
+            && let Some(Some(other)) = self.owners.get(&(actor.0.clone(), text, number))
+            && owner.is_some_and(|owner| owner != *other)
+        {
+            number += 1;
+        }
+        *count = number + 1;
+        self.numbers.extend(owner.map(|line| (line, number)));
+        self.owners.entry((actor.0.clone(), text, number)).or_insert(owner);
+        Some(format!("message/{}/{text:x}/{number}", actor.0))
+    }
+}
+
+/// Returns the identity of an event within its session; `None` if another event stands for it.
+fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Option<Cow<'p, str>> {
+    if pending.kind == EventKind::UserPrompt
+        && let Some(run) = attribution.run_begun_in(pending.place)
+        && pending.data["text"].as_str().is_some_and(|text| run.has_prompt(text))
+    {
+        return run.prompt_key.clone().map(Cow::Owned);
+    }
+    if pending.kind == EventKind::SessionStart && pending.data["reason"] != "compact" {
+        // The first is published with the session's first row.
+        let before = attribution.processes_before(pending.place);
+        return (before > 0).then(|| format!("session/start/{before}").into());
+    }
+    Some(pending.key.as_str().into())
 }
 
 /// Returns a problem without a session as an event.
@@ -45,90 +118,100 @@ pub fn problem_event(problem: &Problem) -> Event {
 }
 
 impl SessionFeed {
+    /// Forgets which messages were reported, but not what was published: the same sources report them again.
+    pub(crate) fn restart(&mut self) {
+        self.messages = ReportedMessages::default();
+    }
+
     /// Returns the time at which [`Self::advance`] has events without new input.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         self.lifecycle.next_due()
     }
 
-    /// Returns the new events in order: the pending ones, and those that follow from the rows.
+    /// Returns the new events in order: the pending ones, and those that follow from the rows. `unread` are the lines
+    /// of problems.
     pub(crate) fn advance(
         &mut self,
         derived: &Derived<'_>,
         pending: &[PendingEvent],
         now: &Now<'_>,
+        unread: &UnreadLines,
     ) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
-        let mut events = self.lifecycle.advance(tree, now);
-        // A new interval may repeat texts of an earlier one.
-        for event in &events {
-            if event.kind == EventKind::SubagentStart {
-                self.published_texts.retain(|(agent, _)| *agent != event.actor_id.0);
+        let orders = order_pending(pending, derived);
+        let publish = |(event, order)| self.publish(event, order, tree, attribution);
+        let mut placed: Vec<PlacedEvent> = pending.iter().zip(orders).filter_map(publish).collect();
+        let mut lifecycle = self.lifecycle.advance(derived, now, unread);
+        lifecycle.retain(|event| self.published_ids.insert(event.id.clone()));
+        let lines = placed.len();
+        lifecycle.sort_by_key(|event| event.kind == EventKind::RunStart);
+        for mut event in lifecycle {
+            let others = if event.kind == EventKind::RunStart { placed.len() } else { lines };
+            let order = order_derived(&event, placed.get(..others).unwrap_or_default());
+            if event.run == 0 {
+                event.run = attribution.run_at(event.at_ms.or(order.time()), order.line());
             }
+            placed.push(PlacedEvent { order, event, is_mark: false });
         }
-        events.retain(|event| self.published_ids.insert(event.id.clone()));
-        for event in &mut events {
-            event.run = attribution.run_at(event.at_ms);
-        }
-        let durations = call_durations(tree, pending);
-        for event in pending {
-            events.extend(self.publish(event, tree, attribution, &durations));
-        }
+        placed.retain(|event| !event.is_mark);
+        placed.sort_by_key(|event| event.order);
+        let mut events: Vec<Event> = placed.into_iter().map(|placed| placed.event).collect();
         events.extend(self.corrections(tree, attribution));
-        sort_events(&mut events);
         events
     }
 
     fn publish(
         &mut self,
         pending: &PendingEvent,
+        order: EventOrder,
         tree: &Tree,
         attribution: &Attribution<'_>,
-        durations: &HashMap<&str, Millis>,
-    ) -> Vec<Event> {
-        let id = event_id(&tree.session.id, &pending.key);
-        if !self.published_ids.insert(id.clone()) {
-            return Vec::new();
+    ) -> Option<PlacedEvent> {
+        let (call, place) = (pending.call.borrow(), pending.place);
+        if !attribution.is_counted(call) {
+            return None;
         }
-        let (actor, basis) = attribution.actor(&pending.claim.borrow(), pending.call.as_deref());
-        if let Some(text) = &pending.dedup_text
-            && !self.published_texts.insert((actor.0.clone(), text.clone()))
-        {
-            return Vec::new();
+        let (actor, basis) = attribution.actor(&pending.claim.borrow(), call, place);
+        let run = attribution.run_at(pending.time.or(order.time()), Some(place));
+        let key = match &pending.text {
+            Some(text) => self.messages.key(pending, &actor, run, text)?.into(),
+            None => event_key(pending, attribution)?,
+        };
+        let id = event_id(&tree.session.id, &key);
+        if !pending.is_mark && !self.published_ids.insert(id.clone()) {
+            return None;
         }
         let mut data = pending.data.clone();
         if let Some(scope) = data.get_mut("scope") {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
         self.add_call_data(pending, &mut data, tree, attribution);
-        if let Some(measured) = pending.call.as_deref().and_then(|call| durations.get(call))
-            && let Some(duration) = data.get_mut("duration_ms").filter(|duration| duration.is_null())
-        {
-            *duration = Value::from(*measured);
-        }
         let event = Event {
             schema: Event::SCHEMA.into(),
             id: id.clone(),
             seq: 0,
             at_ms: pending.time,
             session_id: tree.session.id.clone(),
-            run: attribution.run_at(pending.time),
+            run,
             actor_id: actor.clone(),
             basis,
             source: pending.dialect.as_str().into(),
             kind: pending.kind,
             data,
         };
-        if basis.is_guess() {
-            self.guessed.push((id, pending.claim.clone(), pending.call.clone(), actor));
+        if basis.is_guess() && !pending.is_mark {
+            self.guessed.push(GuessedEvent {
+                id,
+                claim: pending.claim.clone(),
+                call: pending.call.clone(),
+                place,
+                actor,
+            });
         }
-        let mut events = vec![event];
-        if pending.kind == EventKind::UserPrompt {
-            events.insert(0, run_start_event(&events[0], pending));
-        }
-        events
+        Some(PlacedEvent { order, event, is_mark: pending.is_mark })
     }
 
-    /// Adds the tool's name to ends without it, and to spawn calls the started agent and its report.
+    /// Adds the tool's name and duration to ends without them, and to spawn calls the started agent and its report.
     fn add_call_data(
         &mut self,
         pending: &PendingEvent,
@@ -136,19 +219,27 @@ impl SessionFeed {
         tree: &Tree,
         attribution: &Attribution<'_>,
     ) {
-        let Some(call) = &pending.call else { return };
-        match data.get("tool_name").and_then(Value::as_str) {
-            Some(name) if pending.kind == EventKind::ToolPre => {
-                self.tool_names.insert(call.clone(), name.to_owned());
-            }
-            Some(_) => {}
-            None => {
-                if let Some(name) = self.tool_names.get(call) {
-                    data["tool_name"] = Value::from(name.as_str());
+        let (call, place) = (pending.call.borrow(), pending.place);
+        if let CallName::Id(id) = call {
+            match data.get("tool_name").and_then(Value::as_str) {
+                Some(name) if pending.kind == EventKind::ToolPre => {
+                    self.tool_names.insert(id.to_owned(), name.to_owned());
+                }
+                Some(_) => {}
+                None => {
+                    if let Some(name) = self.tool_names.get(id) {
+                        data["tool_name"] = Value::from(name.as_str());
+                    }
                 }
             }
         }
-        let Some(agent) = attribution.started_by(call) else { return };
+        if let (Some(begin), Some(end)) = attribution.call_times(call, place)
+            && let Some(duration) = data.get_mut("duration_ms").filter(|duration| duration.is_null())
+            && pending.kind != EventKind::PermissionDenied
+        {
+            *duration = Value::from((end >= begin).then_some(end - begin));
+        }
+        let Some(agent) = attribution.started_by(call, place) else { return };
         data["started_agent_id"] = Value::from(&*agent.0);
         // The harness adds text of its own to the report; the agent's row has only the report.
         let report = || tree.agents.iter().find(|row| row.id == agent).and_then(|row| row.result.as_deref());
@@ -160,8 +251,8 @@ impl SessionFeed {
     /// Returns an attribution event for each event with a guessed actor whose attribution has changed.
     fn corrections(&mut self, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
         let mut events = Vec::new();
-        self.guessed.retain_mut(|(id, claim, call, published)| {
-            let (actor, basis) = attribution.actor(&claim.borrow(), call.as_deref());
+        self.guessed.retain_mut(|GuessedEvent { id, claim, call, place, actor: published }| {
+            let (actor, basis) = attribution.actor(&claim.borrow(), call.borrow(), *place);
             if basis.is_guess() && actor == *published {
                 return true;
             }
@@ -184,63 +275,4 @@ impl SessionFeed {
         });
         events
     }
-}
-
-/// Returns how long the calls took that end in these events, by the times of their begins and ends.
-fn call_durations<'t>(tree: &'t Tree, pending: &[PendingEvent]) -> HashMap<&'t str, Millis> {
-    let ends =
-        pending.iter().filter(|event| matches!(event.kind, EventKind::ToolPost | EventKind::ToolFailure));
-    let ended: HashSet<&str> = ends.filter_map(|event| event.call.as_deref()).collect();
-    if ended.is_empty() {
-        return HashMap::new();
-    }
-    let measured = |tool: &'t ToolCall| {
-        let id = tool.id.as_ref().filter(|id| ended.contains(id.as_str()))?;
-        let duration = tool.ended_at_ms? - tool.started_at_ms?;
-        (duration >= 0).then_some((id.as_str(), duration))
-    };
-    tree.agents.iter().flat_map(|agent| &agent.tools).filter_map(measured).collect()
-}
-
-fn run_start_event(prompt: &Event, pending: &PendingEvent) -> Event {
-    Event {
-        id: event_id(&prompt.session_id, &format!("run/{}", pending.key)),
-        kind: EventKind::RunStart,
-        basis: Basis::Link,
-        data: json!({ "run": prompt.run, "name": format!("{}:R{}", prompt.session_id, prompt.run) }),
-        ..prompt.clone()
-    }
-}
-
-/// Sorts events by time, then kind: at equal times a start precedes its agent's texts, and an end follows them. Events
-/// without a time stay behind their predecessor.
-fn sort_events(events: &mut [Event]) {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds keep their order")]
-    let rank = |kind: EventKind| match kind {
-        EventKind::SessionStart => 0,
-        EventKind::RunStart => 1,
-        EventKind::UserPrompt => 2,
-        EventKind::SubagentStart => 3,
-        EventKind::SubagentStop => 5,
-        EventKind::RunEnd | EventKind::SessionEnd => 6,
-        _ => 4,
-    };
-    sort_by_time_and(events, &|event| rank(event.kind));
-}
-
-/// Sorts events by time; those without one stay behind their predecessor.
-pub(crate) fn sort_by_time(events: &mut [Event]) {
-    sort_by_time_and(events, &|_| 0);
-}
-
-fn sort_by_time_and(events: &mut [Event], rank: &dyn Fn(&Event) -> u8) {
-    let mut last = i64::MIN;
-    let mut keys: Vec<(i64, u8, usize)> = Vec::with_capacity(events.len());
-    for (index, event) in events.iter().enumerate() {
-        last = event.at_ms.unwrap_or(last);
-        keys.push((last, rank(event), index));
-    }
-    keys.sort_unstable();
-    let sorted: Vec<Event> = keys.iter().map(|(_, _, index)| events[*index].clone()).collect();
-    events.clone_from_slice(&sorted);
 }

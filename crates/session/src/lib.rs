@@ -8,6 +8,7 @@
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
 mod feed;
+mod feed_order;
 mod lifecycle;
 pub mod passages;
 mod pending_event;

@@ -9,7 +9,9 @@ use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Problem, Text,
     Tree, event_id,
 };
-use subscope_track::Now;
+use subscope_track::{Derived, Now};
+
+use crate::router::UnreadLines;
 
 /// How long the end of an agent is delayed to wait for its last line while sources grow. Harnesses write files of
 /// several agents in no fixed order: the report is often in the parent's transcript before the agent's last text and
@@ -22,7 +24,13 @@ pub(crate) struct LifecycleState {
     agents: BTreeMap<AgentId, PublishedAgent>,
     /// Agents whose end waits for their last line, and since when.
     delayed_ends: BTreeMap<AgentId, Millis>,
+    /// Since when nobody is at work, until the end of the run is published.
+    at_rest_since: Option<Millis>,
     has_started: bool,
+    /// Number of runs whose start was published.
+    started_runs: u32,
+    /// Runs whose end was published, with whether it was only inferred.
+    ended_runs: BTreeMap<u32, bool>,
     problems: BTreeSet<Problem>,
 }
 
@@ -31,6 +39,10 @@ struct PublishedAgent {
     status: AgentStatus,
     /// Number of its intervals whose start was published.
     intervals: usize,
+    /// Number of its intervals whose end was published.
+    ends: usize,
+    /// Whether it was published that the last interval's end is not known.
+    is_lost: bool,
     /// What it was waiting for, if it was live.
     wait: Option<AgentWait>,
 }
@@ -67,7 +79,9 @@ impl AgentWait {
 impl LifecycleState {
     /// Returns the time at which the next delayed end is due; `None` if none is delayed.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.delayed_ends.values().min().map(|since| since + END_DELAY_MS)
+        // The end of the run waits for those of agents.
+        let waiting = self.delayed_ends.values().min().or(self.at_rest_since.as_ref());
+        waiting.map(|since| since + END_DELAY_MS)
     }
 
     /// Whether the end of an agent still waits for its last line.
@@ -87,12 +101,19 @@ impl LifecycleState {
         false
     }
 
-    /// Returns the events for the differences between a tree and the published state, in order, and updates the state.
-    pub(crate) fn advance(&mut self, tree: &Tree, now: &Now<'_>) -> Vec<Event> {
+    /// Returns the events for the differences between a tree and the published state, and updates the state. `unread`
+    /// are the lines of problems.
+    pub(crate) fn advance(
+        &mut self,
+        derived: &Derived<'_>,
+        now: &Now<'_>,
+        unread: &UnreadLines,
+    ) -> Vec<Event> {
+        let tree = &derived.tree;
         let mut events = Vec::new();
         if !self.has_started {
             self.has_started = true;
-            events.push(session_start_event(tree));
+            events.push(session_start_event(derived));
         }
         events.extend(
             tree.agents
@@ -101,7 +122,11 @@ impl LifecycleState {
                 .filter_map(|row| Some(stall_event(tree, row, &AgentWait::of(row)?, now.at))),
         );
         // A pending agent may still be refused: its start is published when it is at work.
-        for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
+        // An agent that another session has started is announced there.
+        let is_started_here = |row: &&Agent| row.status != AgentStatus::Pending && !row.has(Flag::Copied);
+        let rows = tree.agents.iter().filter(is_started_here);
+        self.delayed_ends.retain(|agent, _| rows.clone().any(|row| row.id == *agent));
+        for row in rows {
             // Wait for the first line, which has the time: files beside a transcript may be read before it.
             let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
             if now.is_growing && row.status.is_live() && !is_known && started_at(tree, row, 0).is_none() {
@@ -116,12 +141,62 @@ impl LifecycleState {
                 continue;
             }
             self.problems.insert(problem.clone());
-            let data = json!({ "at": problem.at, "what": problem.what });
+            let data = json!({ "at": problem.at, "what": problem.what, "line": unread.get(problem) });
             let key = format!("problem/{}/{}", problem.at, problem.what);
             events.push(make_event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
         }
-        events.sort_by_key(|event| event.at_ms);
+        self.advance_runs(derived, now, &mut events);
         events
+    }
+
+    /// Publishes each run's start and end. A run ends where the next begins; the last one, once neither the root nor a
+    /// subagent is at work.
+    fn advance_runs(&mut self, derived: &Derived<'_>, now: &Now<'_>, events: &mut Vec<Event>) {
+        let Derived { tree, attribution } = derived;
+        let Some(root) = tree.agents.first() else { return };
+        let runs = attribution.runs();
+        let at_rest_since = self.at_rest_since.take();
+        for run in runs {
+            let number = run.number;
+            if number > self.started_runs {
+                self.started_runs = number;
+                let data = json!({ "run": number, "name": format!("{}:R{number}", tree.session.id) });
+                let key = format!("run/{number}/start");
+                let id = AgentId::from(AgentId::ROOT);
+                let event = make_event(tree, run.started_at, EventKind::RunStart, id, &key, data);
+                events.push(Event { run: number, ..event });
+            }
+            let is_last = number as usize == runs.len();
+            let (status, time) = match run.ending {
+                _ if is_last => (root.status, root.ended_at_ms),
+                Some(ending) => (ending.status, ending.time),
+                None => (AgentStatus::Lost, None),
+            };
+            let is_lost = status == AgentStatus::Lost;
+            let is_due = self.ended_runs.get(&number).is_none_or(|was_lost| *was_lost != is_lost);
+            if is_due && (!is_last || self.is_at_rest(at_rest_since, tree, now)) {
+                self.ended_runs.insert(number, is_lost);
+                let error = root.error.as_ref().filter(|_| is_last);
+                let data = json!({ "run": number, "status": status, "text": error });
+                // A key of its own, because the real end may still follow.
+                let word = if is_lost { "lost" } else { "end" };
+                let key = format!("run/{number}/{word}");
+                let event = make_event(tree, time, EventKind::RunEnd, root.id.clone(), &key, data);
+                events.push(Event { run: number, ..event });
+            }
+        }
+    }
+
+    /// Whether neither the root nor a subagent is at work, nor likely to be in a moment: the end of a subagent in the
+    /// background wakes the root. `since`: since when nobody is.
+    fn is_at_rest(&mut self, since: Option<Millis>, tree: &Tree, now: &Now<'_>) -> bool {
+        if tree.agents.iter().any(|row| row.status.is_live()) {
+            return false;
+        }
+        let since = since.unwrap_or(now.at);
+        let is_waiting = now.at < since + END_DELAY_MS || !self.delayed_ends.is_empty();
+        self.at_rest_since = Some(since).filter(|_| now.is_growing && is_waiting);
+        self.at_rest_since.is_none()
     }
 
     /// Publishes the rename of an agent that was published under its spawn call's id.
@@ -148,41 +223,41 @@ impl LifecycleState {
         let is_live = row.status.is_live() || is_delayed;
         let intervals = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();
-        let published = known.as_ref().map_or(0, |known| known.intervals);
+        let (started, ended) = known.as_ref().map_or((0, 0), |known| (known.intervals, known.ends));
+        let was_lost = known.as_ref().is_some_and(|known| known.is_lost && known.intervals == intervals);
+        let is_lost = row.status == AgentStatus::Lost;
         // If the limits for stalled and lost are equal, both events are published.
         let is_silent = row.evidence.as_deref().is_some_and(|why| why.starts_with("silent"));
         if let Some(wait) = known.as_ref().and_then(|known| known.wait.as_ref())
-            && row.status == AgentStatus::Lost
+            && is_lost
             && is_silent
         {
             events.push(stall_event(tree, row, wait, now.at));
         }
         if !row.id.is_root() {
-            for interval in published..intervals {
-                events.push(start_event(tree, row, interval));
-                if interval + 1 < intervals {
+            for interval in 0..intervals {
+                if interval >= started {
+                    events.push(start_event(tree, row, interval));
+                }
+                if interval >= ended && interval + 1 < intervals {
                     events.push(stop_event(tree, row, interval, AgentStatus::Completed));
                 }
             }
-            // `lost` was only inferred: the real end is published as well.
-            let was_lost = known.as_ref().is_some_and(|known| known.status == AgentStatus::Lost);
-            let is_found = was_lost && row.status != AgentStatus::Lost;
-            if !is_live
-                && (is_found
-                    || known.as_ref().is_none_or(|known| known.status.is_live() || published < intervals))
-            {
+            // `lost` was only inferred: the real end is published as well. An agent may also be lost after an end, if no
+            // time says that it was resumed.
+            let is_published = if is_lost { was_lost } else { ended == intervals };
+            if !is_live && !is_published {
                 events.push(stop_event(tree, row, intervals - 1, row.status));
             }
-        } else if !is_live
-            && tree.session.runs > 0
-            && known.as_ref().is_none_or(|known| known.status.is_live())
-        {
-            let data = json!({ "status": row.status, "text": row.error });
-            let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
-            events.push(make_event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
         }
-        let status = if is_delayed { AgentStatus::Running } else { row.status };
-        let published = PublishedAgent { status, intervals, wait: AgentWait::of(row).filter(|_| is_live) };
+        let has_ended = !is_live && !is_lost;
+        let published = PublishedAgent {
+            status: if is_delayed { AgentStatus::Running } else { row.status },
+            intervals,
+            ends: ended.max(if has_ended { intervals } else { intervals - 1 }),
+            is_lost: is_lost || (was_lost && is_live),
+            wait: AgentWait::of(row).filter(|_| is_live),
+        };
         self.agents.insert(row.id.clone(), published);
     }
 }
@@ -210,10 +285,12 @@ fn make_event(
     }
 }
 
-fn session_start_event(tree: &Tree) -> Event {
+fn session_start_event(derived: &Derived<'_>) -> Event {
+    let tree = &derived.tree;
     let data = json!({
         "harness": tree.session.harness, "version": tree.session.harness_version, "cwd": tree.session.cwd,
         "model": tree.agents.first().and_then(|root| root.model.clone()),
+        "reason": derived.attribution.opened_for(),
     });
     make_event(
         tree,
@@ -225,8 +302,8 @@ fn session_start_event(tree: &Tree) -> Event {
     )
 }
 
-/// Returns the key of an interval: the spawn call for the first, agent id and number for others.
-fn trigger_key(row: &Agent, interval: usize) -> String {
+/// Returns what began an interval: the spawn call for the first, agent id and number for others.
+fn trigger_of(row: &Agent, interval: usize) -> String {
     match (&row.spawned_by, interval) {
         (Some(call), 0) => call.to_string(),
         _ => format!("{}#{}", row.id, interval + 1),
@@ -235,7 +312,7 @@ fn trigger_key(row: &Agent, interval: usize) -> String {
 
 fn start_event(tree: &Tree, row: &Agent, interval: usize) -> Event {
     let at = started_at(tree, row, interval);
-    let trigger = trigger_key(row, interval);
+    let trigger = trigger_of(row, interval);
     let data = json!({
         "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
         "prompt": row.prompt, "parent_id": row.parent_id, "spawned_by": row.spawned_by, "trigger": trigger,
@@ -246,7 +323,7 @@ fn start_event(tree: &Tree, row: &Agent, interval: usize) -> Event {
         at,
         EventKind::SubagentStart,
         row.id.clone(),
-        &format!("agent/{}/start/{trigger}", row.id),
+        &format!("agent/{}/start/{}", row.id, interval + 1),
         data,
     )
 }
@@ -266,7 +343,7 @@ fn spawn_time(tree: &Tree, row: &Agent) -> Option<Millis> {
 fn stop_event(tree: &Tree, row: &Agent, interval: usize, status: AgentStatus) -> Event {
     let at = row.intervals.get(interval).map(|interval| interval[1]).or(row.ended_at_ms);
     let is_last = interval + 1 >= row.intervals.len();
-    let trigger = trigger_key(row, interval);
+    let trigger = trigger_of(row, interval);
     let duration = row.intervals.get(interval).map(|interval| interval[1] - interval[0]);
     let data = json!({
         "agent_id": row.id, "status": status, "result": row.result.as_ref().filter(|_| is_last),
@@ -282,7 +359,7 @@ fn stop_event(tree: &Tree, row: &Agent, interval: usize, status: AgentStatus) ->
         at,
         EventKind::SubagentStop,
         row.id.clone(),
-        &format!("agent/{}/{word}/{trigger}", row.id),
+        &format!("agent/{}/{word}/{}", row.id, interval + 1),
         data,
     )
 }

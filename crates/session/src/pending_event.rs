@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
     Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, RawJson,
-    SourceKind, StopStep,
+    SourceKind, SourcePosition, StopStep, stable_hash,
 };
+use subscope_track::CallName;
 
 /// An owned claim.
 #[derive(Clone, Debug)]
@@ -33,6 +34,28 @@ impl OwnedClaim {
     }
 }
 
+/// An owned [`CallName`].
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedCall {
+    None,
+    Id(String),
+    Line,
+}
+
+impl OwnedCall {
+    fn new(id: Option<&str>) -> Self {
+        id.map_or(Self::Line, |id| Self::Id(id.to_owned()))
+    }
+
+    pub(crate) fn borrow(&self) -> CallName<'_> {
+        match self {
+            Self::None => CallName::None,
+            Self::Id(id) => CallName::Id(id),
+            Self::Line => CallName::Line,
+        }
+    }
+}
+
 /// A feed event without its actor.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingEvent {
@@ -40,14 +63,16 @@ pub(crate) struct PendingEvent {
     pub(crate) source_kind: SourceKind,
     pub(crate) dialect: Dialect,
     pub(crate) time: Option<Millis>,
-    pub(crate) offset: u64,
+    pub(crate) place: SourcePosition,
     /// Identity of the event within its session: equal for repeats in other sources.
     pub(crate) key: String,
     pub(crate) claim: OwnedClaim,
     /// The tool call whose owner is the actor.
-    pub(crate) call: Option<String>,
-    /// Text that is published once per agent and interval of activity, whichever source reports it.
-    pub(crate) dedup_text: Option<String>,
+    pub(crate) call: OwnedCall,
+    /// Whether it only says where an agent without times starts or ends: it is not published.
+    pub(crate) is_mark: bool,
+    /// Text of a message, which several kinds of sources may report.
+    pub(crate) text: Option<String>,
     pub(crate) data: Value,
 }
 
@@ -58,17 +83,18 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         source_kind: observation.kind,
         dialect,
         time: observation.time,
-        offset: observation.place.offset,
+        place: observation.place,
         key: String::new(),
         claim: to_owned_claim(&observation.claim),
-        call: None,
-        dedup_text: None,
+        call: OwnedCall::None,
+        is_mark: false,
+        text: None,
         data: Value::Null,
     };
     let position = || format!("at/{}/{}", dialect.as_str(), observation.place.offset);
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
-        Some(id) => format!("{kind}/{id}/{:x}", hash(raw.unwrap_or_default())),
-        None => format!("{kind}/{}/{:x}", position(), hash(raw.unwrap_or_default())),
+        Some(id) => format!("{kind}/{id}/{:x}", stable_hash(raw.unwrap_or_default())),
+        None => format!("{kind}/{}/{:x}", position(), stable_hash(raw.unwrap_or_default())),
     };
     match &observation.fact {
         Fact::Prompt { prompt_id, text, what: PromptKind::Asked }
@@ -87,7 +113,7 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
                 return None;
             }
             event.data = json!({ "scope": Value::Null, "text": text, "message_id": message_id });
-            event.dedup_text = Some(text);
+            event.text = Some(text);
         }
         Fact::Thought { message_id, text } => {
             event.kind = EventKind::Reasoning;
@@ -134,33 +160,34 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         }
         Fact::Permission { name, input, .. } => {
             event.kind = EventKind::PermissionRequest;
-            event.key = position();
+            event.key = line_key("permission", input.map(|raw| raw.json));
             event.data = json!({ "tool_name": name, "input": input.map(parse_value) });
         }
         Fact::SessionStart { source } => {
             event.kind = EventKind::SessionStart;
-            event.key = position();
+            event.key = line_key("start", source.as_deref());
             event.data = json!({ "reason": source });
         }
         Fact::SessionEnd { reason } => {
             event.kind = EventKind::SessionEnd;
-            event.key = position();
+            event.key = line_key("end", reason.as_deref());
             event.data = json!({ "reason": reason });
         }
-        Fact::AgentEnd(end) if observation.kind == SourceKind::Hook => {
+        Fact::AgentEnd(end) if observation.kind == SourceKind::Hook && end.report.is_some() => {
             event.kind = EventKind::AgentMessage;
-            event.key = position();
-            let text = end.report?.text().into_owned();
+            let report = end.report?;
+            event.key = line_key("report", Some(report.json));
+            let text = report.text().into_owned();
             event.claim = OwnedClaim::Agent(end.agent?.to_owned(), Basis::Wire);
             event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
-            event.dedup_text = Some(text);
+            event.text = Some(text);
         }
         Fact::TurnEnd { text: Some(text), .. } if observation.kind == SourceKind::Hook => {
             event.kind = EventKind::AgentMessage;
-            event.key = position();
+            event.key = line_key("turn", Some(text.json));
             let text = text.text().into_owned();
             event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
-            event.dedup_text = Some(text);
+            event.text = Some(text);
         }
         Fact::Stop { step, call, .. } => {
             event.kind = EventKind::Notification;
@@ -174,8 +201,22 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         }
         Fact::Note { kind, data } => {
             event.kind = *kind;
-            event.key = line_key("note", None);
+            event.key = line_key("note", Some(data.json));
             event.data = parse_value(*data);
+        }
+        Fact::Spawn(spawn) if spawn.starts && observation.time.is_none() => {
+            event.kind = EventKind::SubagentStart;
+            event.claim = match (spawn.agent, spawn.call) {
+                (Some(agent), _) => OwnedClaim::Agent(agent.to_owned(), Basis::Wire),
+                (None, Some(call)) => OwnedClaim::SpawnedBy(call.to_owned()),
+                (None, None) => return None,
+            };
+            event.is_mark = true;
+        }
+        Fact::AgentEnd(end) if observation.time.is_none() => {
+            event.kind = EventKind::SubagentStop;
+            event.claim = OwnedClaim::Agent(end.agent?.to_owned(), Basis::Wire);
+            event.is_mark = true;
         }
         Fact::Session { .. }
         | Fact::Activity
@@ -200,7 +241,7 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
 fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &str) {
     event.kind = EventKind::ToolPre;
     event.key = call.id.map_or_else(|| format!("{position}/pre"), |id| format!("tool/{id}/pre"));
-    event.call = call.id.map(str::to_owned);
+    event.call = OwnedCall::new(call.id);
     event.data = json!({
         "tool_use_id": call.id, "tool_name": call.name, "input": call.input.map(parse_value), "detail": call.detail,
         "writes": call.writes,
@@ -218,7 +259,7 @@ fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str) {
     };
     event.kind = kind;
     event.key = call.id.map_or_else(|| format!("{position}/{word}"), |id| format!("tool/{id}/{word}"));
-    event.call = call.id.map(str::to_owned);
+    event.call = OwnedCall::new(call.id);
     event.data = json!({
         "tool_use_id": call.id, "tool_name": call.name, field: call.result.map(parse_value), "duration_ms": call.duration_ms,
     });
@@ -240,11 +281,4 @@ fn to_owned_claim(claim: &Claim<'_>) -> OwnedClaim {
 /// Parses a raw value; a JSON string of its text if it is invalid.
 fn parse_value(raw: RawJson<'_>) -> Value {
     serde_json::from_str(raw.json).unwrap_or_else(|_| Value::from(raw.json))
-}
-
-/// Returns the FNV-1a hash, which is the same in every process.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

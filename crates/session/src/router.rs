@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
 };
 
 use hashbrown::HashMap;
@@ -53,6 +53,8 @@ struct SessionRoutes {
     changed: BTreeSet<usize>,
     /// Problems of sources without a known session.
     unassigned_problems: Vec<Problem>,
+    /// Lines of problems.
+    unread_lines: UnreadLines,
     /// First problems since [`SessionRouter::take_problems`], and the number of all.
     new_problems: Vec<Problem>,
     new_problem_count: u64,
@@ -61,6 +63,12 @@ struct SessionRoutes {
 /// Most problems kept for [`SessionRouter::take_problems`]; the sender of a damaged file gets the first ones and the
 /// number of all.
 const MAX_NEW_PROBLEMS: usize = 100;
+
+/// Lines that could not be read, by their problem. Truncated by the decoder, to 4 KiB each.
+pub(crate) type UnreadLines = BTreeMap<Problem, String>;
+
+/// Most lines kept in [`UnreadLines`]; the problems of others are published without their line.
+const MAX_UNREAD_LINES: usize = 1_000;
 
 /// Session id of sources that name none.
 const UNNAMED: &str = "unnamed";
@@ -203,9 +211,9 @@ impl SessionRouter {
         }
         let OpenSource { spec, session, unrecognised, id, .. } = at;
         let mut sink = |decoded: Decoded<'_, '_>| {
-            if let Decoded::Problem { place, what, .. } = decoded {
+            if let Decoded::Problem { place, what, text } = decoded {
                 let session = session.as_ref().or_else(|| groups.get(&spec.group));
-                sessions.report(spec, session, options, place, what);
+                sessions.report(spec, session, options, place, what, text);
             }
         };
         let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id, UnrecognisedLines::default()));
@@ -258,9 +266,9 @@ impl SessionRouter {
                     sessions.changed.insert(number);
                 }
             }
-            Decoded::Problem { place, what, .. } => {
+            Decoded::Problem { place, what, text } => {
                 let session = session.as_ref().or_else(|| groups.get(&spec.group));
-                sessions.report(spec, session, options, place, what);
+                sessions.report(spec, session, options, place, what, text);
             }
         };
         match bytes {
@@ -379,6 +387,7 @@ impl SessionRouter {
         let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
         self.sessions.unassigned_problems.extend(other.sessions.unassigned_problems);
+        self.sessions.unread_lines.extend(other.sessions.unread_lines);
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
         }
@@ -413,18 +422,18 @@ impl SessionRouter {
     /// `None` for an unknown session.
     pub fn update(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
         let number = self.index_of(session)?;
-        let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
+        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
         let session = all.get_mut(number).filter(|session| session.has_input())?;
-        Some(session.update(now, unassigned_problems))
+        Some(session.update(now, unassigned_problems, unread_lines))
     }
 
     /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor. Only for a
     /// session without an [`SessionRouter::update`] before.
     pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let number = self.index_of(session);
-        let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
+        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
         let session = number.and_then(|number| all.get_mut(number));
-        session.map(|session| session.whole_feed(now, unassigned_problems)).unwrap_or_default()
+        session.map(|session| session.whole_feed(now, unassigned_problems, unread_lines)).unwrap_or_default()
     }
 
     /// Returns the time at which [`SessionRouter::update`] has events of a session without new input.
@@ -478,12 +487,18 @@ impl SessionRoutes {
         options: &RouterOptions,
         place: SourcePosition,
         what: Cow<'_, str>,
+        text: &str,
     ) {
         let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-        let number = session.and_then(|id| self.by_id.get(id)).copied();
+        // A line before the first that names a session belongs to one that is still unknown.
+        let named = session.filter(|session| session.as_str() != UNNAMED);
+        let number = named.and_then(|id| self.by_id.get(id)).copied();
         if options.events {
             self.changed.extend(number);
             self.record_new_problem(&problem);
+            if !text.is_empty() && self.unread_lines.len() < MAX_UNREAD_LINES {
+                self.unread_lines.insert(problem.clone(), text.to_owned());
+            }
         }
         match number.and_then(|number| self.all.get_mut(number)) {
             Some(session) => session.tracker.problem(problem),

@@ -7,9 +7,9 @@ use subscope_model::{Event, Millis, Observation, Problem, SessionId, SourceId, T
 use subscope_track::{Now, Tracker, next_deadline};
 
 use crate::{
-    feed::{SessionFeed, sort_by_time},
+    feed::SessionFeed,
     pending_event::{PendingEvent, to_pending_event},
-    router::{RouterOptions, add_problems},
+    router::{RouterOptions, UnreadLines, add_problems},
 };
 
 /// One session.
@@ -44,7 +44,8 @@ impl Session {
 
     /// Forgets everything but what was published, so that the same input publishes nothing again.
     pub(crate) fn reset(&mut self, options: &RouterOptions) {
-        let feed = std::mem::take(&mut self.feed);
+        let mut feed = std::mem::take(&mut self.feed);
+        feed.restart();
         *self = Self { feed, ..Self::new(self.tracker.session().clone(), None, options) };
     }
 
@@ -76,7 +77,10 @@ impl Session {
     pub(crate) fn join(&mut self, other: Self, base: u32) {
         self.tracker.join(other.tracker, base);
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
-        self.pending_events.extend(other.pending_events);
+        self.pending_events.extend(other.pending_events.into_iter().map(|mut event| {
+            event.place.source.0 += base;
+            event
+        }));
     }
 
     /// Whether events wait for an update, because of new input or of time.
@@ -89,21 +93,33 @@ impl Session {
         self.feed.next_due()
     }
 
-    /// Derives the session for a moment. `problems` are those of sources without a known session.
-    pub(crate) fn update(&mut self, now: &Now<'_>, problems: &[Problem]) -> SessionUpdate {
+    /// Derives the session for a moment. `unassigned` are the problems of sources without a known session, `lines` the
+    /// lines of problems.
+    pub(crate) fn update(
+        &mut self,
+        now: &Now<'_>,
+        unassigned: &[Problem],
+        lines: &UnreadLines,
+    ) -> SessionUpdate {
         let mut derived = self.tracker.derive(now);
-        add_problems(&mut derived.tree, problems);
-        let events = self.feed.advance(&derived, &std::mem::take(&mut self.pending_events), now);
+        add_problems(&mut derived.tree, unassigned);
+        let pending = std::mem::take(&mut self.pending_events);
+        let events = self.feed.advance(&derived, &pending, now, lines);
         let deadline = next_deadline(&derived.tree, now).into_iter().chain(self.feed.next_due()).min();
         SessionUpdate { tree: derived.tree, events, deadline }
     }
 
     /// Returns the whole feed in order of time.
-    pub(crate) fn whole_feed(&mut self, now: &Now<'_>, problems: &[Problem]) -> Vec<Event> {
+    pub(crate) fn whole_feed(
+        &mut self,
+        now: &Now<'_>,
+        unassigned: &[Problem],
+        lines: &UnreadLines,
+    ) -> Vec<Event> {
         // Two sources may report one event: the first is published, so the better source goes first.
-        self.pending_events.sort_by_key(|event| (event.time.is_none(), event.source_kind, event.offset));
-        let mut events = self.update(now, problems).events;
-        sort_by_time(&mut events);
+        self.pending_events
+            .sort_by_key(|event| (event.time.is_none(), event.source_kind, event.place.offset));
+        let mut events = self.update(now, unassigned, lines).events;
         for (seq, event) in events.iter_mut().enumerate() {
             event.seq = seq as u64 + 1;
         }

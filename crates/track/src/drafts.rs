@@ -207,7 +207,7 @@ impl Derivation<'_> {
         }
         // Lines that name no agent are the root's if the source names subagents or there are none.
         let is_alone = self.identities.all.len() == 1;
-        let unnamed = self.facts.last_unattributed.filter(|_| self.facts.has_identity || is_alone);
+        let unnamed = self.facts.unattributed.latest().filter(|_| self.facts.has_identity || is_alone);
         last.max(unnamed).or(self.facts.span.latest().filter(|_| is_alone))
     }
 

@@ -189,7 +189,7 @@ mod tests {
         let mut session = TestSession::new();
         session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 3)));
         let derive = |session: &TestSession| {
-            let (identities, owners) = (session.identities(false), session.owners());
+            let (identities, owners) = (session.identities(), session.owners());
             let none = hashbrown::HashSet::new();
             let duplicates = Duplicates::find(session.facts(), &identities, &owners, &none);
             derive_figures(session.facts(), &identities, &owners, &duplicates, &prices).remove(0)

@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
 
 use crate::{
-    facts::{AgentKey, AgentRef, CallIndex, Facts, HookStepKind, best_value},
+    facts::{AgentKey, AgentRef, CallIndex, Facts, HookStep, HookStepKind, best_value},
     identities::{AgentIndex, Identities, has_fitting_type},
 };
 
@@ -37,6 +37,10 @@ pub(crate) struct HookLog {
     pub(crate) questions: Vec<PermissionQuestion>,
     /// Number of user prompts.
     pub(crate) prompts: u32,
+    /// Owners of the calls that permission questions without an agent are about, by source and offset.
+    pub(crate) asked: HashMap<(u32, u64), (AgentIndex, Basis)>,
+    /// Starts of processes of the harness: source, offset and reason.
+    pub(crate) opened: Vec<(u32, u64, Option<Text>)>,
 }
 
 /// A permission question: the harness asks the user to allow a call.
@@ -56,6 +60,8 @@ struct HookReplay<'f> {
     log: HookLog,
     /// Agents started and not stopped, oldest first.
     stack: Vec<Text>,
+    /// Calls without an end, with the digest of their arguments, oldest first.
+    unended: Vec<(CallIndex, u64)>,
     /// Open spawn calls.
     open_spawns: HashSet<CallIndex>,
     /// Other open calls with their owner; `None` if it is only guessed.
@@ -66,6 +72,8 @@ struct HookReplay<'f> {
     launched: usize,
     /// Number of spawn calls whose agent has not started yet.
     unstarted: usize,
+    /// Agents of earlier runs that have not ended, and may be in the background.
+    left: Vec<Text>,
 }
 
 impl HookLog {
@@ -85,24 +93,29 @@ pub(crate) fn replay_hooks(facts: &Facts, identities: &Identities) -> HookLog {
         identities,
         log: HookLog::default(),
         stack: Vec::new(),
+        unended: Vec::new(),
         open_spawns: HashSet::new(),
         open_calls: HashMap::new(),
         background: Vec::new(),
         launched: 0,
         unstarted: 0,
+        left: Vec::new(),
     };
     for step in facts.sorted_hooks() {
-        replay.apply(&step.kind);
+        replay.apply(step);
     }
     replay.log
 }
 
 impl HookReplay<'_> {
-    fn apply(&mut self, step: &HookStepKind) {
-        match step {
+    fn apply(&mut self, step: &HookStep) {
+        match &step.kind {
             HookStepKind::Prompt { is_user } => {
                 self.log.begin_turn();
                 self.log.prompts += u32::from(*is_user);
+                if *is_user {
+                    self.begin_run();
+                }
             }
             HookStepKind::Start { agent } => {
                 self.log.stopped.remove(agent);
@@ -117,12 +130,17 @@ impl HookReplay<'_> {
                 self.log.stopped.insert(agent.clone());
                 remove_last(&mut self.stack, agent);
                 remove_last(&mut self.background, agent);
+                remove_last(&mut self.left, agent);
                 let gone = self.identities.by_id(self.facts, agent);
                 self.log.questions.retain(|question| gone.is_none() || question.agent != gone);
             }
-            HookStepKind::Pre { call, named } => self.begin_call(*call, *named),
+            HookStepKind::Pre { call, named, digest } => {
+                self.unended.push((*call, *digest));
+                self.begin_call(*call, *named);
+            }
             HookStepKind::Post { call, named, launched } => {
                 self.undo_stop(*named);
+                self.unended.retain(|(known, _)| known != call);
                 if self.open_spawns.remove(call) {
                     self.finish_spawn(*call, *launched);
                 }
@@ -132,6 +150,12 @@ impl HookReplay<'_> {
             }
             HookStepKind::Permission { named, name, digest, time } => {
                 let (agent, tool) = (named.and_then(|named| self.identities.of(named)), name.clone());
+                let asked = self.unended.iter().rev().find(|(_, known)| known == digest);
+                if let (None, Some((call, _))) = (named, asked)
+                    && let Some(owner) = self.log.owners.get(call)
+                {
+                    self.log.asked.insert((step.source, step.offset), *owner);
+                }
                 self.log.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
             }
             HookStepKind::TurnEnd { status } => {
@@ -139,7 +163,8 @@ impl HookReplay<'_> {
                 self.log.end_turn(*status);
                 self.log.questions.retain(|question| question.agent.is_some());
             }
-            HookStepKind::SessionStart { time } => {
+            HookStepKind::SessionStart { time, reason } => {
+                self.log.opened.push((step.source, step.offset, reason.clone()));
                 (self.log.is_open, self.log.is_in_turn, self.log.has_left) = (true, false, false);
                 self.log.opened_at = self.log.opened_at.max(*time);
             }
@@ -151,6 +176,20 @@ impl HookReplay<'_> {
                 self.log.questions.clear();
             }
         }
+    }
+
+    /// Begins a run: of what was at work before, only agents in the background still are. No hook reports the end of
+    /// what the user interrupted.
+    fn begin_run(&mut self) {
+        let others = self.stack.extract_if(.., |agent| !self.background.contains(agent));
+        let others: Vec<Text> = others.collect();
+        // One whose spawn call was open was in the foreground.
+        if others.len() > self.open_spawns.len() {
+            self.left.extend(others);
+        }
+        self.open_spawns.clear();
+        self.open_calls.clear();
+        self.unstarted = 0;
     }
 
     /// Marks an agent as active again: it acts after its stop hook, so the hook's answer made it continue.
@@ -200,7 +239,7 @@ impl HookReplay<'_> {
         if is_spawn {
             return (0, Basis::Sole);
         }
-        let is_quiet = self.background.is_empty() && self.launched == 0;
+        let is_quiet = self.background.is_empty() && self.left.is_empty() && self.launched == 0;
         if self.stack.is_empty() && self.open_spawns.is_empty() && is_quiet {
             return (0, Basis::Sole);
         }
@@ -292,6 +331,31 @@ mod tests {
         hook(&mut session, Fact::CallEnd(call_end("c3", Outcome::Ok)));
         hook(&mut session, tool_call("c5", "Bash"));
         assert_eq!(owner(&session, "c5"), (0, Basis::Sole));
+    }
+
+    #[test]
+    fn prompt_of_the_user_ends_the_work_of_agents_that_are_not_in_the_background() {
+        use subscope_model::{PromptKind, SpawnResult};
+        let prompt = |what| Fact::Prompt { prompt_id: None, text: raw(r#""x""#), what };
+        let launched = |call: &'static str| {
+            let spawn = SpawnResult { finished: Some(false), ..SpawnResult::default() };
+            Fact::CallEnd(subscope_model::CallEnd { spawn: Some(spawn), ..call_end(call, Outcome::Ok) })
+        };
+        let mut session = TestSession::new();
+        hook(&mut session, spawn_call("c1", r#""x""#));
+        hook(&mut session, start("a1"));
+        session.add(SourceKind::Hook, None, ROOT, prompt(PromptKind::Meta));
+        hook(&mut session, tool_call("c2", "Bash"));
+        assert_eq!(owner(&session, "c2"), (session.agent("a1"), Basis::Sole), "a notification is no prompt");
+        session.add(SourceKind::Hook, None, ROOT, prompt(PromptKind::Asked));
+        hook(&mut session, tool_call("c3", "Bash"));
+        assert_eq!(owner(&session, "c3"), (0, Basis::Sole), "a1 was interrupted");
+        hook(&mut session, spawn_call("c4", r#""y""#));
+        hook(&mut session, launched("c4"));
+        hook(&mut session, start("a2"));
+        session.add(SourceKind::Hook, None, ROOT, prompt(PromptKind::Asked));
+        hook(&mut session, tool_call("c5", "Bash"));
+        assert_eq!(owner(&session, "c5"), (session.agent("a2"), Basis::Stack), "a2 is in the background");
     }
 
     #[test]

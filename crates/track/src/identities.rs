@@ -77,9 +77,8 @@ enum LinkCertainty {
     Elimination,
 }
 
-/// Derives the agents of a session. `is_over`: nothing more will be reported, so an unproven open spawn call makes no
-/// agent.
-pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
+/// Derives the agents of a session.
+pub(crate) fn derive_identities(facts: &Facts) -> Identities {
     let (by_elimination, starters) = link_by_hook_order(facts);
     let origin_of = link_agents(facts, &by_elimination);
     let root = AgentIdentity::new(AgentId::from(AgentId::ROOT), None);
@@ -112,7 +111,7 @@ pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
         if of_call.contains_key(&number) {
             continue;
         }
-        if let Some(is_pending) = prove_agent(facts, call, is_over) {
+        if let Some(is_pending) = prove_agent(facts, call) {
             let id = reported_id(call).filter(|id| !all.iter().any(|identity| identity.id == *id));
             of_call.insert(number, all.len());
             // Facts under its id belong to it, though they do not prove an agent by themselves.
@@ -210,7 +209,7 @@ fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<A
     let mut undecided = false;
     for step in facts.sorted_hooks() {
         match &step.kind {
-            HookStepKind::Pre { call, named } => {
+            HookStepKind::Pre { call, named, .. } => {
                 if facts.call(*call).class == ToolClass::Spawn {
                     waiting.push((*call, named.unwrap_or(ROOT)));
                 }
@@ -300,7 +299,7 @@ fn is_refused(call: &CallFacts) -> bool {
 
 /// Decides whether a spawn call that is linked to no agent's facts has started one: `Some(true)`: it is pending;
 /// `Some(false)`: it was at work; `None`: there is no agent.
-fn prove_agent(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
+fn prove_agent(facts: &Facts, call: &CallFacts) -> Option<bool> {
     if call.class != ToolClass::Spawn || !facts.is_counted(call) {
         return None;
     }
@@ -314,7 +313,6 @@ fn prove_agent(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
     }
     let strongest = call.ends.iter().filter(|end| end.outcome != Outcome::Over).min_by_key(|end| end.kind);
     match strongest.map(|end| (end.outcome, end.refused, end.kind)) {
-        None if is_over && would_show => None,
         None if on_disk || streamed => Some(true),
         None => None,
         Some((Outcome::Ok, ..)) => Some(false),
@@ -372,8 +370,8 @@ mod tests {
     const TRANSCRIPT: SourceKind = SourceKind::Transcript;
     const HOOK: SourceKind = SourceKind::Hook;
 
-    fn ids(session: &TestSession, is_over: bool) -> Vec<String> {
-        session.identities(is_over).all.iter().map(|identity| identity.id.to_string()).collect()
+    fn ids(session: &TestSession) -> Vec<String> {
+        session.identities().all.iter().map(|identity| identity.id.to_string()).collect()
     }
 
     fn prompt(text: &str) -> Fact<'_> {
@@ -386,18 +384,17 @@ mod tests {
 
     /// The spawn call of an agent.
     fn origin(session: &TestSession, id: &str) -> Option<Text> {
-        let identities = session.identities(false);
+        let identities = session.identities();
         let call = identities.all.iter().find(|identity| &*identity.id.0 == id).unwrap().origin?;
         session.facts().calls[call as usize].id.clone()
     }
 
     #[test]
-    fn open_spawn_call_is_pending_until_the_session_is_over() {
+    fn open_spawn_call_is_a_pending_agent() {
         let mut session = TestSession::new();
         session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
-        assert_eq!(ids(&session, false), ["root", "c1"]);
-        assert!(session.identities(false).all[1].is_pending);
-        assert_eq!(ids(&session, true), ["root"]);
+        assert_eq!(ids(&session), ["root", "c1"]);
+        assert!(session.identities().all[1].is_pending);
     }
 
     #[test]
@@ -410,7 +407,7 @@ mod tests {
             let mut session = TestSession::new();
             session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
             session.add(TRANSCRIPT, 2, ROOT, Fact::CallEnd(end.clone()));
-            assert_eq!(ids(&session, false), ["root"], "{end:?}");
+            assert_eq!(ids(&session), ["root"], "{end:?}");
         }
     }
 
@@ -420,10 +417,10 @@ mod tests {
         session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
         session.add(SourceKind::Stream, 2, Claim::SpawnedBy("c1"), Fact::Activity);
         session.add(TRANSCRIPT, 3, agent("a1"), Fact::Activity);
-        assert_eq!(ids(&session, false), ["root", "a1", "c1"]);
+        assert_eq!(ids(&session), ["root", "a1", "c1"]);
         session.add(TRANSCRIPT, 3, agent("a1"), spawned("a1", "c1"));
-        assert_eq!(ids(&session, false), ["root", "a1"]);
-        assert_eq!(session.identities(false).all[1].refs.len(), 2);
+        assert_eq!(ids(&session), ["root", "a1"]);
+        assert_eq!(session.identities().all[1].refs.len(), 2);
     }
 
     #[test]
@@ -463,10 +460,10 @@ mod tests {
         };
         session.add(HOOK, 1, Claim::Silent, Fact::AgentEnd(AgentEnd { agent_type: Some("".into()), ..end }));
         assert!(is_ghost(session.facts(), "g"));
-        assert_eq!(ids(&session, false), ["root"]);
+        assert_eq!(ids(&session), ["root"]);
         session.add(TRANSCRIPT, 2, agent("g"), Fact::Activity);
         assert!(!is_ghost(session.facts(), "g"));
-        assert_eq!(ids(&session, false), ["root", "g"]);
+        assert_eq!(ids(&session), ["root", "g"]);
     }
 
     #[test]
@@ -481,7 +478,7 @@ mod tests {
         session.add(HOOK, 2, Claim::Silent, spawn_call("c2", r#""x""#));
         session.add(HOOK, 3, Claim::Silent, start("a1"));
         assert_eq!(origin(&session, "a1"), None);
-        assert_eq!(session.identities(false).all[session.agent("a1")].starter, Some(crate::facts::ROOT));
+        assert_eq!(session.identities().all[session.agent("a1")].starter, Some(crate::facts::ROOT));
     }
 
     #[test]
@@ -491,7 +488,7 @@ mod tests {
             session.add(TRANSCRIPT, time, Claim::Chain { line, parent: None }, Fact::Activity);
         }
         session.add(TRANSCRIPT, 10, Claim::Chain { line: "l3", parent: Some("l1") }, Fact::Activity);
-        let identities = session.identities(false);
+        let identities = session.identities();
         let id =
             |line: &str| identities.all[identities.of(session.facts().chains[line]).unwrap()].id.to_string();
         assert_eq!(["l1", "l2", "l3"].map(id), ["agent-2", "agent-1", "agent-2"]);

@@ -6,8 +6,8 @@ use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
     ActivitySpan, AgentFacts, AgentKey, AgentRef, BatchClaim, Best, CallFacts, CallIndex, CallPayloads,
-    Facts, HookStep, HookStepKind, ParentClaim, ROOT, ResponseFacts, SpawnCallFacts, StopFact, join_owners,
-    keep_least, push_new, widest,
+    Facts, HookStep, HookStepKind, ParentClaim, PromptFact, ROOT, ResponseFacts, RootLineFact,
+    SpawnCallFacts, StopFact, TurnFact, join_owners, keep_least, push_new, widest,
 };
 
 /// Maps indices of the joined facts to those of the receiving facts.
@@ -90,13 +90,16 @@ impl Facts {
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
         self.start_reporting_kinds |= other.start_reporting_kinds;
-        self.last_unattributed = self.last_unattributed.max(other.last_unattributed);
+        self.unattributed.join(&other.unattributed);
         self.has_local_command |= other.has_local_command;
         self.is_published |= other.is_published;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
             self.chains.entry(line).or_insert(map.agent(agent));
         }
+        let places = other.call_by_place.into_iter();
+        self.call_by_place
+            .extend(places.map(|((source, offset), call)| ((source + map.sources, offset), map.call(call))));
         for (digest, calls) in other.open_calls_by_digest {
             self.open_calls_by_digest
                 .entry(digest)
@@ -113,8 +116,13 @@ impl Facts {
             }
         }
         self.run_ids.extend(other.run_ids);
-        self.prompts.extend(other.prompts);
-        self.turns.extend(other.turns);
+        let sources = map.sources;
+        let prompts = other.prompts.into_iter();
+        self.prompts.extend(prompts.map(|it| PromptFact { source: it.source + sources, ..it }));
+        let turns = other.turns.into_iter();
+        self.turns.extend(turns.map(|it| TurnFact { source: it.source + sources, ..it }));
+        let lines = other.root_lines.into_iter();
+        self.root_lines.extend(lines.map(|it| RootLineFact { source: it.source + sources, ..it }));
         self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + map.sources, stream)));
         for (run, call) in other.started_runs {
             self.add_started_run(run, map.call(call));
@@ -130,8 +138,8 @@ impl Facts {
 fn map_step(step: HookStep, map: &IndexMap) -> HookStep {
     let map_agent = |named: Option<AgentRef>| named.map(|named| map.agent(named));
     let kind = match step.kind {
-        HookStepKind::Pre { call, named } => {
-            HookStepKind::Pre { call: map.call(call), named: map_agent(named) }
+        HookStepKind::Pre { call, named, digest } => {
+            HookStepKind::Pre { call: map.call(call), named: map_agent(named), digest }
         }
         HookStepKind::Post { call, named, launched } => {
             HookStepKind::Post { call: map.call(call), named: map_agent(named), launched }

@@ -34,15 +34,15 @@ mod status;
 #[cfg(test)]
 mod test_session;
 
-use std::hash::BuildHasher;
-
 pub use absorb::FactDetail;
 pub use duplicates::{KeysCursor, OwnedElsewhere};
 pub use limits::{AwakeTime, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
+pub use runs::{Run, RunEnding};
 use status::Derivation;
 use subscope_model::{
-    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
+    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, SourcePosition, Text,
+    Tree,
 };
 
 /// Moment for which a tree is derived, with the state of the sources at that moment.
@@ -160,30 +160,22 @@ impl Tracker {
     /// Derives the tree and the attribution of events for a moment, both from the same identities.
     pub fn derive(&self, now: &Now<'_>) -> Derived<'_> {
         let facts = &self.facts;
-        let identities = identities::derive_identities(facts, self.is_over(now));
+        let identities = identities::derive_identities(facts);
         let hooks = hooks::replay_hooks(facts, &identities);
         let owners = owners::derive_ownership(facts, &identities, &hooks);
-        let attribution = Attribution { facts, runs: runs::derive_runs(facts), identities, owners };
+        let attribution = Attribution { facts, runs: runs::derive_runs(facts), identities, owners, hooks };
         let harness = self.harness.as_deref();
         let derivation = Derivation {
             facts,
             identities: &attribution.identities,
             owners: &attribution.owners,
-            hooks: &hooks,
+            hooks: &attribution.hooks,
             now,
             harness,
         };
         let tree =
-            rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, attribution.runs.count);
+            rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, attribution.runs.count());
         Derived { tree, attribution }
-    }
-
-    /// Whether the session is over: its sources have ended, or have been silent for longer than the limit for lost
-    /// agents.
-    fn is_over(&self, now: &Now<'_>) -> bool {
-        let lost_after_ms = now.limits.of(self.harness.as_deref(), None).lost_after_ms(false);
-        let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
-        now.has_ended || self.facts.span.latest().map_or(!now.is_growing, is_silent)
     }
 }
 
@@ -202,15 +194,27 @@ pub struct Attribution<'t> {
     facts: &'t facts::Facts,
     identities: identities::Identities,
     owners: owners::Ownership,
+    hooks: hooks::HookLog,
     runs: runs::SessionRuns,
+}
+
+/// What an event says of the call that it is about.
+#[derive(Clone, Copy, Debug)]
+pub enum CallName<'a> {
+    /// It names none.
+    None,
+    /// Its id.
+    Id(&'a str),
+    /// No id: the call is known by the lines that report it.
+    Line,
 }
 
 impl Attribution<'_> {
     /// Returns the agent of an observation and the basis of that attribution. A tool call belongs to its owner; an
     /// event of an agent without a row belongs to the root until the agent has one.
-    pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
+    pub fn actor(&self, claim: &Claim<'_>, call: CallName<'_>, place: SourcePosition) -> (Actor, Basis) {
         let facts = self.facts;
-        let by_call = call.and_then(|id| self.owners.of_call(*facts.call_by_id.get(id)?));
+        let by_call = self.call(call, place).and_then(|call| self.owners.of_call(call));
         let by_claim = || match *claim {
             Claim::Root(basis) => Some((0, basis)),
             Claim::Agent(id, basis) => Some((self.identities.by_id(facts, id)?, basis)),
@@ -218,27 +222,79 @@ impl Attribution<'_> {
                 Some((self.identities.started_by(*facts.call_by_id.get(call)?)?, Basis::Link))
             }
             Claim::Chain { line, .. } => Some((self.identities.of(*facts.chains.get(line)?)?, Basis::Link)),
-            Claim::Silent => facts.has_identity.then_some((0, Basis::Wire)),
+            Claim::Silent if facts.has_identity => Some((0, Basis::Wire)),
+            Claim::Silent => self.hooks.asked.get(&line(place)).copied(),
         };
         let (number, basis) = by_call.or_else(by_claim).unwrap_or((0, Basis::Unknown));
         (Actor(self.identities.all[number].id.clone()), basis)
     }
 
+    fn call(&self, call: CallName<'_>, place: SourcePosition) -> Option<facts::CallIndex> {
+        match call {
+            CallName::None => None,
+            CallName::Id(id) => self.facts.call_by_id.get(id).copied(),
+            CallName::Line => self.facts.call_by_place.get(&line(place)).copied(),
+        }
+    }
+
+    /// Returns whether a call is counted: one without an id repeats one with an id if any source of the session has
+    /// call ids.
+    pub fn is_counted(&self, call: CallName<'_>) -> bool {
+        !matches!(call, CallName::Line) || self.facts.call_by_id.is_empty()
+    }
+
+    /// Returns begin and end of a call, as its row has them.
+    pub fn call_times(&self, call: CallName<'_>, place: SourcePosition) -> (Option<Millis>, Option<Millis>) {
+        let Some(call) = self.call(call, place) else { return (None, None) };
+        let end = self.owners.call_end(self.facts, &self.identities, call);
+        (self.facts.call(call).begun_at(), end.and_then(|(_, time)| time))
+    }
+
     /// Returns the agent that a call started.
-    pub fn started_by(&self, call: &str) -> Option<AgentId> {
-        let agent = self.identities.started_by(*self.facts.call_by_id.get(call)?)?;
+    pub fn started_by(&self, call: CallName<'_>, place: SourcePosition) -> Option<AgentId> {
+        let agent = self.identities.started_by(self.call(call, place)?)?;
         Some(self.identities.all[agent].id.clone())
     }
 
-    /// Returns the run that a moment belongs to, from 1; 0 before the first prompt.
-    pub fn run_at(&self, time: Option<Millis>) -> u32 {
-        self.runs.at(time)
+    /// Returns the runs of the session, in order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs.all
+    }
+
+    /// Returns the run of a line, from 1; 0 before the first prompt.
+    pub fn run_at(&self, time: Option<Millis>, place: Option<SourcePosition>) -> u32 {
+        self.runs.at(time, place.map(line))
+    }
+
+    /// Returns the run that the prompt in a line begins.
+    pub fn run_begun_in(&self, place: SourcePosition) -> Option<&Run> {
+        self.runs.begun_in(line(place))
+    }
+
+    /// Returns how many processes of the harness opened the session before the one that a line reports.
+    pub fn processes_before(&self, place: SourcePosition) -> usize {
+        let is_it = |(source, offset, _): &(u32, u64, Option<Text>)| (*source, *offset) == line(place);
+        let before = self.hooks.opened.iter().position(is_it).unwrap_or_default();
+        before + usize::from(self.has_unreported_process())
+    }
+
+    /// Returns why the first process opened the session, if a hook reports it.
+    pub fn opened_for(&self) -> Option<&Text> {
+        let first = self.hooks.opened.first().filter(|_| !self.has_unreported_process());
+        first.and_then(|(.., reason)| reason.as_ref())
+    }
+
+    /// Whether the first process that a hook reports resumed a session whose transcript has more.
+    fn has_unreported_process(&self) -> bool {
+        let is_resumed =
+            self.hooks.opened.first().is_some_and(|(.., reason)| reason.as_deref() == Some("resume"));
+        is_resumed && self.facts.agent(facts::ROOT).last_lines[0].is_some()
     }
 }
 
-/// Returns a hash of a text; only comparable within one process.
-fn hash_text(text: &str) -> u64 {
-    foldhash::fast::FixedState::default().hash_one(text)
+/// Returns the line at a position.
+fn line(place: SourcePosition) -> runs::LinePlace {
+    (place.source.0, place.offset)
 }
 
 #[cfg(test)]
@@ -254,7 +310,8 @@ mod tests {
         let limits = Limits::default();
         let now = Now { at: 100, has_ended: false, is_growing: true, prices: &prices, limits };
         let derived = session.tracker.derive(&now);
-        let (actor, basis) = derived.attribution.actor(claim, call);
+        let call = call.map_or(CallName::None, CallName::Id);
+        let (actor, basis) = derived.attribution.actor(claim, call, SourcePosition::default());
         assert!(derived.tree.agents.iter().any(|row| row.id == actor.0), "{actor:?} has no row");
         (actor.0.to_string(), basis)
     }

@@ -4,7 +4,7 @@
 //! response: the claimant nearest the root owns it, and no agent owns the call that started it.
 
 use smallvec::SmallVec;
-use subscope_model::Basis;
+use subscope_model::{Basis, Millis, Outcome};
 
 use crate::{
     facts::{AgentRef, CallFacts, CallIndex, Facts, ParentClaim, ResponseFacts, join_owners},
@@ -38,6 +38,44 @@ impl Ownership {
     /// Returns the owner of a call; `None` if no row lists it.
     pub(crate) fn of_call(&self, call: CallIndex) -> Option<(AgentIndex, Basis)> {
         self.calls[call as usize]
+    }
+
+    /// Returns whether a report about a call counts: it is the owner's own, or names no agent.
+    pub(crate) fn is_reported_by_owner(
+        &self,
+        identities: &Identities,
+        call: CallIndex,
+        by: Option<AgentRef>,
+    ) -> bool {
+        let owner = self.of_call(call).map(|(owner, _)| owner);
+        match by.and_then(|by| identities.of(by)) {
+            Some(reporter) => owner.is_none_or(|owner| owner == reporter),
+            None => true,
+        }
+    }
+
+    /// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's
+    /// file contains a made-up result.
+    pub(crate) fn call_end(
+        &self,
+        facts: &Facts,
+        identities: &Identities,
+        call: CallIndex,
+    ) -> Option<(Outcome, Option<Millis>)> {
+        let ends = &facts.call(call).ends;
+        let counted =
+            || ends.iter().filter(|end| self.is_reported_by_owner(identities, call, end.reporter()));
+        // A denial is reported in addition to the error that the model sees.
+        let denied = counted().find(|end| end.outcome == Outcome::Denied);
+        let known = || {
+            let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
+            times.min().map(|(_, time)| time)
+        };
+        if let Some(denied) = denied {
+            return Some((denied.outcome, known()));
+        }
+        let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
+        Some((best.outcome, best.time.get().or_else(known)))
     }
 
     /// Returns the agent that started another; `None` for the root and orphans.

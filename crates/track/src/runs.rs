@@ -1,31 +1,145 @@
-//! Runs of a session: each user prompt starts one.
+//! Runs of a session: each user prompt starts one, and the root's turns end it.
 //!
 //! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams
 //! have no prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each
 //! stream with activity after its last result.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use subscope_model::{Millis, SourceKind};
+use hashbrown::HashMap;
+use subscope_model::{AgentStatus, Millis, SourceKind, stable_hash};
 
-use crate::facts::{Facts, PromptFact};
+use crate::facts::{Facts, LastLine, PromptFact};
 
-/// Number of runs and their start times, where known.
+/// Source and byte offset of a line.
+pub(crate) type LinePlace = (u32, u64);
+
+/// A run of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Number, from 1.
+    pub number: u32,
+    /// Identity of its prompt within the session: its id, else its text and how many prompts before have it. `None` for
+    /// runs of streams, which have no prompts.
+    pub prompt_key: Option<String>,
+    /// Time of its prompt, or of a stream's first line in it.
+    pub started_at: Option<Millis>,
+    /// End of its last turn before the next run; `None` if no source reports one.
+    pub ending: Option<RunEnding>,
+    /// Hash of its prompt's text; `None` if the run has no prompt, or one with an id.
+    prompt_hash: Option<u64>,
+}
+
+impl Run {
+    /// Whether a text is its prompt's. A prompt without an id is known by its text alone.
+    pub fn has_prompt(&self, text: &str) -> bool {
+        self.prompt_hash.is_none_or(|hash| hash == stable_hash(text))
+    }
+}
+
+/// End of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnding {
+    /// How its last turn ended.
+    pub status: AgentStatus,
+    /// When.
+    pub time: Option<Millis>,
+}
+
+/// The runs, in order, and the lines that begin them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionRuns {
-    /// Number of runs.
-    pub(crate) count: u32,
-    starts: Vec<Millis>,
+    pub(crate) all: Vec<Run>,
+    /// Start times with the number of their run, sorted.
+    starts: Vec<(Millis, u32)>,
+    /// Of each source, the offsets of lines that begin a run with its number, sorted.
+    lines: HashMap<u32, Vec<(u64, u32)>>,
 }
 
 impl SessionRuns {
-    /// Returns the run at a time, from 1; 0 before the first. Without a time: 1 if there is any run, else 0.
-    pub(crate) fn at(&self, time: Option<Millis>) -> u32 {
-        match time {
+    /// Number of runs.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the run of a line, from 1; 0 before the first. By its place if its source has lines that begin runs, as
+    /// the clocks of several sources differ; else by its time. Without both: 1 if there is any run, else 0.
+    pub(crate) fn at(&self, time: Option<Millis>, place: Option<LinePlace>) -> u32 {
+        let by_time = || match time {
             Some(time) if !self.starts.is_empty() => {
-                u32::try_from(self.starts.partition_point(|start| *start <= time)).unwrap_or(u32::MAX)
+                let before = self.starts.partition_point(|(start, _)| *start <= time);
+                before.checked_sub(1).and_then(|last| self.starts.get(last)).map_or(0, |(_, run)| *run)
             }
-            _ => self.count.min(1),
+            _ => self.count().min(1),
+        };
+        let Some((begins, offset)) =
+            place.and_then(|(source, offset)| Some((self.lines.get(&source)?, offset)))
+        else {
+            return by_time();
+        };
+        let before = begins.partition_point(|(begin, _)| *begin <= offset);
+        match (before.checked_sub(1).and_then(|last| begins.get(last)), begins.first()) {
+            (Some((_, run)), _) => *run,
+            // Before the first: in an earlier run, if there is one.
+            (None, Some((_, first))) => by_time().min(first - 1),
+            (None, None) => by_time(),
+        }
+    }
+
+    /// Returns the run that the prompt in this line begins.
+    pub(crate) fn begun_in(&self, (source, offset): LinePlace) -> Option<&Run> {
+        let begins = self.lines.get(&source)?;
+        let found = begins.binary_search_by_key(&offset, |(begin, _)| *begin).ok()?;
+        self.all.get(begins[found].1 as usize - 1)
+    }
+
+    /// Adds the next run.
+    fn push(&mut self, started_at: Option<Millis>, lines: impl IntoIterator<Item = LinePlace>) {
+        let number = self.count() + 1;
+        self.all.push(Run { number, prompt_key: None, started_at: None, ending: None, prompt_hash: None });
+        self.add_report(self.all.len() - 1, started_at, lines);
+    }
+
+    /// Adds another source's report of a run's begin; its time counts if none was known.
+    fn add_report(&mut self, run: usize, time: Option<Millis>, lines: impl IntoIterator<Item = LinePlace>) {
+        let number = u32::try_from(run + 1).unwrap_or(u32::MAX);
+        if let Some(known) = self.all.get_mut(run).filter(|known| known.started_at.is_none()) {
+            known.started_at = time;
+            self.starts.extend(time.map(|time| (time, number)));
+        }
+        for (source, offset) in lines {
+            self.lines.entry(source).or_default().push((offset, number));
+        }
+    }
+
+    fn sort(&mut self) {
+        self.starts.sort_unstable();
+        self.lines.values_mut().for_each(|begins| begins.sort_unstable());
+    }
+}
+
+/// A prompt without its repeats.
+struct Prompt<'f> {
+    first: &'f PromptFact,
+    /// Lines that report it.
+    lines: Vec<LinePlace>,
+    /// Number of prompts with the same text before it.
+    repeats: usize,
+}
+
+impl Prompt<'_> {
+    fn key(&self) -> String {
+        match &self.first.id {
+            Some(id) => format!("prompt/{id}"),
+            None => format!("prompt/{:x}/{}", self.first.hash, self.repeats),
+        }
+    }
+
+    /// Whether two sources report the same prompt.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.first.id, &other.first.id) {
+            (Some(id), Some(other)) => id == other,
+            _ => (self.first.hash, self.repeats) == (other.first.hash, other.repeats),
         }
     }
 }
@@ -33,61 +147,147 @@ impl SessionRuns {
 /// Derives the runs.
 pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     let by_kind = |kind: SourceKind| distinct(facts.prompts.iter().filter(|prompt| prompt.kind == kind));
-    let prompts = [SourceKind::Transcript, SourceKind::Posted, SourceKind::Hook].map(by_kind);
-    let prompted = prompts.iter().map(Vec::len).max().unwrap_or(0);
-    let mut starts: Vec<Millis> = prompts
-        .iter()
-        .max_by_key(|list| list.len())
-        .into_iter()
-        .flatten()
-        .filter_map(|prompt| prompt.time)
-        .collect();
-    starts.sort_unstable();
+    let mut kinds = Vec::from([SourceKind::Hook, SourceKind::Posted, SourceKind::Transcript].map(by_kind));
+    // Of several kinds with as many prompts, the last.
+    kinds.sort_by_key(Vec::len);
+    let prompts = kinds.pop().unwrap_or_default();
+    let mut runs = SessionRuns::default();
+    for prompt in &prompts {
+        runs.push(prompt.first.time, prompt.lines.iter().copied());
+        if let Some(run) = runs.all.last_mut() {
+            run.prompt_hash = Some(prompt.first.hash).filter(|_| prompt.first.id.is_none());
+            run.prompt_key = Some(prompt.key());
+        }
+    }
+    for other in kinds.iter().flatten() {
+        if let Some(run) = prompts.iter().position(|prompt| prompt.is_same(other)) {
+            runs.add_report(run, other.first.time, other.lines.iter().copied());
+        }
+    }
     // Streams count only if no other source has prompts: some versions do not distinguish the answer to a notification
     // from that to a prompt.
-    let count =
-        if prompted > 0 { u32::try_from(prompted).unwrap_or(u32::MAX) } else { count_stream_runs(facts) };
-    SessionRuns { count, starts }
+    let streamed = stream_runs(facts);
+    if prompts.is_empty() {
+        runs = streamed;
+    } else if runs.starts.is_empty() && runs.all.len() == streamed.all.len() {
+        // Nothing else says which lines of a stream belong to which prompt of a hook log without times.
+        for (number, run) in streamed.all.iter().enumerate() {
+            let lines = streamed.lines.iter().flat_map(|(source, begins)| {
+                let begins = begins.iter().filter(move |(_, of)| *of as usize == number + 1);
+                begins.map(|(offset, _)| (*source, *offset))
+            });
+            runs.add_report(number, run.started_at, lines);
+        }
+    }
+    runs.sort();
+    add_endings(facts, &mut runs);
+    runs
 }
 
 /// Removes repeated prompts: those with the same id or line id, and, for those with neither, the same text, time and
 /// offset.
-fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f PromptFact> {
+fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<Prompt<'f>> {
     let mut sorted: Vec<&PromptFact> = prompts.collect();
     sorted.sort_by_key(|prompt| prompt.order);
-    let mut ids = BTreeSet::new();
-    let mut lines = BTreeSet::new();
-    let mut places = BTreeMap::new();
-    sorted.retain(|prompt| {
-        let is_new_id = prompt.id.as_ref().is_none_or(|id| ids.insert(id.clone()));
-        let is_new_line = prompt.line_id.as_ref().is_none_or(|line| lines.insert(line.clone()));
+    let mut found: Vec<Prompt<'f>> = Vec::new();
+    let (mut ids, mut lines, mut places) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut repeats: HashMap<u64, usize> = HashMap::new();
+    for prompt in sorted {
+        let place = (prompt.hash, prompt.order.offset, prompt.time);
         let has_no_name = prompt.id.is_none() && prompt.line_id.is_none();
-        let is_new_place =
-            !has_no_name || places.insert((prompt.hash, prompt.order.offset, prompt.time), ()).is_none();
-        is_new_id && is_new_line && is_new_place
-    });
-    sorted
+        let known = prompt.id.as_ref().and_then(|id| ids.get(id));
+        let known = known.or_else(|| prompt.line_id.as_ref().and_then(|line| lines.get(line)));
+        let known: Option<usize> = known.or_else(|| places.get(&place).filter(|_| has_no_name)).copied();
+        let number = known.unwrap_or(found.len());
+        prompt.id.as_ref().map(|id| ids.insert(id, number));
+        prompt.line_id.as_ref().map(|line| lines.insert(line, number));
+        places.insert(place, number);
+        let line = (prompt.source, prompt.order.offset);
+        match found.get_mut(number) {
+            Some(same) => same.lines.push(line),
+            None => {
+                let before = repeats.entry(prompt.hash).or_default();
+                found.push(Prompt { first: prompt, lines: vec![line], repeats: *before });
+                *before += 1;
+            }
+        }
+    }
+    found
 }
 
-/// Counts the runs of streams: results that answer a prompt, and one for each stream with activity after its last
-/// result.
-fn count_stream_runs(facts: &Facts) -> u32 {
-    let results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
+/// Derives the runs of streams: one for each result that answers a prompt, and one for each stream with activity after
+/// its last result.
+fn stream_runs(facts: &Facts) -> SessionRuns {
+    let mut runs = SessionRuns::default();
+    let mut results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
+    results.sort_by_key(|turn| (turn.source, turn.order.offset));
     let mut seen = BTreeSet::new();
-    let counted = results
-        .iter()
-        .filter(|turn| turn.counts_run)
-        .filter(|turn| match &turn.line_id {
-            Some(line) => seen.insert(line.clone()),
-            None => true,
-        })
-        .count();
-    let open = facts.streams.values().filter(|stream| match (stream.last_result, stream.last_activity) {
-        (Some(result), Some(activity)) => activity > result,
-        (Some(_), None) => false,
-        (None, _) => true,
+    results.retain(|turn| turn.line_id.as_ref().is_none_or(|line| seen.insert(line)));
+    let mut streams: Vec<_> = facts.streams.iter().collect();
+    streams.sort_by_key(|(source, stream)| {
+        let first = stream.begins.first().and_then(|(_, time)| *time);
+        (first.is_none(), first, **source)
     });
-    u32::try_from(counted + open.count()).unwrap_or(u32::MAX)
+    for (source, stream) in streams {
+        let mut from = 0;
+        // What answers a notification belongs to the run before.
+        let mut add = |begin: u64, until: u64| {
+            // The result of a local command has none.
+            if let Some((at, time)) = stream.begins.iter().find(|(at, _)| (begin..=until).contains(at)) {
+                // Between two runs, agents in the background are still at work for the first.
+                runs.push(*time, [(*source, if begin == 0 { 0 } else { *at })]);
+            }
+        };
+        for result in results.iter().filter(|turn| turn.source == *source) {
+            if result.counts_run {
+                add(from, result.order.offset);
+            }
+            from = result.order.offset + 1;
+        }
+        let is_open = match (stream.last_result, stream.last_activity) {
+            (Some(result), Some(activity)) => activity > result,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if is_open {
+            add(from, u64::MAX);
+        }
+    }
+    runs
+}
+
+/// Adds the end of each run's last turn.
+fn add_endings(facts: &Facts, runs: &mut SessionRuns) {
+    /// Order, class of evidence, offset.
+    type Rank = (Millis, u8, u64);
+    let mut last: Vec<Option<(Rank, RunEnding)>> = vec![None; runs.all.len()];
+    let mut add = |(source, order, time): (u32, crate::facts::FactOrder, _), class: u8, status| {
+        let run = runs.at(time, Some((source, order.offset)));
+        let Some(slot) = (run as usize).checked_sub(1).and_then(|run| last.get_mut(run)) else { return };
+        let rank = (order.time, class, order.offset);
+        let latest = slot.as_ref().map(|(_, ending)| ending.time);
+        let time = time.max(latest.flatten());
+        match slot {
+            Some((known, ending)) if *known > rank => ending.time = time,
+            _ => *slot = Some((rank, RunEnding { status, time })),
+        }
+    };
+    for turn in &facts.turns {
+        let class = if turn.kind == SourceKind::Hook { 0 } else { 2 };
+        add((turn.source, turn.order, turn.time), class, turn.status);
+    }
+    for line in &facts.root_lines {
+        let (class, status) = match line.last_line {
+            LastLine::EndTurn | LastLine::TextOnly => (1, AgentStatus::Completed),
+            LastLine::ApiError => (1, AgentStatus::Failed),
+            LastLine::Interrupted => (3, AgentStatus::Stopped),
+            LastLine::Open => continue,
+        };
+        add((line.source, line.order, line.time), class, status);
+    }
+    for (run, ending) in runs.all.iter_mut().zip(last) {
+        run.ending = ending.map(|(_, ending)| ending);
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +307,7 @@ mod tests {
     }
 
     fn count(session: &TestSession) -> u32 {
-        derive_runs(session.facts()).count
+        derive_runs(session.facts()).count()
     }
 
     #[test]
@@ -165,10 +365,13 @@ mod tests {
     #[test]
     fn run_at_a_time_is_that_of_the_last_prompt_before_it() {
         let mut session = TestSession::new();
-        assert_eq!(derive_runs(session.facts()).at(None), 0);
+        assert_eq!(derive_runs(session.facts()).at(None, None), 0);
         session.add(SourceKind::Transcript, 20, ROOT, prompt(None, r#""b""#));
         session.add(SourceKind::Transcript, 10, ROOT, prompt(None, r#""a""#));
         let runs = derive_runs(session.facts());
-        assert_eq!([Some(9), Some(10), Some(19), Some(20), None].map(|time| runs.at(time)), [0, 1, 1, 2, 1]);
+        assert_eq!(
+            [Some(9), Some(10), Some(19), Some(20), None].map(|time| runs.at(time, None)),
+            [0, 1, 1, 2, 1]
+        );
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct DerivedState {
     pub(crate) left_since: Option<Millis>,
 }
 
+/// Evidence of an agent whose spawn call is still open when nothing more will be reported.
+const NOT_STARTED: &str = "asked for, not seen to start";
+
 impl DerivedState {
     pub(crate) fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
         Self { status, evidence: evidence.map(Text::from), ..Self::default() }
@@ -94,6 +97,7 @@ impl Derivation<'_> {
             why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
                 DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
+            Some(_) if identity.is_pending => DerivedState::new(AgentStatus::Lost, Some(NOT_STARTED)),
             Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
             None => DerivedState { left_since, ..DerivedState::new(running, None) },
         }
@@ -132,10 +136,13 @@ impl Derivation<'_> {
 
     /// Returns the span of the agent's activity over all its facts.
     pub(crate) fn span(&self, identity: &AgentIdentity) -> ActivitySpan {
-        self.facts_of(identity).fold(ActivitySpan::default(), |mut span, agent| {
-            span.join(&agent.span);
-            span
-        })
+        let mut span = ActivitySpan::default();
+        self.facts_of(identity).for_each(|agent| span.join(&agent.span));
+        // Lines that name no agent are the root's if the source names subagents.
+        if identity.id.is_root() && self.facts.has_identity {
+            span.join(&self.facts.unattributed);
+        }
+        span
     }
 
     /// Returns the ids under which sources report an agent.
@@ -432,29 +439,12 @@ impl Derivation<'_> {
 
     /// Returns whether a report about a call counts: it is the owner's own, or names no agent.
     pub(crate) fn is_reported_by_owner(&self, number: CallIndex, by: Option<AgentRef>) -> bool {
-        let owner = self.owners.of_call(number).map(|(owner, _)| owner);
-        match by.and_then(|by| self.identities.of(by)) {
-            Some(reporter) => owner.is_none_or(|owner| owner == reporter),
-            None => true,
-        }
+        self.owners.is_reported_by_owner(self.identities, number, by)
     }
 
-    /// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's
-    /// file contains a made-up result.
+    /// Returns outcome and time of a call's end by its best source.
     pub(crate) fn call_end(&self, number: CallIndex) -> Option<(Outcome, Option<Millis>)> {
-        let ends = &self.facts.call(number).ends;
-        let counted = || ends.iter().filter(|end| self.is_reported_by_owner(number, end.reporter()));
-        // A denial is reported in addition to the error that the model sees.
-        let denied = counted().find(|end| end.outcome == Outcome::Denied);
-        let known = || {
-            let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
-            times.min().map(|(_, time)| time)
-        };
-        if let Some(denied) = denied {
-            return Some((denied.outcome, known()));
-        }
-        let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
-        Some((best.outcome, best.time.get().or_else(known)))
+        self.owners.call_end(self.facts, self.identities, number)
     }
 
     /// Returns whether a call has no end.

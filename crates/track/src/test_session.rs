@@ -58,21 +58,21 @@ impl TestSession {
         &self.tracker.facts
     }
 
-    pub(crate) fn identities(&self, is_over: bool) -> identities::Identities {
-        identities::derive_identities(self.facts(), is_over)
+    pub(crate) fn identities(&self) -> identities::Identities {
+        identities::derive_identities(self.facts())
     }
 
     pub(crate) fn hooks(&self) -> hooks::HookLog {
-        hooks::replay_hooks(self.facts(), &self.identities(false))
+        hooks::replay_hooks(self.facts(), &self.identities())
     }
 
     pub(crate) fn owners(&self) -> owners::Ownership {
-        owners::derive_ownership(self.facts(), &self.identities(false), &self.hooks())
+        owners::derive_ownership(self.facts(), &self.identities(), &self.hooks())
     }
 
     /// Returns the index of an agent, by id.
     pub(crate) fn agent(&self, id: &str) -> usize {
-        self.identities(false).all.iter().position(|identity| &*identity.id.0 == id).unwrap()
+        self.identities().all.iter().position(|identity| &*identity.id.0 == id).unwrap()
     }
 
     /// Returns the index of a call, by id.

@@ -65,6 +65,7 @@ impl Recording<'_, '_> {
             update_best_text(&mut agent.prompt, rank::REPORTED, order, Some(&prompt.text()));
         }
         if let Some(id) = fact.agent.filter(|_| kind == SourceKind::Hook && fact.starts) {
+            self.record_hook_time(agent_ref);
             let agent = self.facts.intern(id);
             self.push_hook_step(HookStepKind::Start { agent });
         }
@@ -72,6 +73,10 @@ impl Recording<'_, '_> {
 
     pub(super) fn record_spawn_result(&mut self, number: CallIndex, fact: &CallEnd<'_>) {
         let order = self.order;
+        // Streams up to 2.0.28 have nothing but the result's text. Later ones wrap what is missing elsewhere in words of
+        // the harness.
+        let is_wrapped = order.kind == SourceKind::Stream
+            && self.facts.start_reporting_kinds & (1 << order.kind as u8) != 0;
         let call = self.facts.call_mut(number);
         let error = match fact.outcome {
             Outcome::Error | Outcome::Interrupted => fact.result.filter(|_| call.class == ToolClass::Spawn),
@@ -80,10 +85,16 @@ impl Recording<'_, '_> {
         if fact.spawn.is_none() && error.is_none() && call.spawn.is_none() {
             return;
         }
+        let is_plain = !is_wrapped
+            && call.class == ToolClass::Spawn
+            && fact.outcome == Outcome::Ok
+            && fact.spawn.is_none();
+        let plain = fact.result.filter(|_| is_plain).and_then(|raw| raw.only_text());
         let known = call.spawn.get_or_insert_with(Default::default);
         if fact.outcome != Outcome::Over {
             known.result_order = Some(known.result_order.map_or(order, |at| at.min(order)));
         }
+        update_best_text(&mut known.report, rank::HOOK, order, plain.as_deref());
         update_best_text(&mut known.error, order.kind as u8, order, error.map(|raw| raw.text()).as_deref());
         let Some(spawn) = &fact.spawn else { return };
         known.proves_agent |= spawn.proves_agent;
@@ -131,6 +142,8 @@ impl Recording<'_, '_> {
             stop_type: fact.agent_type.as_deref().map(Text::from),
         });
         if self.observation.kind == SourceKind::Hook && fact.evidence == EndEvidence::StopHook {
+            let agent = self.facts.agent_by_id(&id);
+            self.record_hook_time(agent);
             self.push_hook_step(HookStepKind::Stop { agent: id });
         }
     }

@@ -16,6 +16,7 @@ use crate::facts::{
 impl Recording<'_, '_> {
     pub(super) fn record_response(&mut self, fact: &Response<'_>) {
         self.set_last_line(classify_line(fact));
+        self.record_root_line(classify_line(fact));
         let kind = self.observation.kind;
         let model = fact.model.map(|model| (self.order.time, self.facts.intern(model)));
         let key = response_key(fact.message_id);
@@ -51,6 +52,7 @@ impl Recording<'_, '_> {
                 let number = self.facts.calls.len() as CallIndex;
                 self.facts.calls.push(CallFacts::default());
                 self.facts.open_calls_by_digest.entry(fact.digest).or_default().push(number);
+                self.record_call_place(number);
                 number
             }
         };
@@ -97,7 +99,8 @@ impl Recording<'_, '_> {
             }
         }
         if kind == SourceKind::Hook && !fact.hindsight {
-            self.push_hook_step(HookStepKind::Pre { call: number, named: self.actor });
+            let digest = fact.digest;
+            self.push_hook_step(HookStepKind::Pre { call: number, named: self.actor, digest });
         }
     }
 
@@ -138,7 +141,15 @@ impl Recording<'_, '_> {
             return Some(self.facts.call_index(id));
         }
         let open = self.facts.open_calls_by_digest.get_mut(&fact.digest)?;
-        if open.len() == 1 { open.pop() } else { None }
+        let ended = if open.len() == 1 { open.pop()? } else { return None };
+        self.record_call_place(ended);
+        Some(ended)
+    }
+
+    /// Records that this line reports a call without an id.
+    fn record_call_place(&mut self, call: CallIndex) {
+        let place = self.observation.place;
+        self.facts.call_by_place.insert((place.source.0, place.offset), call);
     }
 }
 

@@ -9,14 +9,13 @@ mod calls;
 use std::cmp::Reverse;
 
 use hashbrown::HashMap;
-use subscope_model::{Basis, Claim, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Text};
+use subscope_model::{
+    Basis, Claim, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Text, stable_hash,
+};
 
-use crate::{
-    facts::{
-        AgentRef, FactOrder, Facts, HookStep, HookStepKind, LastLine, PromptFact, ROOT, RetryFact, TurnFact,
-        push_new, update_best, update_best_text,
-    },
-    hash_text,
+use crate::facts::{
+    AgentRef, FactOrder, Facts, HookStep, HookStepKind, LastLine, PromptFact, ROOT, RetryFact, RootLineFact,
+    TurnFact, push_new, update_best, update_best_text,
 };
 
 /// How much of call payloads a tracker records.
@@ -126,7 +125,7 @@ impl Recording<'_, '_> {
         if is_own_activity(fact) {
             self.record_activity(self.actor);
             if self.actor.is_none() {
-                self.facts.last_unattributed = self.facts.last_unattributed.max(time);
+                time.inspect(|time| self.facts.unattributed.add(clock, *time));
             }
         }
         if kind == SourceKind::Stream {
@@ -165,10 +164,12 @@ impl Recording<'_, '_> {
             Fact::Spawn(spawn) => self.record_spawn(spawn),
             Fact::AgentEnd(end) => self.record_agent_end(end),
             Fact::TurnEnd { status, counts_run, .. } => {
-                let line_id = self.observation.line_id.map(Text::from);
+                let Observation { line_id, place, .. } = self.observation;
+                let (source, line_id) = (place.source.0, line_id.map(Text::from));
                 let (status, counts_run) = (*status, *counts_run);
-                self.facts.turns.push(TurnFact { kind, status, order, counts_run, line_id });
+                self.facts.turns.push(TurnFact { kind, source, status, time, order, counts_run, line_id });
                 if kind == SourceKind::Hook {
+                    self.record_hook_time(ROOT);
                     self.push_hook_step(HookStepKind::TurnEnd { status });
                 }
             }
@@ -198,7 +199,8 @@ impl Recording<'_, '_> {
             Fact::SessionStart { source } => {
                 // A compaction restarts the context, not a process of the harness.
                 if source.as_deref() != Some("compact") {
-                    self.push_hook_step(HookStepKind::SessionStart { time });
+                    let reason = source.as_deref().map(Text::from);
+                    self.push_hook_step(HookStepKind::SessionStart { time, reason });
                 }
             }
             Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt),
@@ -248,6 +250,29 @@ impl Recording<'_, '_> {
         }
     }
 
+    /// Records that an agent was at work when a hook came: of some agents nothing else has a time.
+    fn record_hook_time(&mut self, agent: AgentRef) {
+        let Observation { time, clock, .. } = *self.observation;
+        time.inspect(|time| self.facts.agent_mut(agent).span.add(clock, *time));
+    }
+
+    /// Records a line that ends the root's turn, unless the root goes on.
+    fn record_root_line(&mut self, last_line: LastLine) {
+        if self.actor != Some(ROOT) {
+            return;
+        }
+        let (source, time, order) = (self.observation.place.source.0, self.observation.time, self.order);
+        if last_line != LastLine::Open {
+            self.facts.root_lines.push(RootLineFact { source, last_line, time, order });
+            return;
+        }
+        let lines = &mut self.facts.root_lines;
+        let last = lines.iter().rposition(|line| line.source == source);
+        if let Some(last) = last.filter(|last| lines[*last].last_line == LastLine::TextOnly) {
+            lines.remove(last);
+        }
+    }
+
     fn set_last_line(&mut self, last_line: LastLine) {
         let Some(actor) = self.actor else { return };
         let agent = self.facts.agent_mut(actor);
@@ -269,12 +294,16 @@ impl Recording<'_, '_> {
             return;
         }
         let is_interrupted = what == PromptKind::Interrupted;
+        if is_interrupted {
+            self.record_root_line(LastLine::Interrupted);
+        }
         self.set_last_line(if is_interrupted { LastLine::Interrupted } else { LastLine::Open });
         if is_root && what == PromptKind::Asked {
             let text = raw.text();
             update_best_text(&mut self.facts.title, 0, order, Some(&text));
             let (id, line_id) = (id.map(Text::from), line_id.map(Text::from));
-            self.facts.prompts.push(PromptFact { kind, id, hash: hash_text(&text), time, order, line_id });
+            let (source, hash) = (self.observation.place.source.0, stable_hash(&text));
+            self.facts.prompts.push(PromptFact { kind, source, id, hash, time, order, line_id });
         } else if let Some(agent) = self.actor.filter(|_| !is_root) {
             let agent = self.facts.agent_mut(agent);
             agent.prompt_times.extend(time);
@@ -302,7 +331,7 @@ impl Recording<'_, '_> {
 
     /// Records the offsets of a stream's latest root activity and result.
     fn record_stream_position(&mut self) {
-        let Observation { place, fact, line_id, .. } = self.observation;
+        let Observation { place, fact, line_id, time, .. } = self.observation;
         let stream = self.facts.streams.entry(place.source.0).or_default();
         if matches!(fact, Fact::TurnEnd { .. }) {
             stream.last_result = stream.last_result.max(Some(place.offset));
@@ -310,6 +339,9 @@ impl Recording<'_, '_> {
             && matches!(fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
             && line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
         {
+            if stream.begins.last().is_none_or(|(begin, _)| stream.last_result > Some(*begin)) {
+                stream.begins.push((place.offset, *time));
+            }
             stream.last_activity = stream.last_activity.max(Some(place.offset));
         }
     }

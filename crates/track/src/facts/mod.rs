@@ -268,24 +268,37 @@ fn hash_id(seed: u64, id: &str) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct PromptFact {
     pub(crate) kind: SourceKind,
+    pub(crate) source: u32,
     pub(crate) id: Option<Text>,
+    /// Hash of the text, the same in every process.
     pub(crate) hash: u64,
     pub(crate) time: Option<Millis>,
     pub(crate) order: FactOrder,
     pub(crate) line_id: Option<Text>,
 }
 
-/// End of a turn of the root.
+/// End of a turn of the root, as the harness reports it.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnFact {
     pub(crate) kind: SourceKind,
+    pub(crate) source: u32,
     pub(crate) status: AgentStatus,
+    pub(crate) time: Option<Millis>,
     pub(crate) order: FactOrder,
     pub(crate) counts_run: bool,
     pub(crate) line_id: Option<Text>,
 }
 
-/// Byte offsets of the latest root activity and result in one stream.
+/// A line of the root that ended its turn, unless the root went on.
+#[derive(Clone, Debug)]
+pub(crate) struct RootLineFact {
+    pub(crate) source: u32,
+    pub(crate) last_line: LastLine,
+    pub(crate) time: Option<Millis>,
+    pub(crate) order: FactOrder,
+}
+
+/// Root activity and results of one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamFacts {
     /// Ids of lines with root activity; a repeated line is not new activity.
@@ -294,6 +307,8 @@ pub(crate) struct StreamFacts {
     pub(crate) last_activity: Option<u64>,
     /// Offset of the latest result.
     pub(crate) last_result: Option<u64>,
+    /// Offset and time of the first root activity, and of the first after each result.
+    pub(crate) begins: Vec<(u64, Option<Millis>)>,
 }
 
 /// One entry of a hook log. Hooks have no timestamps, so their order is that of `source` and `offset`.
@@ -321,6 +336,7 @@ pub(crate) enum HookStepKind {
     Pre {
         call: CallIndex,
         named: Option<AgentRef>,
+        digest: u64,
     },
     /// A call ended; `launched` if it started a background agent.
     Post {
@@ -340,6 +356,7 @@ pub(crate) enum HookStepKind {
     /// A process of the harness opened the session.
     SessionStart {
         time: Option<Millis>,
+        reason: Option<Text>,
     },
     /// The harness waits for the user's next prompt.
     AwaitsPrompt,
@@ -355,10 +372,10 @@ pub(crate) struct Facts {
     pub(crate) title: Option<Best<Text>>,
     /// Bit set of the source kinds that report each agent's start immediately.
     pub(crate) start_reporting_kinds: u8,
-    /// Time of the latest activity on a line that names no actor.
-    pub(crate) last_unattributed: Option<Millis>,
     /// Whether any source is events that a program published about its own subagents.
     pub(crate) is_published: bool,
+    /// Activity on lines that name no actor.
+    pub(crate) unattributed: ActivitySpan,
     /// Whether the user gave a command to the harness itself: the session is interactive.
     pub(crate) has_local_command: bool,
     pub(crate) span: ActivitySpan,
@@ -369,6 +386,8 @@ pub(crate) struct Facts {
     pub(crate) chains: HashMap<Text, AgentRef>,
     pub(crate) calls: Vec<CallFacts>,
     pub(crate) call_by_id: HashMap<Text, CallIndex>,
+    /// Calls without an id, by source and offset of the lines that report their begin or end.
+    pub(crate) call_by_place: HashMap<(u32, u64), CallIndex>,
     /// Open calls without an id, by digest of their arguments.
     pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
@@ -379,6 +398,7 @@ pub(crate) struct Facts {
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,
     pub(crate) turns: Vec<TurnFact>,
+    pub(crate) root_lines: Vec<RootLineFact>,
     /// Progress of streams by source, to count runs.
     pub(crate) streams: HashMap<u32, StreamFacts>,
     /// The call that started each run: of several agents, or of a published one.

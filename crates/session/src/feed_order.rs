@@ -1,0 +1,190 @@
+//! Order of a session's events: by time, with the lines of each source in their order.
+//!
+//! An event without a time has the time of the last event before it in its source whose time is known: its own, or that
+//! of the call or prompt that it reports or of its agent's start, if another source has it. Events that are derived from rows have no line:
+//! without a time they stand at the lines of their agent or run.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use subscope_model::{AgentId, Event, EventKind, Millis, SourceId, SourceKind, SourcePosition};
+use subscope_track::{Attribution, Derived};
+
+use crate::pending_event::PendingEvent;
+
+/// Sort key of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EventOrder {
+    time: Millis,
+    /// Order of kinds at one time: starts precede, ends follow.
+    rank: i8,
+    source_kind: u8,
+    offset: u64,
+    source: u32,
+    /// Number of the event in its line.
+    number: usize,
+    /// Whether a derived event stands before (negative) or after the line's event.
+    side: i8,
+}
+
+/// An event with its sort key; without an event, the place where an agent starts or ends.
+pub(crate) struct PlacedEvent {
+    pub(crate) order: EventOrder,
+    pub(crate) event: Event,
+    pub(crate) is_mark: bool,
+}
+
+/// Time of events that nothing relates to a time: they precede those with one.
+const UNKNOWN: Millis = Millis::MIN + 1;
+
+impl EventOrder {
+    /// Returns the time that the order rests on; `None` if nothing relates the event to a time.
+    pub(crate) fn time(&self) -> Option<Millis> {
+        (self.time != UNKNOWN).then_some(self.time)
+    }
+
+    /// Returns the line that a derived event stands at; `None` if it has a time of its own.
+    pub(crate) fn line(&self) -> Option<SourcePosition> {
+        let source = SourceId(self.source);
+        (self.side != 0).then_some(SourcePosition { source, offset: self.offset, line: 0 })
+    }
+
+    fn at(time: Millis, rank: i8) -> Self {
+        Self { time, rank, source_kind: 0, offset: 0, source: 0, number: 0, side: 0 }
+    }
+
+    fn beside(self, side: i8) -> Self {
+        Self { side, ..self }
+    }
+}
+
+/// Returns the sort keys of pending events.
+pub(crate) fn order_pending(pending: &[PendingEvent], derived: &Derived<'_>) -> Vec<EventOrder> {
+    let starts = derived.tree.agents.iter().filter(|row| !row.id.is_root());
+    let starts = starts.filter_map(|row| Some((&row.id, row.started_at_ms?))).collect();
+    let mut sources: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (number, event) in pending.iter().enumerate() {
+        sources.entry(event.place.source.0).or_default().push(number);
+    }
+    let mut orders: Vec<EventOrder> = pending.iter().map(|_| EventOrder::at(UNKNOWN, 0)).collect();
+    for mut lines in sources.into_values() {
+        lines.sort_by_key(|number| pending[*number].place.offset);
+        let mut last = None;
+        let mut before_first = Vec::new();
+        for (number, index) in lines.into_iter().enumerate() {
+            let event = &pending[index];
+            last = last.max(event.time.or_else(|| reported_time(event, &derived.attribution, &starts)));
+            if last.is_none() {
+                before_first.push(index);
+            }
+            let rank = match (event.kind, event.time) {
+                // Its time is that of its run's first line.
+                (EventKind::UserPrompt, None) if last.is_some() => -2,
+                // Two processes may close a session: only times tell which end of a session comes last.
+                (EventKind::SessionEnd, Some(_)) => 4,
+                _ => 0,
+            };
+            orders[index] = EventOrder {
+                time: event.time.or(last).unwrap_or(UNKNOWN),
+                rank,
+                source_kind: event.source_kind as u8,
+                offset: event.place.offset,
+                source: event.place.source.0,
+                number,
+                side: 0,
+            };
+            if last.is_some() {
+                for index in before_first.drain(..) {
+                    let first = orders[index];
+                    orders[index] = EventOrder { time: last.unwrap_or(first.time), rank: -5, ..first };
+                }
+            }
+        }
+        // Nothing precedes the first prompt but what its own source has before it.
+        let prompt = before_first.iter().position(|index| pending[*index].kind == EventKind::UserPrompt);
+        for index in before_first.iter().take(prompt.map_or(0, |prompt| prompt + 1)) {
+            orders[*index].rank = -5;
+        }
+    }
+    orders
+}
+
+/// Returns the time that another source has for the call or prompt in a line, else for the start of its agent. A stream
+/// has no prompts, but follows the first.
+fn reported_time(
+    event: &PendingEvent,
+    attribution: &Attribution<'_>,
+    starts: &HashMap<&AgentId, Millis>,
+) -> Option<Millis> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other kind is reported by several sources")]
+    let known = match event.kind {
+        EventKind::ToolPre => attribution.call_times(event.call.borrow(), event.place).0,
+        EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied => {
+            attribution.call_times(event.call.borrow(), event.place).1
+        }
+        EventKind::UserPrompt => attribution.run_begun_in(event.place).and_then(|run| run.started_at),
+        _ => None,
+    };
+    let start = || {
+        let (actor, _) = attribution.actor(&event.claim.borrow(), event.call.borrow(), event.place);
+        let run = attribution.runs().first().filter(|_| event.source_kind == SourceKind::Stream);
+        starts.get(&actor.0).copied().or_else(|| run?.started_at)
+    };
+    known.or_else(start)
+}
+
+/// Returns the sort key of an event that is derived from rows, among the events before it: those of lines, and for a
+/// run's start all others.
+pub(crate) fn order_derived(event: &Event, lines: &[PlacedEvent]) -> EventOrder {
+    let kind = event.kind;
+    let of_run = |line: &&PlacedEvent| line.event.run == event.run;
+    let is_prompt = |line: &&PlacedEvent| line.event.kind == EventKind::UserPrompt && of_run(line);
+    if kind == EventKind::RunStart
+        && event.at_ms.is_some()
+        && let Some(prompt) = lines.iter().find(is_prompt)
+    {
+        return prompt.order.beside(-2);
+    }
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds keep their order")]
+    let rank = match kind {
+        EventKind::SessionStart => -6,
+        EventKind::RunStart => -3,
+        EventKind::SubagentStart => -1,
+        EventKind::SubagentStop => 2,
+        EventKind::RunEnd => 3,
+        _ => 1,
+    };
+    if let Some(time) = event.at_ms {
+        return EventOrder::at(time, rank);
+    }
+    let of_agent = |line: &&PlacedEvent| line.event.actor_id == event.actor_id;
+    let orders = |keep: &dyn Fn(&&PlacedEvent) -> bool| -> Vec<EventOrder> {
+        lines.iter().filter(|line| keep(line)).map(|line| line.order).collect()
+    };
+    let call = event.text("spawned_by").or_else(|| event.text("trigger"));
+    let of_call = |kind: EventKind| {
+        lines
+            .iter()
+            .find(|line| line.event.kind == kind && call.is_some() && line.event.text("tool_use_id") == call)
+    };
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds keep their order")]
+    let found = match kind {
+        EventKind::SubagentStart => {
+            let first = orders(&of_agent).into_iter().min();
+            let spawned = of_call(EventKind::ToolPre).map(|line| line.order.beside(1));
+            first.map(|order| order.beside(-1)).max(spawned)
+        }
+        EventKind::SubagentStop => {
+            let last = orders(&of_agent).into_iter().max().map(|order| order.beside(2));
+            last.or_else(|| of_call(EventKind::ToolPost).map(|line| line.order.beside(-1)))
+        }
+        EventKind::RunStart => orders(&of_run).into_iter().min().map(|order| order.beside(-2)),
+        EventKind::RunEnd => {
+            let is_in_it = |line: &&PlacedEvent| of_run(line) && line.event.kind != EventKind::SessionEnd;
+            orders(&is_in_it).into_iter().max().map(|order| order.beside(3))
+        }
+        EventKind::SessionStart | EventKind::AgentRenamed => Some(EventOrder::at(Millis::MIN, rank)),
+        _ => None,
+    };
+    found.unwrap_or(EventOrder::at(Millis::MAX, rank))
+}

@@ -1,0 +1,507 @@
+//! Feed and rows tell one truth: on prefixes of every recording, from each of its sources and from all of them, they
+//! agree on actors, runs, endings and durations, however the sources are delivered.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use subscope_model::{
+    Agent, AgentStatus, Basis, Event, EventKind, Flag, PriceTable, SessionId, ToolCall, Tree,
+};
+use subscope_session::{Limits, Now, SessionRouter};
+use subscope_testkit::{
+    fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
+    random::Random,
+    sessions::{LATER, Part, Telling, now, options, parts_of, read},
+};
+
+/// Prefixes of each choice of sources.
+const PREFIXES: usize = 20;
+
+/// Prefixes that are also delivered in pieces.
+const PIECEMEAL: usize = 3;
+
+/// Pieces in which a prefix is delivered.
+const PIECES: usize = 12;
+
+/// One choice of a recording's sources.
+struct Choice {
+    name: String,
+    parts: Vec<Part>,
+}
+
+/// Each source of each recording, and all of them together.
+fn choices() -> Vec<Choice> {
+    let all: Vec<Recording> = [recordings(), stopped_recordings(), odd_recordings()].concat();
+    let mut choices = Vec::new();
+    for recording in all {
+        let mut tellings = vec![Telling::Transcript, Telling::Stream];
+        tellings.extend(recording.hooks().is_file().then_some(Telling::Hooks));
+        for telling in &tellings {
+            let (name, parts) =
+                (format!("{} {telling:?}", recording.name()), parts_of(&recording, &[*telling]));
+            choices.extend((!parts.is_empty()).then_some(Choice { name, parts }));
+        }
+        choices.push(Choice {
+            name: format!("{} merged", recording.name()),
+            parts: parts_of(&recording, &tellings),
+        });
+    }
+    choices
+}
+
+/// Cuts every source of a choice at the same share of its bytes, at a line's end or inside a line.
+fn cut(parts: &[Part], number: usize, random: &mut Random) -> Vec<Part> {
+    // The last prefix is all there is.
+    let share = if number + 1 == PREFIXES { 1_000 } else { random.between(1, 1_000) as usize };
+    let is_in_line = number % 2 == 1;
+    let ends = ends(parts, share, 1_000);
+    let cut_part = |(part, until): (&Part, usize)| {
+        let mut bytes = part.bytes.get(..until).unwrap_or_default().to_vec();
+        if part.spec.label.ends_with(".meta.json") {
+            // A file that is one object is there or not.
+            bytes = if until * 2 >= part.bytes.len() { part.bytes.clone() } else { Vec::new() };
+        } else if !is_in_line {
+            let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            bytes.truncate(end);
+        }
+        Part { bytes, ..part.clone() }
+    };
+    let cut: Vec<Part> = parts.iter().zip(ends).map(cut_part).collect();
+    cut.into_iter().filter(|part| !part.bytes.is_empty()).collect()
+}
+
+/// Where each source ends at a share of all: files grow side by side, and processes print one after the other.
+fn ends(parts: &[Part], share: usize, of: usize) -> Vec<usize> {
+    let is_stream = |part: &&Part| part.spec.label.starts_with("stream");
+    let printed: usize = parts.iter().filter(is_stream).map(|part| part.bytes.len()).sum();
+    let mut left = printed * share / of;
+    let end = |part: &Part| {
+        let len = part.bytes.len();
+        let end = if is_stream(&part) { left.min(len) } else { len * share / of };
+        left -= if is_stream(&part) { end } else { 0 };
+        end
+    };
+    parts.iter().map(end).collect()
+}
+
+/// What contradicts.
+#[derive(Default)]
+struct Wrong(BTreeMap<String, (usize, String)>);
+
+impl Wrong {
+    /// Records a contradiction: how often each kind occurs, and the first of it.
+    fn add(&mut self, kind: &str, what: impl FnOnce() -> String) {
+        self.0.entry(kind.to_owned()).or_insert_with(|| (0, what())).0 += 1;
+    }
+
+    fn check(&mut self, holds: bool, kind: &str, what: impl FnOnce() -> String) {
+        if !holds {
+            self.add(kind, what);
+        }
+    }
+}
+
+/// Runs a check on all choices, on two threads; panics with the contradictions.
+fn check_all(check: impl Fn(&Choice, &mut Random, &mut Wrong) + Sync) {
+    let choices = choices();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let all = std::sync::Mutex::new(Wrong::default());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(choice) = choices.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    let seed = choice
+                        .name
+                        .bytes()
+                        .fold(7, |seed: u64, byte| seed * 31 % 1_000_003 + u64::from(byte));
+                    let mut wrong = Wrong::default();
+                    check(choice, &mut Random::new(seed), &mut wrong);
+                    let mut all = all.lock().unwrap();
+                    for (kind, (count, what)) in wrong.0 {
+                        all.0.entry(kind).or_insert((0, what)).0 += count;
+                    }
+                }
+            });
+        }
+    });
+    let wrong = all.into_inner().unwrap().0;
+    let lines: Vec<String> =
+        wrong.iter().map(|(kind, (count, what))| format!("{kind}: {count} times, first {what}")).collect();
+    assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
+}
+
+/// The tree and the whole feed of sources that are read at once.
+fn read_at_once(parts: &[Part]) -> Vec<(Tree, Vec<Event>)> {
+    let prices = PriceTable::default();
+    let mut router = read(parts, options(true));
+    let sessions: Vec<SessionId> = router.sessions().cloned().collect();
+    let now = now(LATER, &prices);
+    let one = |session: &SessionId| {
+        let tree = router.tree(session, &now).unwrap();
+        (tree, router.whole_feed(session, &now))
+    };
+    sessions.iter().map(one).collect()
+}
+
+#[test]
+fn feed_and_rows_agree_on_every_prefix() {
+    check_all(|choice, random, wrong| {
+        for number in 0..PREFIXES {
+            let parts = cut(&choice.parts, number, random);
+            for (tree, events) in read_at_once(&parts) {
+                let name = format!("{}, prefix {number}", choice.name);
+                compare(&name, &parts, &tree, &events, wrong);
+            }
+        }
+    });
+}
+
+/// Compares a tree with the feed of the same moment.
+fn compare(name: &str, parts: &[Part], tree: &Tree, events: &[Event], wrong: &mut Wrong) {
+    let mut ids = BTreeSet::new();
+    for event in events {
+        wrong.check(ids.insert(&event.id), "an id twice", || format!("{name}: {event:?}"));
+    }
+    compare_calls(name, tree, events, wrong);
+    compare_runs(name, tree, events, wrong);
+    for row in tree.agents.iter().filter(|row| !row.id.is_root()) {
+        compare_lifecycle(name, row, events, wrong);
+    }
+    for (kind, hook) in [(EventKind::SessionStart, "SessionStart"), (EventKind::SessionEnd, "SessionEnd")] {
+        let count = events.iter().filter(|event| event.kind == kind).count();
+        let line = format!("\"hook_event_name\":\"{hook}\"");
+        let lines = parts.iter().map(|part| String::from_utf8_lossy(&part.bytes).matches(&line).count());
+        let opened = lines.sum::<usize>().max(1);
+        wrong.check(count <= opened, "a session's start or end repeated", || {
+            format!("{name}: {count} {kind:?}")
+        });
+    }
+}
+
+fn is_call_event(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::ToolPre | EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied
+    )
+}
+
+fn compare_calls(name: &str, tree: &Tree, events: &[Event], wrong: &mut Wrong) {
+    let rows = || tree.agents.iter().flat_map(|row| row.tools.iter().map(move |call| (row, call)));
+    let by_id: HashMap<&str, (&Agent, &ToolCall)> =
+        rows().filter_map(|(row, call)| Some((call.id.as_ref()?.as_str(), (row, call)))).collect();
+    let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut nameless: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    for event in events.iter().filter(|event| is_call_event(event)) {
+        let what = || format!("{name}: {:?} {}", event.kind, event.data);
+        let Some(id) = event.text("tool_use_id") else {
+            if event.kind == EventKind::ToolPre {
+                *nameless.entry((&event.actor_id.0, event.basis.as_str())).or_default() += 1;
+            }
+            continue;
+        };
+        let Some((row, call)) = by_id.get(id) else {
+            // The end of a call that no source names.
+            wrong.check(event.kind != EventKind::ToolPre, "a call that no row has", what);
+            continue;
+        };
+        if event.kind == EventKind::ToolPre {
+            *begun.entry(id).or_default() += 1;
+        }
+        wrong.check(event.actor_id.0 == row.id, "a call's actor", || format!("{}, row {}", what(), row.id));
+        wrong.check(event.basis == call.basis, "a call's basis", || {
+            format!("{}, row {:?}", what(), call.basis)
+        });
+        let measured = call.started_at_ms.zip(call.ended_at_ms).filter(|(begin, end)| begin <= end);
+        if matches!(event.kind, EventKind::ToolPost | EventKind::ToolFailure) {
+            let is_known = event.data["duration_ms"].is_number();
+            wrong.check(measured.is_none() || is_known, "a call's duration", what);
+        }
+    }
+    for (row, call) in rows() {
+        let what = || format!("{name}: {call:?} of {}", row.id);
+        match &call.id {
+            // Only a batch of calls that are over reports a call without a begin.
+            Some(id) => {
+                let count = begun.get(id.as_str()).copied().unwrap_or_default();
+                wrong.check(count == 1 || call.started_at_ms.is_none(), "a call's begin", what);
+            }
+            None => *nameless.entry((&row.id.0, call.basis.as_str())).or_default() -= 1,
+        }
+    }
+    nameless.retain(|_, count| *count != 0);
+    wrong.check(nameless.is_empty(), "calls without ids", || format!("{name}: {nameless:?}"));
+}
+
+fn compare_runs(name: &str, tree: &Tree, events: &[Event], wrong: &mut Wrong) {
+    let runs = |kind: EventKind| -> Vec<u32> {
+        events.iter().filter(|event| event.kind == kind).map(|event| event.run).collect()
+    };
+    let all: Vec<u32> = (1..=tree.session.runs).collect();
+    let (starts, mut ends) = (runs(EventKind::RunStart), runs(EventKind::RunEnd));
+    let root = &tree.agents[0];
+    wrong.check(starts == all, "starts of runs", || format!("{name}: {starts:?} of {all:?}"));
+    ends.sort_unstable();
+    let is_over = tree.agents.iter().all(|row| !row.status.is_live());
+    let ended: Vec<u32> = all.iter().copied().filter(|run| *run < tree.session.runs || is_over).collect();
+    wrong.check(ends == ended, "ends of runs", || format!("{name}: {ends:?} of {ended:?}"));
+    let prompts = runs(EventKind::UserPrompt);
+    let distinct: BTreeSet<u32> = prompts.iter().copied().collect();
+    wrong.check(!distinct.contains(&0), "a prompt before its run", || format!("{name}: {prompts:?}"));
+    let last = events.iter().rfind(|event| event.kind == EventKind::RunEnd && event.run == tree.session.runs);
+    if let Some(last) = last.filter(|_| is_over) {
+        let status = root.status.as_str();
+        wrong.check(last.text("status") == Some(status), "the last run's status", || {
+            format!("{name}: {} and {status}", last.data)
+        });
+    }
+    for event in events {
+        wrong.check(event.run <= tree.session.runs, "a run that no row counts", || {
+            format!("{name}: {event:?}")
+        });
+        wrong.check(
+            tree.agents.iter().any(|row| row.id == event.actor_id.0),
+            "an actor without a row",
+            || format!("{name}: {event:?}"),
+        );
+    }
+    // A run's start stands before everything in it.
+    let mut current = 0;
+    for event in events.iter().filter(|event| event.kind != EventKind::Problem) {
+        if event.kind == EventKind::RunStart {
+            current = event.run;
+        }
+        let is_early = event.run > current && event.kind != EventKind::SessionStart;
+        wrong.check(!is_early, "an event before its run", || {
+            let first =
+                events.iter().take(8).map(|event| (event.kind, event.at_ms, event.run, &event.source));
+            format!("{name}: {:?} in run {current}, {:?}", event.id, first.collect::<Vec<_>>())
+        });
+    }
+}
+
+fn compare_lifecycle(name: &str, row: &Agent, events: &[Event], wrong: &mut Wrong) {
+    let own = |kind: EventKind| -> Vec<&Event> {
+        events.iter().filter(|event| event.kind == kind && event.actor_id.0 == row.id).collect()
+    };
+    let (starts, stops) = (own(EventKind::SubagentStart), own(EventKind::SubagentStop));
+    let what = || {
+        let stops: Vec<_> = stops.iter().map(|stop| &stop.data).collect();
+        format!(
+            "{name}: {} {:?} {:?}, {} starts, stops {stops:?}",
+            row.id,
+            row.status,
+            row.intervals,
+            starts.len()
+        )
+    };
+    if row.has(Flag::Copied) || row.status == AgentStatus::Pending {
+        return wrong.check(
+            starts.is_empty() && stops.is_empty(),
+            "events of an agent not at work here",
+            what,
+        );
+    }
+    let intervals = row.intervals.len().max(1);
+    wrong.check(starts.len() == intervals, "an agent's starts", what);
+    let open = usize::from(row.status.is_live());
+    wrong.check(stops.len() + open == intervals, "an agent's stops", what);
+    let Some(last) = stops.last().filter(|_| open == 0) else { return };
+    wrong.check(last.text("status") == Some(row.status.as_str()), "an agent's ending", what);
+    let durations: Vec<Option<i64>> = stops.iter().map(|stop| stop.data["duration_ms"].as_i64()).collect();
+    let spans: Vec<Option<i64>> = row.intervals.iter().map(|[from, to]| Some(to - from)).collect();
+    wrong.check(spans.is_empty() || durations == spans, "an agent's durations", what);
+    let position = |id| events.iter().position(|event| event.id == id);
+    let (first, end) = (position(starts[0].id.clone()), position(last.id.clone()));
+    wrong.check(first < end, "an agent's order", what);
+    let is_own = |event: &&Event| event.actor_id.0 == row.id && event.kind != EventKind::Problem;
+    let place = events.iter().position(|event| is_own(&event));
+    wrong.check(place == first, "an agent's event before its start", || {
+        format!("{}, {:?}", what(), events[place.unwrap_or(0)])
+    });
+}
+
+/// Events of sources that are delivered in pieces: their order of publication.
+fn deliver(parts: &[Part], random: &mut Random) -> (SessionRouter, BTreeMap<SessionId, Vec<Event>>) {
+    let prices = PriceTable::default();
+    let mut router = SessionRouter::new(options(true));
+    let sources: Vec<_> = parts.iter().map(|part| router.open(part.spec.clone())).collect();
+    let mut sent = vec![0; parts.len()];
+    let mut published: BTreeMap<SessionId, Vec<Event>> = BTreeMap::new();
+    for piece in 1..=PIECES {
+        for ((number, part), until) in parts.iter().enumerate().zip(ends(parts, piece, PIECES)) {
+            let len = part.bytes.len();
+            let until = if part.spec.label.ends_with(".meta.json") { len } else { until };
+            let middle = (sent[number] as u64 + random.below((until - sent[number]) as u64 + 1)) as usize;
+            router.push(sources[number], &part.bytes[sent[number]..middle]);
+            router.push(sources[number], &part.bytes[middle..until]);
+            if until == len && sent[number] < len {
+                router.flush(sources[number]);
+            }
+            sent[number] = until;
+        }
+        // Later than any delay, and long before the recording: nobody is silent.
+        let at = 10_000 * piece as i64;
+        let now = Now { is_growing: true, limits: Limits::endless(), ..now(at, &prices) };
+        for session in router.sessions().cloned().collect::<Vec<_>>() {
+            let update = router.update(&session, &now).unwrap();
+            published.entry(session).or_default().extend(update.events);
+        }
+    }
+    let now = now(LATER, &prices);
+    for session in router.sessions().cloned().collect::<Vec<_>>() {
+        let update = router.update(&session, &now).unwrap();
+        published.entry(session).or_default().extend(update.events);
+    }
+    (router, published)
+}
+
+/// Whether an event corrects earlier ones: who reads everything at once needs none.
+fn is_correction(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Attribution | EventKind::AgentRenamed | EventKind::Stall)
+}
+
+#[test]
+fn events_are_the_same_read_at_once_in_pieces_and_again() {
+    let prices = PriceTable::default();
+    check_all(|choice, random, wrong| {
+        for number in PREFIXES - PIECEMEAL..PREFIXES {
+            let parts = cut(&choice.parts, number, random);
+            let (mut router, published) = deliver(&parts, random);
+            for (tree, whole) in read_at_once(&parts) {
+                let session = &tree.session.id;
+                let name = format!("{}, prefix {number}", choice.name);
+                let live = published.get(session).map(Vec::as_slice).unwrap_or_default();
+                compare_deliveries(&name, &whole, live, wrong);
+                compare_source_order(&name, &parts, &whole, live, wrong);
+                // Read again, as after its eviction.
+                let tailed: Vec<_> = (0..parts.len() as u32).map(subscope_model::SourceId).collect();
+                let Some(_) = router.reset(session, &tailed) else { continue };
+                for part in &parts {
+                    let source = router.open(part.spec.clone());
+                    router.push(source, &part.bytes);
+                    router.flush(source);
+                }
+                let again = router.update(session, &now(LATER, &prices)).unwrap().events;
+                let repeated: Vec<&Event> = again.iter().filter(|event| !is_correction(event)).collect();
+                wrong.check(repeated.is_empty(), "published again", || format!("{name}: {:?}", repeated[0]));
+            }
+        }
+    });
+}
+
+fn compare_deliveries(name: &str, whole: &[Event], live: &[Event], wrong: &mut Wrong) {
+    let ids = |events: &[Event]| -> BTreeMap<String, Event> {
+        events.iter().map(|event| (event.id.to_string(), event.clone())).collect()
+    };
+    let (whole_ids, live_ids) = (ids(whole), ids(live));
+    wrong.check(live_ids.len() == live.len(), "an id twice, live", || name.to_owned());
+    // An agent that was published under its call's id.
+    let renamed: BTreeSet<&str> = live
+        .iter()
+        .filter(|event| event.kind == EventKind::AgentRenamed)
+        .filter_map(|event| event.text("to"))
+        .collect();
+    let is_excused = |event: &Event| {
+        let is_lifecycle = matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop);
+        is_lifecycle && !renamed.is_empty() || is_correction(event)
+    };
+    // What seemed over went on, and was lost.
+    let is_lost_later = |event: &Event| {
+        let is_lost = |lost: &&Event| lost.kind == event.kind && lost.text("status") == Some("lost");
+        let mut ends = whole.iter().filter(is_lost);
+        ends.any(|lost| {
+            let is_run = event.kind == EventKind::RunEnd && lost.run == event.run;
+            is_run || (event.kind == EventKind::SubagentStop && lost.actor_id == event.actor_id)
+        })
+    };
+    // A result says only at its end that it answers no prompt, hooks of 2.1.110 name no prompt as transcripts do, and a
+    // hook may report the next prompt before a transcript reports the end.
+    let is_unknowable = |event: &Event| {
+        (event.kind == EventKind::RunStart && name.contains(" Stream"))
+            || (event.kind == EventKind::UserPrompt && name.starts_with("2.1.110/"))
+            || (event.kind == EventKind::RunEnd && event.text("status") == Some("lost"))
+    };
+    for (id, event) in &whole_ids {
+        let is_live = live_ids.contains_key(id) || is_excused(event);
+        wrong.check(is_live, &format!("{:?} not live", event.kind), || format!("{name}: {event:?}"));
+    }
+    for (id, event) in &live_ids {
+        let is_whole = whole_ids.contains_key(id) || is_excused(event);
+        let is_whole = is_whole || is_lost_later(event) || is_unknowable(event);
+        wrong.check(is_whole, &format!("{:?} only live", event.kind), || format!("{name}: {event:?}"));
+    }
+}
+
+/// The events of a source without times keep its order.
+fn compare_source_order(name: &str, parts: &[Part], whole: &[Event], live: &[Event], wrong: &mut Wrong) {
+    if parts.len() != 1 {
+        return;
+    }
+    let places: HashMap<&str, usize> =
+        live.iter().enumerate().map(|(place, event)| (&*event.id, place)).collect();
+    let is_line = |event: &&Event| &*event.source != "subscope" && event.at_ms.is_none();
+    let mut last = 0;
+    for event in whole.iter().filter(is_line) {
+        let Some(place) = places.get(&*event.id) else { continue };
+        wrong.check(*place >= last, "the order of a source", || format!("{name}: {event:?}"));
+        last = *place;
+    }
+}
+
+#[test]
+fn owners_of_calls_are_known_from_hooks_of_every_version() {
+    let mut bases: BTreeMap<Basis, usize> = BTreeMap::new();
+    for recording in recordings() {
+        for (_, events) in read_at_once(&parts_of(&recording, &[Telling::Hooks])) {
+            for event in events.iter().filter(|event| is_call_event(event)) {
+                *bases.entry(event.basis).or_default() += 1;
+            }
+        }
+    }
+    assert!(bases[&Basis::Sole] > 20 && bases[&Basis::Stack] > 20, "{bases:?}");
+}
+
+#[test]
+fn problem_before_the_first_line_with_a_session_is_the_sessions_with_its_line() {
+    let lines = "{\"type\":\"system\",\"subtype\":\"init\",\"cwd\":\"/x\"}\nno json\n{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n";
+    let all = read_at_once(&[Part::new("stream.jsonl", lines)]);
+    let (tree, events) = all.iter().find(|(tree, _)| tree.session.id.as_str() == "s").unwrap();
+    assert_eq!(tree.problems.len(), 1);
+    let problem = events.iter().find(|event| event.kind == EventKind::Problem).unwrap();
+    assert_eq!(problem.text("line"), Some("no json"));
+}
+
+#[test]
+fn result_of_an_old_stream_is_its_agents() {
+    let recording = subscope_testkit::fixtures::recording("1.0.128", "b-parallel");
+    let (tree, _) = read_at_once(&parts_of(&recording, &[Telling::Stream])).remove(0);
+    let result = tree.agents[1].result.as_deref().unwrap_or_default();
+    assert!(result.starts_with("No race inside one process"), "{result}");
+}
+
+/// Hooks alone: an agent without tools, and the root, have the times at which the hooks came.
+#[test]
+fn hooks_alone_give_the_times_at_which_they_came() {
+    use subscope_testkit::lines::hook;
+    let prices = PriceTable::default();
+    let mut router = SessionRouter::new(options(true));
+    let source = router.open(Part::new("hooks.jsonl", "").spec);
+    let hooks = [
+        (1_000, hook("UserPromptSubmit")),
+        (2_000, hook("PreToolUse").tool("Agent", "t1")),
+        (3_000, hook("SubagentStart").agent("a1")),
+        (40_000, hook("SubagentStop").agent("a1")),
+        (41_000, hook("PostToolUse").tool("Agent", "t1")),
+        (52_100, hook("Stop")),
+    ];
+    for (at, line) in hooks {
+        router.receive_at(Some(at));
+        router.push(source, format!("{}\n", line.line()).as_bytes());
+    }
+    let session = router.sessions().next().unwrap().clone();
+    let tree = router.tree(&session, &now(LATER, &prices)).unwrap();
+    let times: Vec<_> = tree.agents.iter().map(|row| (row.id.as_str(), row.wall_ms)).collect();
+    assert_eq!(times, [("root", Some(51_100)), ("a1", Some(37_000))]);
+}
