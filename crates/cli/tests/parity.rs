@@ -437,6 +437,9 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
     serving.has_read();
     let address = format!("http://{}", serving.address);
     let start = |run: &str| published(run, "x").lines().next().unwrap().to_owned() + "\n";
+    let imported = [recording("2.1.330", "c-nested"), recording("2.1.330", "b-parallel")];
+    import(&env, &imported[0], "checkpoint");
+    import(&env, &imported[1], "feed");
     // A stream whose agent has done something, and the hooks of another session.
     let open = json!({"type": "assistant", "session_id": "open-stream", "parent_tool_use_id": null, "uuid": "u1",
         "message": {"id": "m1", "content": [{"type": "tool_use", "id": "open-call", "name": "Task",
@@ -475,7 +478,10 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
         (Told::McpAgent, "open-mcp".to_owned(), ""),
         (Told::Archived, ended(&archived), ENDED),
         (Told::Deleted, ended(&deleted), ENDED),
+        (Told::ImportedCheckpoint, ended(&imported[0]), ENDED),
+        (Told::ImportedFeed, ended(&imported[1]), ENDED),
     ];
+    assert_eq!(cells.len(), SOURCES.len());
     for (told, id, why) in cells {
         let ran = run(command(&env, &format!("stop {id} --json")), b"");
         assert_eq!(why.is_empty(), STOPPABLE.contains(&told), "{told:?}");

@@ -13,7 +13,7 @@ use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
     feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
-    lifecycle::LifecycleState,
+    lifecycle::{LifecycleState, add_session_data},
     pending_event::{OwnedCall, OwnedClaim, PendingEvent},
     router::UnreadLines,
 };
@@ -84,20 +84,15 @@ impl ReportedMessages {
     }
 }
 
-/// Returns the identity of an event within its session; `None` if another event stands for it.
-fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Option<Cow<'p, str>> {
+/// Returns the identity of an event within its session.
+fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Cow<'p, str> {
     if pending.kind == EventKind::UserPrompt
         && let Some(run) = attribution.run_begun_in(pending.place)
         && pending.data["text"].as_str().is_some_and(|text| run.has_prompt(text))
     {
-        return run.prompt_key.clone().map(Cow::Owned);
+        return run.prompt_key.clone().unwrap_or_default().into();
     }
-    if pending.kind == EventKind::SessionStart && pending.data["reason"] != "compact" {
-        // The first is published with the session's first row.
-        let before = attribution.processes_before(pending.place);
-        return (before > 0).then(|| format!("session/start/{before}").into());
-    }
-    Some(pending.key.as_str().into())
+    pending.key.as_str().into()
 }
 
 /// Returns a problem without a session as an event.
@@ -175,7 +170,7 @@ impl SessionFeed {
         let run = attribution.run_at(pending.time.or(order.time()), Some(place));
         let key = match &pending.text {
             Some(text) => self.messages.key(pending, &actor, run, text)?.into(),
-            None => event_key(pending, attribution)?,
+            None => event_key(pending, attribution),
         };
         let id = event_id(&tree.session.id, &key);
         if !pending.is_mark && !self.published_ids.insert(id.clone()) {
@@ -186,6 +181,9 @@ impl SessionFeed {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
         self.add_call_data(pending, &mut data, tree, attribution);
+        if pending.kind == EventKind::SessionStart {
+            add_session_data(tree, &mut data);
+        }
         let event = Event {
             schema: Event::SCHEMA.into(),
             id: id.clone(),

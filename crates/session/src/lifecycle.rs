@@ -113,7 +113,8 @@ impl LifecycleState {
         let mut events = Vec::new();
         if !self.has_started {
             self.has_started = true;
-            events.push(session_start_event(derived));
+            // A hook's own event reports it, and why.
+            events.extend((!derived.attribution.reports_opening()).then(|| session_start_event(tree)));
         }
         events.extend(
             tree.agents
@@ -285,13 +286,17 @@ fn make_event(
     }
 }
 
-fn session_start_event(derived: &Derived<'_>) -> Event {
-    let tree = &derived.tree;
-    let data = json!({
-        "harness": tree.session.harness, "version": tree.session.harness_version, "cwd": tree.session.cwd,
-        "model": tree.agents.first().and_then(|root| root.model.clone()),
-        "reason": derived.attribution.opened_for(),
-    });
+/// Adds properties of the session to the data of its start.
+pub(crate) fn add_session_data(tree: &Tree, data: &mut Value) {
+    data["harness"] = json!(tree.session.harness);
+    data["version"] = json!(tree.session.harness_version);
+    data["cwd"] = json!(tree.session.cwd);
+    data["model"] = json!(tree.agents.first().and_then(|root| root.model.as_ref()));
+}
+
+fn session_start_event(tree: &Tree) -> Event {
+    let mut data = json!({});
+    add_session_data(tree, &mut data);
     make_event(
         tree,
         tree.session.started_at_ms,

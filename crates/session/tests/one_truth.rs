@@ -416,12 +416,13 @@ fn compare_deliveries(name: &str, whole: &[Event], live: &[Event], wrong: &mut W
             is_run || (event.kind == EventKind::SubagentStop && lost.actor_id == event.actor_id)
         })
     };
-    // A result says only at its end that it answers no prompt, hooks of 2.1.110 name no prompt as transcripts do, and a
-    // hook may report the next prompt before a transcript reports the end.
+    // A result says only at its end that it answers no prompt, hooks of 2.1.110 name no prompt as transcripts do, a hook
+    // may report the next prompt before a transcript reports the end, and the session's start after a transcript's line.
     let is_unknowable = |event: &Event| {
         (event.kind == EventKind::RunStart && name.contains(" Stream"))
             || (event.kind == EventKind::UserPrompt && name.starts_with("2.1.110/"))
             || (event.kind == EventKind::RunEnd && event.text("status") == Some("lost"))
+            || (event.kind == EventKind::SessionStart && &*event.source == "subscope")
     };
     for (id, event) in &whole_ids {
         let is_live = live_ids.contains_key(id) || is_excused(event);

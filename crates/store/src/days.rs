@@ -61,25 +61,37 @@ pub(crate) fn days(tree: &Tree) -> DayRows {
     days
 }
 
-/// Adds what the session's own total has and no agent, so that the sums are those of the session list: tokens as a type
-/// of their own; where only rounding differs, that is the root's.
+/// Brings the sums by type to the session's own total, which the list of sessions has: what the total has and no agent,
+/// is a type of its own. A total below the agents' sum (other prices, rounding) reduces each of them by the same share.
 fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
-    let by_type = days.iter().filter(|((_, by, _), _)| *by == By::Type);
-    let (mut usage, mut cost) = (Usage::default(), 0_i64);
-    for (_, row) in by_type {
+    let (mut usage, mut cost) = (Usage::default(), 0_u64);
+    for row in rows_by_type(days) {
         usage += row.usage;
-        cost = cost.saturating_add_unsigned(row.cost_micro_usd);
+        cost = cost.saturating_add(row.cost_micro_usd);
     }
     let usage = tree.summary.usage.unwrap_or_default().minus(&usage);
-    let cost = tree.summary.cost_micro_usd.map_or(0, |whole| whole.saturating_sub(cost));
-    if usage.total_tokens == 0 && cost == 0 {
+    let total = tree.summary.cost_micro_usd.and_then(|total| u64::try_from(total).ok()).unwrap_or(cost);
+    let (mut excess, mut left) = (cost.saturating_sub(total), cost);
+    for row in rows_by_type(days) {
+        let share = u128::from(excess) * u128::from(row.cost_micro_usd) / u128::from(left.max(1));
+        let share = u64::try_from(share).unwrap_or(excess);
+        left -= row.cost_micro_usd;
+        excess -= share;
+        row.cost_micro_usd -= share;
+    }
+    let missing = total.saturating_sub(cost);
+    if usage.total_tokens == 0 && missing == 0 {
         return;
     }
     let name = if usage.total_tokens > 0 { UNATTRIBUTED } else { ROOT_TYPE };
     let began = tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback);
     let row = days.entry((began.div_euclid(DAY_MS), By::Type, name.to_owned())).or_default();
     row.usage += usage;
-    row.cost_micro_usd = row.cost_micro_usd.saturating_add_signed(cost);
+    row.cost_micro_usd += missing;
+}
+
+fn rows_by_type(days: &mut DayRows) -> impl Iterator<Item = &mut StatsRow> {
+    days.iter_mut().filter(|((_, by, _), _)| *by == By::Type).map(|(_, row)| row)
 }
 
 fn add_agent(row: &mut StatsRow, agent: &Agent) {

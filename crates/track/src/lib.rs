@@ -271,24 +271,11 @@ impl Attribution<'_> {
         self.runs.begun_in(line(place))
     }
 
-    /// Returns how many processes of the harness opened the session before the one that a line reports.
-    pub fn processes_before(&self, place: SourcePosition) -> usize {
-        let is_it = |(source, offset, _): &(u32, u64, Option<Text>)| (*source, *offset) == line(place);
-        let before = self.hooks.opened.iter().position(is_it).unwrap_or_default();
-        before + usize::from(self.has_unreported_process())
-    }
-
-    /// Returns why the first process opened the session, if a hook reports it.
-    pub fn opened_for(&self) -> Option<&Text> {
-        let first = self.hooks.opened.first().filter(|_| !self.has_unreported_process());
-        first.and_then(|(.., reason)| reason.as_ref())
-    }
-
-    /// Whether the first process that a hook reports resumed a session whose transcript has more.
-    fn has_unreported_process(&self) -> bool {
-        let is_resumed =
-            self.hooks.opened.first().is_some_and(|(.., reason)| reason.as_deref() == Some("resume"));
-        is_resumed && self.facts.agent(facts::ROOT).last_lines[0].is_some()
+    /// Returns whether a hook reports the first process that opened the session. Not one that resumed a session whose
+    /// transcript has more.
+    pub fn reports_opening(&self) -> bool {
+        let is_later = self.facts.agent(facts::ROOT).last_lines[0].is_some();
+        self.hooks.opened.first().is_some_and(|reason| !is_later || reason.as_deref() != Some("resume"))
     }
 }
 

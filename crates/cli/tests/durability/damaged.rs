@@ -118,6 +118,7 @@ fn restore(env: &TestEnv, saved: &Path) {
 #[test]
 fn damaged_store_is_repaired_with_all_that_the_file_still_holds() {
     let env = filled();
+    let forgotten = recording("2.1.330", "e-tool-failures").truth().session.id;
     let (before, kept) = (sessions(&env), deliveries(&env));
     let saved = env.path("saved");
     fs::rename(data(&env), &saved).unwrap();
@@ -157,9 +158,10 @@ fn damaged_store_is_repaired_with_all_that_the_file_still_holds() {
         assert!(repaired.contains("the store was damaged"), "{damage:?}: {repaired}");
         let after = sessions(&env);
         assert!(has_all(&after, &transcripts), "{damage:?}: {after:?}");
-        if matches!(damage, Damage::Half | Damage::Header) {
-            // Nothing that was forgotten comes back: the list of sessions is in the first pages.
-            assert!(has_all(&before, &after) && deliveries(&env) > 0, "{damage:?}: {after:?}");
+        if damage == Damage::Half {
+            // Which pages were in the lost half is chance: a session whose page was there is no longer forgotten.
+            let known = |id: &str| before.iter().any(|row| row.0 == id) || *id == *forgotten;
+            assert!(after.iter().all(|row| known(&row.0)) && deliveries(&env) > 0, "{damage:?}: {after:?}");
         }
         if damage == Damage::Header {
             assert_eq!((&after, deliveries(&env)), (&before, kept));
