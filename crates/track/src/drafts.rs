@@ -190,7 +190,8 @@ impl Derivation<'_> {
     /// it.
     fn last_activity(&self, number: AgentIndex, calls: &[u32]) -> Option<Millis> {
         let identity = self.identity(number);
-        let own = self.facts_of(identity).filter_map(|agent| agent.span.latest().max(agent.last_started));
+        let started = self.facts_of(identity).filter_map(|agent| agent.last_started);
+        let own = self.span(identity).latest().into_iter().chain(started);
         let resumed = self.triggers(identity).filter_map(|trigger| trigger.time);
         let asked = self.spawn_call(identity).and_then(|call| call.begun_at());
         let called = calls.iter().flat_map(|call| {

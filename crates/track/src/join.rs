@@ -171,6 +171,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.last_started = known.last_started.max(other.last_started);
     known.detached |= other.detached;
     known.heard = known.heard.max(other.heard);
+    known.hook_times = widest(known.hook_times, other.hook_times);
     known.is_warmup |= other.is_warmup;
     join_best(&mut known.agent_type, other.agent_type);
     join_best(&mut known.description, other.description);

@@ -12,7 +12,7 @@ use crate::{
     drafts::RowDraft,
     facts::{
         ActivitySpan, AgentEndFact, AgentFacts, AgentKey, AgentRef, CallFacts, CallIndex, FactOrder, Facts,
-        LastLine, StopFact, Trigger, best_value,
+        LastLine, StopFact, Trigger, best_value, widest,
     },
     hooks::HookLog,
     identities::{AgentIdentity, AgentIndex, Identities},
@@ -142,6 +142,8 @@ impl Derivation<'_> {
         if identity.id.is_root() && self.facts.has_identity {
             span.join(&self.facts.unattributed);
         }
+        let hooks = self.facts_of(identity).map(|agent| agent.hook_times).reduce(widest);
+        span.add_hook_times(hooks.flatten());
         span
     }
 

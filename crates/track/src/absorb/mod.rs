@@ -15,7 +15,7 @@ use subscope_model::{
 
 use crate::facts::{
     AgentRef, FactOrder, Facts, HookStep, HookStepKind, LastLine, PromptFact, ROOT, RetryFact, RootLineFact,
-    TurnFact, push_new, update_best, update_best_text,
+    TurnFact, push_new, update_best, update_best_text, widest,
 };
 
 /// How much of call payloads a tracker records.
@@ -250,10 +250,11 @@ impl Recording<'_, '_> {
         }
     }
 
-    /// Records that an agent was at work when a hook came: of some agents nothing else has a time.
+    /// Records that an agent was at work when a hook came.
     fn record_hook_time(&mut self, agent: AgentRef) {
-        let Observation { time, clock, .. } = *self.observation;
-        time.inspect(|time| self.facts.agent_mut(agent).span.add(clock, *time));
+        let time = self.observation.time.map(|time| (time, time));
+        let times = &mut self.facts.agent_mut(agent).hook_times;
+        *times = widest(*times, time);
     }
 
     /// Records a line that ends the root's turn, unless the root goes on.

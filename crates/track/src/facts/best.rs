@@ -108,6 +108,14 @@ impl ActivitySpan {
         self.0.iter().flatten().next().copied()
     }
 
+    /// Adds times at which hooks came, unless a source's own clock has any.
+    pub(crate) fn add_hook_times(&mut self, times: Option<(Millis, Millis)>) {
+        let Some((received, better)) = self.0.split_last_mut() else { return };
+        if better.iter().all(Option::is_none) {
+            *received = widest(*received, times);
+        }
+    }
+
     /// Returns the latest time by any clock.
     pub(crate) fn latest(&self) -> Option<Millis> {
         self.0.iter().flatten().map(|(_, to)| *to).max()

@@ -151,6 +151,9 @@ pub(crate) struct AgentFacts {
     pub(crate) is_warmup: bool,
     pub(crate) batch: Option<BatchClaim>,
     pub(crate) span: ActivitySpan,
+    /// First and last time at which a hook that reports its end or its prompt came: of some agents nothing else has a
+    /// time.
+    pub(crate) hook_times: Option<(Millis, Millis)>,
     /// Times of prompts that others sent to the agent; each may begin an interval of activity.
     pub(crate) prompt_times: Vec<Millis>,
     /// The last line in transcripts (0) and in streams (1).
