@@ -128,9 +128,12 @@ impl LifecycleState {
         let rows = tree.agents.iter().filter(is_started_here);
         self.delayed_ends.retain(|agent, _| rows.clone().any(|row| row.id == *agent));
         for row in rows {
-            // Wait for the first line, which has the time: files beside a transcript may be read before it.
+            // Wait for the first line, which has the time: files beside a transcript may be read before it, and a hook
+            // may announce an agent before anything tells which call started it.
             let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
-            if now.is_growing && row.status.is_live() && !is_known && started_at(tree, row, 0).is_none() {
+            let is_announced = row.spawned_by.is_none() && row.tool_calls == 0 && row.usage.is_none();
+            let is_waited_for = is_announced || started_at(tree, row, 0).is_none();
+            if now.is_growing && row.status.is_live() && !is_known && is_waited_for {
                 continue;
             }
             self.rename(tree, row, &mut events);
