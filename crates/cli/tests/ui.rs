@@ -70,10 +70,8 @@ fn playback_is_driven_by_keys() {
     terminal.wait_for_text(LIMIT, "active)");
     terminal.wait_for_text(LIMIT, "21s of 21s");
     // Playback pauses at the end.
-    let screen = terminal.wait_for_text(LIMIT, "‖");
-    for words in ["Agent Tree (8)", "Release readiness", "replay"] {
-        assert!(screen.contains(words), "{words} in\n{screen}");
-    }
+    let shown = ["‖", "Agent Tree (8)", "Release readiness", "replay"];
+    terminal.wait_for(LIMIT, |screen| shown.iter().all(|words| screen.contains(words)));
     // Select, drill, back.
     terminal.send(&["Down", "Down"]);
     terminal.wait_for_text(LIMIT, "─ ✓ general-purpose: Pricing and discounts");

@@ -131,8 +131,10 @@ impl LifecycleState {
             // Wait for the first line, which has the time: files beside a transcript may be read before it, and a hook
             // may announce an agent before anything tells which call started it.
             let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
-            let is_announced = row.spawned_by.is_none() && row.tool_calls == 0 && row.usage.is_none();
-            let is_waited_for = is_announced || started_at(tree, row, 0).is_none();
+            let is_known_by_hook_alone = row.spawned_by.is_none()
+                && (row.name.is_none() && row.prompt.is_none())
+                && (row.tool_calls == 0 && row.usage.is_none());
+            let is_waited_for = is_known_by_hook_alone || started_at(tree, row, 0).is_none();
             if now.is_growing && row.status.is_live() && !is_known && is_waited_for {
                 continue;
             }
