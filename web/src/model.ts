@@ -465,7 +465,7 @@ export interface Health {
   url: string;
 }
 
-/** How an agent is told to stop. */
+/** How a request to stop reaches an agent. */
 export type StopChannel = "hook" | "publisher";
 
 /** Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`. */
@@ -482,6 +482,6 @@ export interface Ordered {
   repeat: boolean;
   /** Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet. */
   reached: boolean;
-  /** How the agent is told. */
+  /** How the request reaches the agent. */
   told_by: StopChannel;
 }

@@ -40,7 +40,7 @@ const JSON_HEADERS: [(&str, &str); 2] = [("content-type", "application/json"), (
 
 /// A hub's answer to lines that it has stored.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
-pub struct HandedOver {
+pub struct IngestAnswer {
     /// Whether they were stored before.
     #[serde(default)]
     pub repeat: bool,
@@ -191,13 +191,13 @@ impl Client {
     /// # Errors
     ///
     /// The hub cannot be reached or has not stored the lines.
-    pub fn hand_over(
+    pub fn ingest(
         &mut self,
         dialect: &str,
         source: &str,
         delivery: &str,
         lines: &[u8],
-    ) -> Result<HandedOver, ClientError> {
+    ) -> Result<IngestAnswer, ClientError> {
         let path = format!("/api/v1/ingest/{}?source={}", escape(dialect), escape(source));
         let headers = [("content-type", "application/x-ndjson"), ("x-subscope-delivery", delivery)];
         let answer = self.request_repeatable("POST", &path, &headers, Some(lines))?;

@@ -22,7 +22,7 @@ mod live_feed;
 pub mod publish;
 mod sse;
 
-pub use client::{Client, HandedOver, SessionQuery};
+pub use client::{Client, IngestAnswer, SessionQuery};
 pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::Fit;

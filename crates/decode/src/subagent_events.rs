@@ -121,7 +121,7 @@ impl LineDecoder for SubagentEvents {
         }
         let payload = emitter.raw(event.payload);
         let (starts, parent) = (kind == "subagent_start", event.parent_run_id.filled());
-        // A call of the parent; without one, a call of whoever else is in the session.
+        // A call of the parent; without a parent, a call of any other agent of the session.
         let caller = event.parent_tool_call_id.filled().map(|id| match parent {
             Some(parent) => call_id(&mut self.calls, parent, id),
             None => Cow::Borrowed(id),

@@ -92,11 +92,11 @@ pub struct Ordered {
     pub repeat: bool,
     /// Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet.
     pub reached: bool,
-    /// How the agent is told.
+    /// How the request reaches the agent.
     pub told_by: StopChannel,
 }
 
-/// How an agent is told to stop.
+/// How a request to stop reaches an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopChannel {

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_client::{Client, ClientError, HandedOver};
+use subscope_client::{Client, ClientError, IngestAnswer};
 use subscope_decode::{Dialect, PROCESS_ENDS, SUBAGENT_EVENTS};
 use subscope_hub::{Spooler, clock};
 use subscope_model::AgentId;
@@ -396,8 +396,8 @@ impl ForwardWorker {
                 Some(client) => client,
                 None => self.connect().map_err(|error| DeliveryError::Temporary(error.to_string()))?,
             };
-            match client.hand_over(batch.dialect.as_str(), &self.spool.source, &batch.key, &batch.lines) {
-                Ok(HandedOver { stop: to_stop, .. }) => {
+            match client.ingest(batch.dialect.as_str(), &self.spool.source, &batch.key, &batch.lines) {
+                Ok(IngestAnswer { stop: to_stop, .. }) => {
                     self.client = Some(client);
                     return Ok(to_stop);
                 }

@@ -18,10 +18,16 @@ use crate::router::UnreadLines;
 /// usage are in its own.
 const END_DELAY_MS: Millis = 300;
 
+/// How long the start of an agent is delayed of which only a hook has told, while sources grow: until then something
+/// says which call started it, what it is asked, or what it does.
+const START_DELAY_MS: Millis = 2_000;
+
 /// Published state of a session's agents.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
     agents: BTreeMap<AgentId, PublishedAgent>,
+    /// Agents whose start waits for more than a hook, and since when.
+    delayed_starts: BTreeMap<AgentId, Millis>,
     /// Agents whose end waits for their last line, and since when.
     delayed_ends: BTreeMap<AgentId, Millis>,
     /// Since when nobody is at work, until the end of the run is published.
@@ -77,11 +83,33 @@ impl AgentWait {
 }
 
 impl LifecycleState {
-    /// Returns the time at which the next delayed end is due; `None` if none is delayed.
+    /// Returns the time at which the next delayed start or end is due; `None` if none is delayed.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         // The end of the run waits for those of agents.
-        let waiting = self.delayed_ends.values().min().or(self.at_rest_since.as_ref());
-        waiting.map(|since| since + END_DELAY_MS)
+        let end = self.delayed_ends.values().min().or(self.at_rest_since.as_ref());
+        let start = self.delayed_starts.values().min();
+        let due = [end.map(|since| since + END_DELAY_MS), start.map(|since| since + START_DELAY_MS)];
+        due.into_iter().flatten().min()
+    }
+
+    /// Whether the start of an agent still waits: for its first line, which has the time (files beside a transcript may
+    /// be read before it), or for more than a hook's word.
+    fn delays_start(&mut self, tree: &Tree, row: &Agent, now: &Now<'_>) -> bool {
+        let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
+        let may_wait = now.is_growing && row.status.is_live() && !is_known;
+        let is_linked = row.spawned_by.is_some() || row.name.is_some() || row.prompt.is_some();
+        let has_acted = row.tool_calls > 0 || row.usage.is_some();
+        let is_undated = started_at(tree, row, 0).is_none();
+        if !may_wait || is_undated || is_linked || has_acted {
+            self.delayed_starts.remove(&row.id);
+            return may_wait && is_undated;
+        }
+        let since = *self.delayed_starts.entry(row.id.clone()).or_insert(now.at);
+        if now.at < since + START_DELAY_MS {
+            return true;
+        }
+        self.delayed_starts.remove(&row.id);
+        false
     }
 
     /// Whether the end of an agent still waits for its last line.
@@ -126,16 +154,11 @@ impl LifecycleState {
         // An agent that another session has started is announced there.
         let is_started_here = |row: &&Agent| row.status != AgentStatus::Pending && !row.has(Flag::Copied);
         let rows = tree.agents.iter().filter(is_started_here);
-        self.delayed_ends.retain(|agent, _| rows.clone().any(|row| row.id == *agent));
+        for delayed in [&mut self.delayed_starts, &mut self.delayed_ends] {
+            delayed.retain(|agent, _| rows.clone().any(|row| row.id == *agent));
+        }
         for row in rows {
-            // Wait for the first line, which has the time: files beside a transcript may be read before it, and a hook
-            // may announce an agent before anything tells which call started it.
-            let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
-            let is_known_by_hook_alone = row.spawned_by.is_none()
-                && (row.name.is_none() && row.prompt.is_none())
-                && (row.tool_calls == 0 && row.usage.is_none());
-            let is_waited_for = is_known_by_hook_alone || started_at(tree, row, 0).is_none();
-            if now.is_growing && row.status.is_live() && !is_known && is_waited_for {
+            if self.delays_start(tree, row, now) {
                 continue;
             }
             self.rename(tree, row, &mut events);

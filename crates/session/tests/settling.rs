@@ -6,7 +6,9 @@
 use subscope_model::{Agent, Event, EventKind, PriceTable};
 use subscope_session::{Now, SessionRouter};
 use subscope_testkit::{
+    clock::START,
     fixtures::recording,
+    lines::{hook, transcript},
     sessions::{Part, Telling, now, only_session, options, parts_of, tree},
 };
 
@@ -83,6 +85,21 @@ fn a_start_has_the_time_of_the_agents_first_line() {
     let starts: Vec<&Event> = all.iter().filter(|event| event.kind == EventKind::SubagentStart).collect();
     assert_eq!(starts.len(), 3);
     assert!(starts.iter().all(|event| event.at_ms.is_some()), "{starts:?}");
+}
+
+#[test]
+fn a_start_that_only_a_hook_tells_waits_two_seconds_at_most() {
+    let main = Part::of("main.jsonl", [transcript::user("Go.")]);
+    let started = Part::of("hooks", [hook("SubagentStart").agent("a1").agent_type("Explore")]);
+    let mut router = SessionRouter::new(options(true));
+    router.receive_at(Some(START + 100));
+    let starts =
+        |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::SubagentStart).count();
+    assert_eq!(starts(&advance(&mut router, &[main, started], START + 110)), 0);
+    assert_eq!(router.next_event_at(&only_session(&router)), Some(START + 2_110));
+    assert_eq!(starts(&advance(&mut router, &[], START + 2_109)), 0);
+    assert_eq!(starts(&advance(&mut router, &[], START + 2_110)), 1);
+    assert_eq!(starts(&advance(&mut router, &[], START + 2_500)), 0);
 }
 
 #[test]

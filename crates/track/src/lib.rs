@@ -136,7 +136,8 @@ impl Tracker {
         *heard = (*heard).max(Some(at));
     }
 
-    /// Returns whether a program publishes what an agent does, so that it is told to stop with its next event.
+    /// Returns whether a program publishes what an agent does, so that the answer to its next event can carry a request
+    /// to stop.
     pub fn is_heard(&self, agent: &AgentId) -> bool {
         let known = self.facts.by_id.get(&**agent);
         known.is_some_and(|agent| self.facts.agent(*agent).heard.is_some())

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
     };
     let source = format!("import/{}", event_id("import", &String::from_utf8_lossy(&lines.bytes)));
     let ConnectedHub { mut client, thread } = live::connect(context)?;
-    let is_repeat = client.hand_over(dialect.as_str(), &source, &source, &lines.bytes)?.repeat;
+    let is_repeat = client.ingest(dialect.as_str(), &source, &source, &lines.bytes)?.repeat;
     drop((client, thread));
     if args.json {
         let session = |tree: &Tree| {

@@ -35,7 +35,9 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     let was = if ordered.repeat { "was already asked" } else { "is asked" };
     let when = match ordered.told_by {
         StopChannel::Hook => "ends after its running tool call or before its next",
-        StopChannel::Publisher => "its program is told with the next event that it publishes",
+        StopChannel::Publisher => {
+            "the answer to the next event that its program publishes carries the request"
+        }
     };
     let line = format!("{} ({}) {was} to stop, and {when}", ordered.agent_id, ordered.title);
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))

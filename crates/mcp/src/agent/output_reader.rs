@@ -33,7 +33,7 @@ const FINAL_ANSWER: &str = "final_answer";
 pub(super) struct RunIdentity {
     pub(super) name: String,
     pub(super) id: String,
-    /// The session of whoever called it, where that is known.
+    /// Session of the caller, if known.
     pub(super) session: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) depth: u32,

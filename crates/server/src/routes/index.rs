@@ -20,7 +20,7 @@ struct IndexBody {
 
 /// Has the hub index folders with transcripts; `is_reading` of `/healthz` is true until it has.
 ///
-/// Only over the Unix socket: whoever else has a token is not to choose what is read on this machine.
+/// Only over the Unix socket: other holders of the token must not choose what the hub reads on this machine.
 #[utoipa::path(
     post, path = "/api/v1/index",
     params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),

@@ -33,16 +33,7 @@ const STEPS: [(&str, &str); 6] = [
 /// Plays it with hooks and without.
 pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
     for is_hooked in [true, false] {
-        let world = World::new(programs, script)?;
-        let limit = STALL.as_secs();
-        let hub = Hub::start(
-            world
-                .subscope(&format!("serve --listen 127.0.0.1:0 --stall {limit}s --stall-subagents {limit}s")),
-        )?;
-        if is_hooked {
-            obey(&world, "hooks install --scope user")?;
-        }
-        let listener = Listener::start(hub.address)?;
+        let (world, hub, listener) = begin(programs, script, is_hooked)?;
         let Some(terminal) = Terminal::start(&world, &[])? else {
             findings.note("skipped: tmux is not installed");
             return Ok(());
@@ -76,6 +67,19 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         findings.note(format!("{way}: {} pauses of {:?}", STEPS.len() + 1, STALL * SPANS));
     }
     Ok(())
+}
+
+/// Makes a world with a hub whose limit of silence is [`STALL`], and with hooks if wanted.
+pub(crate) fn begin(programs: &Programs, script: &Path, is_hooked: bool) -> Result<(World, Hub, Listener)> {
+    let world = World::new(programs, script)?;
+    let limit = STALL.as_secs();
+    let serve = format!("serve --listen 127.0.0.1:0 --stall {limit}s --stall-subagents {limit}s");
+    let hub = Hub::start(world.subscope(&serve))?;
+    if is_hooked {
+        obey(&world, "hooks install --scope user")?;
+    }
+    let listener = Listener::start(hub.address)?;
+    Ok((world, hub, listener))
 }
 
 /// A person thinks: nobody is at work meanwhile, stalled or lost, and the newest session waits for a prompt where hooks

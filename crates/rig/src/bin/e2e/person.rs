@@ -10,9 +10,7 @@ use subscope_rig::tick;
 
 use crate::{
     finding::Findings,
-    heard::Listener,
-    idle::{SPANS, STALL, trees},
-    served::{Hub, obey},
+    idle::{SPANS, STALL, begin, trees},
     terminal::Terminal,
     world::{POLL, Programs, World},
 };
@@ -23,16 +21,7 @@ const MODE: [&str; 4] = ["--permission-mode", "default", "--allowedTools", "Agen
 /// Plays it with hooks and without.
 pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
     for way in ["hooks", "files"] {
-        let world = World::new(programs, script)?;
-        let limit = STALL.as_secs();
-        let hub = Hub::start(
-            world
-                .subscope(&format!("serve --listen 127.0.0.1:0 --stall {limit}s --stall-subagents {limit}s")),
-        )?;
-        if way == "hooks" {
-            obey(&world, "hooks install --scope user")?;
-        }
-        let listener = Listener::start(hub.address)?;
+        let (world, hub, listener) = begin(programs, script, way == "hooks")?;
         let Some(terminal) = Terminal::start(&world, &MODE)? else {
             findings.note("skipped: tmux is not installed");
             return Ok(());
@@ -52,12 +41,9 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
             findings.same(format!("{when}: sessions"), trees(&world)?.len(), 1);
         }
         let heard = listener.end()?;
-        let stalls: Vec<String> = heard.stalls.iter().map(|event| event.data.to_string()).collect();
-        findings.same(
-            format!("{way}: stalls of the root"),
-            stalls.iter().filter(|it| it.contains("root")).count(),
-            0,
-        );
+        let of_root = heard.stalls.iter().filter(|event| event.actor_id.0.is_root());
+        let of_root: Vec<String> = of_root.map(|event| event.data.to_string()).collect();
+        findings.same(format!("{way}: stalls of the root"), of_root, vec![]);
         findings.same(format!("{way}: rows that lost what they had said"), heard.losses.found, vec![]);
         hub.end()?;
         findings.note(format!("{way}: permission, Esc, background, resume"));
