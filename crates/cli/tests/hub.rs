@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "hub/process_gone.rs"]
+mod process_gone;
 #[path = "hub/unresponsive.rs"]
 mod unresponsive;
 

@@ -1,7 +1,8 @@
 //! The end of the process that ran a session: lines of our own dialect, `subscope.process/1`.
 //!
-//! `run` starts the process and knows how it ended, whatever its agents reported. The line is stored with the session's
-//! other input, so that a rebuild derives the same rows.
+//! `run` starts the process and knows how it ended, whatever its agents reported; of processes that others started, the
+//! hub sees that they are gone. The line is stored with the session's other input, so that a rebuild derives the same
+//! rows.
 
 use std::fmt;
 
@@ -36,6 +37,8 @@ pub enum ProcessExit {
     Code(i32),
     /// Number of the signal that killed it.
     Signal(i32),
+    /// It is gone; only its parent knows how.
+    Unknown,
 }
 
 impl fmt::Display for ProcessExit {
@@ -43,6 +46,7 @@ impl fmt::Display for ProcessExit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Unknown => f.write_str("exit code unknown"),
         }
     }
 }
@@ -53,9 +57,11 @@ mod tests {
 
     #[test]
     fn line_reads_as_it_was_written() {
-        for (exit, field) in
-            [(ProcessExit::Code(3), "\"code\":3"), (ProcessExit::Signal(15), "\"signal\":15")]
-        {
+        for (exit, field) in [
+            (ProcessExit::Code(3), "\"code\":3"),
+            (ProcessExit::Signal(15), "\"signal\":15"),
+            (ProcessExit::Unknown, "\"unknown\":null"),
+        ] {
             let end =
                 ProcessEnd { schema: ProcessEnd::SCHEMA.into(), at_ms: 7, session_id: "s".into(), exit };
             let line = serde_json::to_string(&end).unwrap();

@@ -1,6 +1,6 @@
 //! Renders a session's totals and problems.
 
-use subscope_model::{AgentStatus, Problem, Summary, Tree};
+use subscope_model::{Agent, AgentStatus, Basis, Problem, Summary, Tree};
 
 use crate::{
     rows::TreeRow,
@@ -23,7 +23,7 @@ pub fn render_summary(tree: &Tree, style: &Style) -> String {
 /// Renders the session's totals as lines.
 pub fn summary_lines(tree: &Tree, style: &Style) -> Vec<StyledLine> {
     let mut out = Vec::new();
-    write_figures(&mut out, &tree.summary, style);
+    write_figures(&mut out, &tree.summary, unowned_calls(&tree.agents), style);
     write_problems(&mut out, &tree.problems, style);
     out
 }
@@ -59,11 +59,18 @@ pub(crate) fn of_rows(tree: &Tree, rows: &[TreeRow], top: usize, style: &Style) 
         } += 1;
     }
     let mut out = Vec::new();
-    write_figures(&mut out, &summary, style);
+    let unowned = unowned_calls(rows.iter().map(|row| &tree.agents[row.agent]));
+    write_figures(&mut out, &summary, unowned, style);
     write_lines(out, style)
 }
 
-fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
+/// Counts the calls whose agent is unknown: they stand under the root.
+fn unowned_calls<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> usize {
+    let calls = agents.into_iter().flat_map(|agent| &agent.tools);
+    calls.filter(|call| call.basis == Basis::Unknown).count()
+}
+
+fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, unowned_calls: usize, style: &Style) {
     let states = [
         (summary.running, AgentStatus::Running),
         (summary.pending, AgentStatus::Pending),
@@ -87,6 +94,9 @@ fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
     }
     if summary.tools_denied > 0 {
         tools.push((Some(Ink::Stalled), format!("{} denied", summary.tools_denied)));
+    }
+    if unowned_calls > 0 {
+        tools.push((None, format!("{unowned_calls} of unknown owner")));
     }
     write_parts(out, "tools", tools, style);
     write_parts(out, "tokens", spent(summary, style), style);
@@ -177,6 +187,18 @@ mod tests {
         let text = render_summary(&tree, &STYLE);
         assert!(text.contains("problems  a:1: not JSON␛[2J\n          a:2: not JSON"), "{text}");
         assert!(text.ends_with("and 2 more of 5\n") && !text.contains("a:4"), "{text}");
+    }
+
+    #[test]
+    fn say_how_many_calls_have_no_known_owner() {
+        let mut tree = sample::session();
+        let calls = tree.agents.iter_mut().flat_map(|agent| &mut agent.tools).take(2);
+        calls.for_each(|call| call.basis = Basis::Unknown);
+        let text = render_summary(&tree, &STYLE);
+        assert!(
+            text.lines().any(|line| line.starts_with("tools") && line.ends_with("2 of unknown owner")),
+            "{text}"
+        );
     }
 
     #[test]

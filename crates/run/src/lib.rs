@@ -7,6 +7,8 @@
 //! the spool for the next hub. Events posted by child processes arrive at the [`Listener`] and take the same two
 //! routes.
 //!
+//! [`watch_processes`] is for the machine's hub: it reports which sessions have lost their process, whoever started it.
+//!
 //! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
 //! others are skipped, counted and reported.
 //!
@@ -20,6 +22,8 @@ mod line_tap;
 mod listener;
 pub mod passthrough;
 mod process_end;
+mod process_notes;
+mod process_watch;
 mod queue;
 pub mod record;
 mod run_driver;
@@ -31,8 +35,10 @@ pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
 pub use process_end::{EndedSessions, report_process_end};
+pub use process_notes::HarnessHome;
+pub use process_watch::watch_processes;
 pub use queue::{LineQueue, SkippedLines};
 pub use run_driver::{RunDriver, RunHandle};
-pub use session_finder::{FollowedSessions, HarnessHome, SessionFinder, session_of_caller};
+pub use session_finder::{FollowedSessions, SessionFinder, session_of_caller};
 
 pub use subscope_client::publish::ADDRESS_VARIABLE;

@@ -1,4 +1,4 @@
-//! Reports how the command's process ended to the sessions that it ran.
+//! Reports the ends of processes to their sessions: of a run's command, and of processes that others started.
 
 use std::{sync::mpsc::sync_channel, time::Duration};
 
@@ -30,16 +30,20 @@ impl EndedSessions {
             ChildExit::Code(code) => ProcessExit::Code(code),
             ChildExit::Signal(number) => ProcessExit::Signal(number),
         };
-        let mut lines = Vec::new();
-        for session in &self.sessions {
-            let schema = ProcessEnd::SCHEMA.into();
-            let end = ProcessEnd { schema, at_ms, session_id: session.clone(), exit };
-            // Texts and numbers only: serialising cannot fail.
-            lines.extend(serde_json::to_vec(&end).unwrap_or_default());
-            lines.push(b'\n');
-        }
-        lines
+        lines(&self.sessions, exit, at_ms)
     }
+}
+
+fn lines(sessions: &[SessionId], exit: ProcessExit, at_ms: Millis) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for session in sessions {
+        let schema = ProcessEnd::SCHEMA.into();
+        let end = ProcessEnd { schema, at_ms, session_id: session.clone(), exit };
+        // Texts and numbers only: serialising cannot fail.
+        lines.extend(serde_json::to_vec(&end).unwrap_or_default());
+        lines.push(b'\n');
+    }
+    lines
 }
 
 /// Reports the end to the command's sessions in the run's own hub, after it has read the command's output. Returns all
@@ -56,36 +60,52 @@ pub fn report_process_end(
     while run.has_unread_lines() && began.elapsed() < READ_TIMEOUT {
         std::thread::sleep(READ_POLL);
     }
-    let (reply, rows) = sync_channel(1);
-    let asked = hub.sessions(ListQuery::first(MAX_SESSIONS), Box::new(move |rows| drop(reply.send(rows))));
-    let rows = asked.ok().and_then(|()| rows.recv().ok()).unwrap_or_default();
-    let sessions = rows.into_iter().map(|row| row.id);
-    let sessions = sessions.filter(|id| is_own(id.as_str()) || processes.has(id.as_str())).collect();
+    let sessions = known_sessions(hub);
+    let sessions =
+        sessions.into_iter().filter(|id| is_own(id.as_str()) || processes.has(id.as_str())).collect();
     let mut ended = EndedSessions { sessions, exit };
-    if !ended.sessions.is_empty() {
-        ingest_end(hub, &ended);
-    }
+    let now = clock::now_ms();
+    ingest_ends(hub, "end".to_owned(), ended.lines(now));
     // Sessions that only the machine's hub knows, by hooks.
     let others = processes.ids().into_iter().filter(|id| !ended.sessions.contains(id)).collect::<Vec<_>>();
     ended.sessions.extend(others);
     ended
 }
 
-/// Reports the end to a hub and waits until it is taken.
-fn ingest_end(hub: &HubHandle, ended: &EndedSessions) {
+/// Reports to the machine's hub that these sessions have lost their process. Sessions of which it knows nothing have had
+/// no prompt.
+pub(crate) fn report_gone(hub: &HubHandle, sessions: &[SessionId]) {
+    let known: Vec<SessionId> = known_sessions(hub).into_iter().filter(|id| sessions.contains(id)).collect();
+    let now = clock::now_ms();
+    ingest_ends(hub, format!("gone/{now}"), lines(&known, ProcessExit::Unknown, now));
+}
+
+/// Returns the newest sessions of a hub.
+fn known_sessions(hub: &HubHandle) -> Vec<SessionId> {
+    let (reply, rows) = sync_channel(1);
+    let asked = hub.sessions(ListQuery::first(MAX_SESSIONS), Box::new(move |rows| drop(reply.send(rows))));
+    let rows = asked.ok().and_then(|()| rows.recv().ok()).unwrap_or_default();
+    rows.into_iter().map(|row| row.id).collect()
+}
+
+/// Reports ends to a hub and waits until it has them.
+fn ingest_ends(hub: &HubHandle, key: String, body: Vec<u8>) {
+    if body.is_empty() {
+        return;
+    }
     let ingest = Ingest {
         source: "process".to_owned(),
         session: None,
         dialect: Some(PROCESS_ENDS),
-        key: "end".to_owned(),
+        key,
         received_ms: None,
-        body: ended.lines(clock::now_ms()),
+        body,
         begins: None,
         asks: Asks::Nothing,
     };
     let (reply, done) = sync_channel(1);
     if hub.ingest(ingest, Box::new(move |outcome| drop(reply.send(outcome)))).is_ok() {
-        // Without an answer the hub has ended: nothing is printed any more.
+        // Without an answer the hub has ended: nothing is published any more.
         let _ = done.recv();
     }
 }

@@ -8,7 +8,6 @@ use std::{
     collections::HashMap,
     fs,
     iter::successors,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -18,11 +17,11 @@ use std::{
 };
 
 use nix::unistd::{Pid, getpgid, getppid};
-use subscope_harness::{Harness, ProcessNote, RunPlan};
+use subscope_harness::ProcessNote;
 use subscope_hub::clock;
 use subscope_model::{Millis, SessionId};
 
-use crate::{CommandRunError, line_tap::SessionName, run_driver::RunHandle};
+use crate::{CommandRunError, HarnessHome, line_tap::SessionName, run_driver::RunHandle};
 
 /// Scan interval of process files. A file exists as long as its process, at least half a second.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
@@ -30,21 +29,6 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_TRANSCRIPT_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of ancestors to check.
 const MAX_ANCESTORS: usize = 128;
-/// Maximum size of a process file.
-const MAX_NOTE_BYTES: u64 = 64 << 10;
-
-/// Folders of a harness.
-pub struct HarnessHome {
-    /// The harness.
-    pub harness: &'static dyn Harness,
-    /// How its processes are observed.
-    pub processes: &'static dyn RunPlan,
-    /// Folder of its process files.
-    pub notes: PathBuf,
-    /// Folders that its transcripts are below.
-    pub roots: Vec<PathBuf>,
-}
-
 /// Thread that finds sessions until the command has ended.
 #[derive(Debug)]
 pub struct SessionFinder {
@@ -177,22 +161,16 @@ impl FinderWorker {
 
     fn read_notes(&mut self) {
         let homes = Arc::clone(&self.homes);
-        for HarnessHome { processes, notes, .. } in homes.iter() {
-            for entry in fs::read_dir(notes).into_iter().flatten().flatten() {
-                let Some(process) = processes.process_of_note(&entry.file_name()) else { continue };
-                let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else {
-                    continue;
-                };
-                if self.read.get(&process) == Some(&modified) || !self.is_of_child(process) {
-                    continue;
-                }
-                if let Some(note) = read(&entry.path()).and_then(|bytes| processes.read_note(&bytes))
-                    && note.process == process
-                    && note.started_ms >= self.since
-                {
-                    self.read.insert(process, modified);
-                    self.add(note);
-                }
+        for file in homes.iter().flat_map(HarnessHome::note_files) {
+            let Some(modified) = file.modified() else { continue };
+            if self.read.get(&file.process) == Some(&modified) || !self.is_of_child(file.process) {
+                continue;
+            }
+            if let Some(note) = file.read()
+                && note.started_ms >= self.since
+            {
+                self.read.insert(file.process, modified);
+                self.add(note);
             }
         }
     }
@@ -231,14 +209,9 @@ pub fn session_of_caller(homes: &[HarnessHome]) -> Option<String> {
     let ancestors: Vec<i32> =
         successors(first, |one| parent(*one)).take(MAX_ANCESTORS).map(Pid::as_raw).collect();
     let distance = |process: i32| ancestors.iter().position(|ancestor| *ancestor == process);
-    let notes = homes.iter().flat_map(|home| {
-        let entries = fs::read_dir(&home.notes).into_iter().flatten().flatten();
-        entries.filter_map(|entry| {
-            let process = home.processes.process_of_note(&entry.file_name())?;
-            let distance = distance(process)?;
-            let note = home.processes.read_note(&read(&entry.path())?)?;
-            (note.process == process).then_some((distance, note.session))
-        })
+    let notes = homes.iter().flat_map(HarnessHome::note_files).filter_map(|file| {
+        let distance = distance(file.process)?;
+        Some((distance, file.read()?.session))
     });
     notes.min().map(|(_, session)| session)
 }
@@ -253,15 +226,6 @@ fn follow(homes: &[HarnessHome], session: &str, following: &RunHandle) -> bool {
     let roots = homes.iter().flat_map(|home| home.roots.iter().map(|root| (home.harness, root)));
     let found = roots.flat_map(|(harness, root)| harness.transcripts_of(root, session));
     found.map(|path| following.follow(path)).count() > 0
-}
-
-/// Returns the content of a process file; `None` if it is too long to be one.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_NOTE_BYTES {
-        return None;
-    }
-    fs::read(path).ok()
 }
 
 /// Returns the parent of a process; Linux only, other systems only check the process group.

@@ -128,6 +128,7 @@ impl Facts {
             self.add_started_run(run, map.call(call));
         }
         self.process_end = self.process_end.max(other.process_end);
+        self.process_gone = self.process_gone.max(other.process_gone);
         other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;

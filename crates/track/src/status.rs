@@ -309,7 +309,10 @@ impl Derivation<'_> {
     /// Returns why the agent is lost; `None` if it may still act.
     pub(crate) fn why_lost(&self, silence: Silence) -> Option<String> {
         if let Some(exit) = self.process_end() {
-            return Some(format!("its process ended: {exit}"));
+            return Some(match exit {
+                ProcessExit::Unknown => "its process ended".to_owned(),
+                ProcessExit::Code(_) | ProcessExit::Signal(_) => format!("its process ended: {exit}"),
+            });
         }
         if self.now.has_ended {
             return Some("its pipe ended".to_owned());
@@ -332,10 +335,13 @@ impl Derivation<'_> {
         }
     }
 
-    /// Returns how the session's process ended; `None` if the session went on since.
+    /// Returns how the session's process ended; `None` if the session went on since. What its parent says of the end
+    /// outranks that it is gone.
     fn process_end(&self) -> Option<ProcessExit> {
-        let (ended_at, exit) = self.facts.process_end?;
-        self.facts.span.latest().is_none_or(|latest| latest <= ended_at).then_some(exit)
+        let is_last = |ended_at: Millis| self.facts.span.latest().is_none_or(|latest| latest <= ended_at);
+        let end = self.facts.process_end.filter(|(ended_at, _)| is_last(*ended_at)).map(|(_, exit)| exit);
+        let gone = || self.facts.process_gone.filter(|gone_at| is_last(*gone_at));
+        end.or_else(|| gone().map(|_| ProcessExit::Unknown))
     }
 
     /// Whether the silence after a last line of text is long enough that no call will follow. Versions up to 2.1.50
@@ -378,15 +384,16 @@ impl Derivation<'_> {
         if let Some(status) = self.hooks.turn.filter(|_| !is_open_line || silence.last.is_none()) {
             return DerivedState::new(status, Some("stop hook"));
         }
-        // An interactive harness exits with 0 in the middle of a turn, too.
-        let is_cut =
-            |exit: &ProcessExit| *exit == ProcessExit::Code(0) && self.is_opened() && self.has_begun();
-        if let Some(exit) = self.process_end().filter(|exit| !is_cut(exit)) {
-            let status = match exit {
-                ProcessExit::Code(0) => AgentStatus::Completed,
-                ProcessExit::Code(_) => AgentStatus::Failed,
-                ProcessExit::Signal(_) => AgentStatus::Stopped,
-            };
+        let exit = self.process_end();
+        let status = exit.and_then(|exit| match exit {
+            // An interactive harness exits with 0 in the middle of a turn, too.
+            ProcessExit::Code(0) if self.is_opened() && self.has_begun() => None,
+            ProcessExit::Code(0) => Some(AgentStatus::Completed),
+            ProcessExit::Code(_) => Some(AgentStatus::Failed),
+            ProcessExit::Signal(_) => Some(AgentStatus::Stopped),
+            ProcessExit::Unknown => None,
+        });
+        if let (Some(exit), Some(status)) = (exit, status) {
             return DerivedState::new(status, Some(&exit.to_string()));
         }
         if self.facts.is_published && !self.has_begun() && !self.is_opened() {
@@ -398,8 +405,7 @@ impl Derivation<'_> {
                 DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
             Some(why)
-                if self.is_opened()
-                    && (self.now.has_ended || self.hooks.has_left || self.process_end().is_some()) =>
+                if self.is_opened() && (self.now.has_ended || self.hooks.has_left || exit.is_some()) =>
             {
                 // A session that was opened and closed without a turn is completed.
                 let is_cut = self.has_begun();

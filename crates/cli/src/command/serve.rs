@@ -20,6 +20,7 @@ use std::{
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
 use subscope_model::HubMode;
+use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
     HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token,
 };
@@ -148,6 +149,8 @@ pub(crate) struct PreparedHub {
     server: ServerOptions,
     /// Idle timeout and log of a background hub.
     idle: Option<(Duration, PathBuf)>,
+    /// Harnesses whose processes are watched.
+    homes: Vec<HarnessHome>,
 }
 
 impl PreparedHub {
@@ -202,6 +205,7 @@ impl PreparedHub {
                 indexer: None,
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
+            homes: super::run::homes(context),
             history: HistoryService {
                 roots: roots(context),
                 rules: history::rows_fingerprint(context)?,
@@ -219,7 +223,7 @@ impl PreparedHub {
         signal: &AtomicI32,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { store, history, options, mut server, idle } = self;
+        let Self { store, history, options, mut server, idle, homes } = self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
@@ -237,6 +241,7 @@ impl PreparedHub {
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
+        let (watch_ending, watch_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         thread::scope(|scope| {
             let (handle, connections, history, location) =
@@ -254,6 +259,8 @@ impl PreparedHub {
                 lower_priority();
                 history.answer(&queue);
             });
+            let handle = hub.handle();
+            scope.spawn(move || watch_processes(&homes, &handle, &watch_ended));
             let (handle, options) = (hub.handle(), history.options.clone());
             scope.spawn(move || {
                 lower_priority();
@@ -265,7 +272,7 @@ impl PreparedHub {
                     _ = left => {}
                 }
             }));
-            drop((ending, indexer_ending));
+            drop((ending, indexer_ending, watch_ending));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
             let _ = index_requests.try_send(None);

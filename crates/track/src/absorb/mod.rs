@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 use subscope_model::{
-    Basis, Claim, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Text, stable_hash,
+    Basis, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text, stable_hash,
 };
 
 use crate::facts::{
@@ -114,7 +114,11 @@ impl Recording<'_, '_> {
         }
         if let Fact::ProcessEnd(exit) = fact {
             // It is no activity of the session either, which may be a recording that the process printed.
-            self.facts.process_end = self.facts.process_end.max(Some((order.time, *exit)));
+            if *exit == ProcessExit::Unknown {
+                self.facts.process_gone = self.facts.process_gone.max(Some(order.time));
+            } else {
+                self.facts.process_end = self.facts.process_end.max(Some((order.time, *exit)));
+            }
             return;
         }
         self.facts.is_published |= kind == SourceKind::Posted;

@@ -407,8 +407,10 @@ pub(crate) struct Facts {
     /// The call that started each run: of several agents, or of a published one.
     pub(crate) started_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
-    /// The latest end of the session's process.
+    /// The latest end of the session's process that its parent has seen.
     pub(crate) process_end: Option<(Millis, ProcessExit)>,
+    /// Since when the session's process is gone.
+    pub(crate) process_gone: Option<Millis>,
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
     pub(crate) interned: HashSet<Text>,

@@ -92,6 +92,30 @@ fn end_of_the_process_ends_what_has_not_ended_unless_the_session_goes_on() {
 }
 
 #[test]
+fn process_that_is_gone_ends_what_is_at_work_unless_its_parent_has_told_how() {
+    let add = |session: &mut TestSession, time, exit| {
+        session.add(SourceKind::Posted, time, Claim::Silent, Fact::ProcessEnd(exit));
+    };
+    let root = |session: &TestSession| {
+        let root = session.tree(50).agents.into_iter().next().unwrap();
+        (root.status, root.evidence.map(|evidence| evidence.to_string()))
+    };
+    let lost = |why: &str| (AgentStatus::Lost, Some(why.to_owned()));
+    let mut session = session();
+    add(&mut session, 40, ProcessExit::Unknown);
+    assert_eq!(root(&session), lost("its process ended"));
+    assert_eq!(status(&session, 50), lost("its process ended"));
+    add(&mut session, 39, ProcessExit::Signal(9));
+    assert_eq!(root(&session), (AgentStatus::Stopped, Some("signal 9".into())));
+    assert_eq!(status(&session, 50), lost("its process ended: signal 9"));
+    // Another process opened it again, and is gone.
+    session.add(TRANSCRIPT, 45, agent("a1"), Fact::Response(response("m2", 1)));
+    assert_eq!(status(&session, 50).0, AgentStatus::Running);
+    add(&mut session, 47, ProcessExit::Unknown);
+    assert_eq!(status(&session, 50), lost("its process ended"));
+}
+
+#[test]
 fn delivered_stop_ends_the_agent_unless_it_ends_by_itself_later() {
     let stop = |step| Fact::Stop { step, call: None, is_refused: false };
     let mut session = session();

@@ -97,9 +97,8 @@ fn moments(world: &World, terminal: &Terminal<'_>, way: &str, findings: &mut Fin
     let when = format!("{way}, after the exit");
     let tree = rest(world, &when, findings)?;
     findings.same(format!("{when}: agents"), tree.agents.len(), 4);
-    // The program writes nothing of the agent that it stops: only a hook tells that the session has ended.
-    let left = if way == "hooks" { AgentStatus::Lost } else { AgentStatus::Running };
-    agent(&tree, "Documents", left, &when, findings);
+    // The program writes nothing of the agent that it stops: a hook tells that the session has ended, or its process.
+    agent(&tree, "Documents", AgentStatus::Lost, &when, findings);
     findings.same(
         format!("{when}: root at work"),
         tree.agents.first().is_some_and(|root| root.is_at_work()),
