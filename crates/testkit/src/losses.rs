@@ -24,6 +24,11 @@ struct Known {
 }
 
 impl Losses {
+    /// Returns how many sessions were followed.
+    pub fn followed(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Takes the next update.
     pub fn take(&mut self, update: &Update) {
         match update {

@@ -2,11 +2,17 @@
 
 use std::fmt::{Debug, Display};
 
+use subscope_testkit::losses::Losses;
+
 /// Findings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     notes: Vec<String>,
     faults: Vec<String>,
+    /// Sessions that were followed over the live feed.
+    pub(crate) followed: usize,
+    /// Rows of these that were compared with the same row before.
+    pub(crate) compared: u64,
 }
 
 impl Findings {
@@ -24,6 +30,17 @@ impl Findings {
     pub(crate) fn add(&mut self, others: Self) {
         self.notes.extend(others.notes);
         self.faults.extend(others.faults);
+        self.followed += others.followed;
+        self.compared += others.compared;
+    }
+
+    /// What rows of the live feed lost is wrong.
+    pub(crate) fn losses(&mut self, of: impl Display, losses: &Losses) {
+        self.followed += losses.followed();
+        self.compared += losses.compared;
+        for lost in &losses.found {
+            self.fault(format!("{of}: a row lost what it had said: {lost}"));
+        }
     }
 
     /// Whether nothing is wrong.

@@ -55,6 +55,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         let heard = listener.end()?;
         let stalls: Vec<String> = heard.stalls.iter().map(|event| event.data.to_string()).collect();
         findings.same(format!("{way}: stalls"), stalls, vec![]);
+        findings.losses(way, &heard.losses);
         let trees = trees(&world)?;
         findings.same(format!("{way}: sessions"), trees.len(), 2);
         for tree in &trees {

@@ -89,7 +89,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
         names = SCENARIOS.map(str::to_owned).to_vec();
     }
     let began = tick();
-    let mut failed = Vec::new();
+    let (mut failed, mut followed, mut compared) = (Vec::new(), 0, 0);
     for (at, name) in names.iter().enumerate() {
         if began.elapsed() > TOTAL {
             bail!("{} scenarios took more than {} minutes: {name} is not played", at, TOTAL.as_secs() / 60);
@@ -98,11 +98,14 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
         if findings.print(name) > 0 {
             failed.push(name.as_str());
         }
+        followed += findings.followed;
+        compared += findings.compared;
     }
     let (count, seconds) = (names.len(), began.elapsed().as_secs());
     if !failed.is_empty() {
         bail!("{} of {count} scenarios failed: {}", failed.len(), failed.join(", "));
     }
+    println!("live feed: {followed} sessions, {compared} changes of rows; none lost what it had said");
     println!("e2e: {count} scenarios passed in {seconds} s");
     Ok(())
 }

@@ -42,9 +42,10 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         }
         let heard = listener.end()?;
         let of_root = heard.stalls.iter().filter(|event| event.actor_id.0.is_root());
-        let of_root: Vec<String> = of_root.map(|event| event.data.to_string()).collect();
+        let of_root: Vec<String> =
+            of_root.map(|event| format!("{} at {:?}", event.data, event.at_ms)).collect();
         findings.same(format!("{way}: stalls of the root"), of_root, vec![]);
-        findings.same(format!("{way}: rows that lost what they had said"), heard.losses.found, vec![]);
+        findings.losses(way, &heard.losses);
         hub.end()?;
         findings.note(format!("{way}: permission, Esc, background, resume"));
     }

@@ -82,7 +82,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
         findings.fault("no event came by a hook");
     }
     findings.same("events that the live feed left out", heard.missed, 0);
-    findings.same("rows that lost what they had said", heard.losses.found, vec![]);
+    findings.losses("serve", &heard.losses);
     findings.same("requests for anything but the model", world.stand_in.others(), vec![]);
     let summary = &tree.summary;
     let tokens = summary.usage.map_or(0, |usage| usage.total_tokens);
