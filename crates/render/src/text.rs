@@ -44,24 +44,22 @@ pub fn tokens(count: u64) -> String {
 /// Formats money as `$0.92`; below a cent with as many decimals as the first digit needs (`$0.002`). A lower bound gets
 /// `≥` and is rounded down.
 pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
-    let amount = micro_usd.unsigned_abs();
-    let places: usize = match amount {
-        0 => 0,
-        1..10 => 6,
-        10..100 => 5,
-        100..1_000 => 4,
-        1_000..10_000 => 3,
-        _ => 2,
-    };
-    let unit = 10u64.pow(6 - u32::try_from(places).unwrap_or(6));
-    let cut = if floor { amount / unit } else { amount.saturating_add(unit / 2) / unit };
-    let scale = 1_000_000 / unit;
     let mark = if floor { "≥" } else { "" };
     let sign = if micro_usd < 0 { "-" } else { "" };
-    if places == 0 {
-        return format!("{mark}{sign}${cut}");
+    let amount = micro_usd.unsigned_abs();
+    if amount == 0 {
+        return format!("{mark}$0");
     }
-    format!("{mark}{sign}${}.{:0places$}", cut / scale, cut % scale)
+    let rounded = |places: u32| {
+        let unit = 10u64.pow(6 - places);
+        if floor { amount / unit } else { amount.saturating_add(unit / 2) / unit }
+    };
+    let mut places = (2..6).find(|places| amount >= 10u64.pow(6 - places)).unwrap_or(6);
+    if places > 2 && rounded(places) == 10 {
+        places -= 1;
+    }
+    let (count, scale, width) = (rounded(places), 10u64.pow(places), places as usize);
+    format!("{mark}{sign}${}.{:0width$}", count / scale, count % scale)
 }
 
 /// Formats a count with a noun: `1 call`, `2 calls`.
@@ -205,24 +203,19 @@ mod tests {
 
     use super::*;
 
+    /// Cases that the page is tested with, too.
+    fn shared_cases(kind: &str) -> Vec<serde_json::Value> {
+        let list: serde_json::Value =
+            serde_json::from_str(include_str!("../../../fixtures/figures.json")).unwrap();
+        list[kind].as_array().unwrap().clone()
+    }
+
     #[test]
     fn show_duration_by_its_size() {
-        let cases = [
-            (None, ""),
-            (Some(0), "0ms"),
-            (Some(999), "999ms"),
-            (Some(1000), "1s"),
-            (Some(59_999), "59s"),
-            (Some(60_000), "1m 0s"),
-            (Some(90_000), "1m 30s"),
-            (Some(3_599_999), "59m 59s"),
-            (Some(3_661_000), "1h 1m 1s"),
-            (Some(-5), "0ms"),
-            (Some(i64::MIN), "0ms"),
-        ];
-        for (span, text) in cases {
-            assert_eq!(duration(span), text);
+        for case in shared_cases("duration") {
+            assert_eq!(duration(case[0].as_i64()), case[1].as_str().unwrap(), "{case}");
         }
+        assert_eq!((duration(None), duration(Some(i64::MIN))), (String::new(), "0ms".into()));
     }
 
     #[test]
@@ -251,40 +244,19 @@ mod tests {
 
     #[test]
     fn show_tokens_cut_and_short() {
-        let cases = [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1k"),
-            (1_290, "1.2k"),
-            (17_999, "17k"),
-            (999_999, "999k"),
-            (1_200_000, "1.2M"),
-            (u64::MAX, "18446744073G"),
-        ];
-        for (count, text) in cases {
-            assert_eq!(tokens(count), text);
+        for case in shared_cases("tokens") {
+            assert_eq!(tokens(case[0].as_u64().unwrap()), case[1].as_str().unwrap(), "{case}");
         }
+        assert_eq!(tokens(u64::MAX), "18446744073G");
     }
 
     #[test]
     fn show_money_with_cents_or_its_first_digit() {
-        let cases = [
-            (920_000, false, "$0.92"),
-            (926_000, false, "$0.93"),
-            (926_000, true, "≥$0.92"),
-            (2_000, false, "$0.002"),
-            (150, false, "$0.0002"),
-            (3, false, "$0.000003"),
-            (0, false, "$0"),
-            (0, true, "≥$0"),
-            (1_234_567_890, false, "$1234.57"),
-            (-920_000, false, "-$0.92"),
-            (9_999, false, "$0.010"),
-            (i64::MAX, true, "≥$9223372036854.77"),
-        ];
-        for (amount, floor, text) in cases {
-            assert_eq!(money(amount, floor), text);
+        for case in shared_cases("money") {
+            let (amount, floor) = (case[0].as_i64().unwrap(), case[1].as_bool().unwrap());
+            assert_eq!(money(amount, floor), case[2].as_str().unwrap(), "{case}");
         }
+        assert_eq!(money(i64::MAX, true), "≥$9223372036854.77");
     }
 
     #[test]

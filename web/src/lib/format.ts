@@ -25,21 +25,28 @@ export function ago(ms: number): string {
   return s < 86_400 ? `${Math.floor(s / 3600)}h` : `${Math.floor(s / 86_400)}d`;
 }
 
-/** `950`, `48k`, `1.2M`. */
+/** `950`, `1.2k`, `48k`, `1.2M`, `3G`: cut, not rounded. */
 export function count(n: number | null | undefined): string {
   if (n === null || n === undefined) return "";
   if (n < 1000) return String(n);
-  if (n < 10_000) return `${(n / 1000).toFixed(1)}k`;
-  if (n < 1_000_000) return `${Math.round(n / 1000)}k`;
-  return `${(n / 1_000_000).toFixed(n < 10_000_000 ? 1 : 0)}M`;
+  const [unit, letter] = n < 1e6 ? [1e3, "k"] : n < 1e9 ? [1e6, "M"] : [1e9, "G"];
+  const [whole, tenth] = [Math.floor(n / unit), Math.floor(((n % unit) * 10) / unit)];
+  return whole < 10 && tenth > 0 ? `${whole}.${tenth}${letter}` : `${whole}${letter}`;
 }
 
-/** `$0.05` of micro-dollars; `≥` before a lower bound. */
+/** `$0.92` of micro-dollars; below a cent as many decimals as the first digit needs; `≥` before a lower bound, which is cut. */
 export function money(micro: number | null | undefined, floor = false): string {
   if (micro === null || micro === undefined) return "";
-  const dollars = micro / 1_000_000;
-  const text = micro > 0 && dollars < 0.01 ? "<$0.01" : `$${dollars.toFixed(2)}`;
-  return floor ? `≥${text}` : text;
+  const [mark, sign, amount] = [floor ? "≥" : "", micro < 0 ? "-" : "", Math.abs(micro)];
+  if (amount === 0) return `${mark}$0`;
+  const rounded = (places: number): number => {
+    const unit = 10 ** (6 - places);
+    return Math.floor((floor ? amount : amount + Math.floor(unit / 2)) / unit);
+  };
+  let places = [2, 3, 4, 5].find((some) => amount >= 10 ** (6 - some)) ?? 6;
+  if (places > 2 && rounded(places) === 10) places -= 1;
+  const [all, scale] = [rounded(places), 10 ** places];
+  return `${mark}${sign}$${Math.floor(all / scale)}.${String(all % scale).padStart(places, "0")}`;
 }
 
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
