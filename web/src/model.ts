@@ -27,6 +27,9 @@ export interface Problem {
   what: string;
 }
 
+/** How urgently a session needs a person, the most urgent first. */
+export type Attention = "waiting" | "trouble" | "live" | "ended";
+
 /** A conversation of a harness. */
 export interface Session {
   /** The harness's own id. */
@@ -221,6 +224,8 @@ export interface Summary {
   agent_ms: number | null;
   /** Subagents by type; `unknown` for those without one. */
   by_type: Record<string, number>;
+  /** How urgently the session needs a person. */
+  attention: Attention;
 }
 
 /** A session with all its agents. */
@@ -336,6 +341,8 @@ export interface SessionRow {
   title: string | null;
   /** Whether it is at work. */
   status: SessionStatus;
+  /** How urgently it needs a person. */
+  attention: Attention;
   /** Time of the first event. */
   started_at_ms: number | null;
   /** Time of the last event. */

@@ -20,6 +20,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ("basis", &["Basis"]),
     ("usage", &["Usage"]),
     ("problem", &["Problem"]),
+    ("attention", &["Attention"]),
     (
         "tree",
         &[

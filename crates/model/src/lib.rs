@@ -5,6 +5,7 @@
 //!
 //! This crate does no I/O, reads no clock, needs no runtime and knows no vendor.
 
+mod attention;
 mod basis;
 mod comparison;
 mod event;
@@ -25,6 +26,7 @@ mod time;
 mod tree;
 mod usage;
 
+pub use attention::Attention;
 pub use basis::Basis;
 pub use comparison::{AgentPair, Calls, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
 pub use event::{Event, EventKind, feed_line};

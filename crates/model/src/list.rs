@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, MicroUsd, Millis, SessionId, Text, Tree, Usage};
+use crate::{Attention, MicroUsd, Millis, SessionId, Text, Tree, Usage};
 
 /// Schema version of session lists.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
@@ -38,6 +38,9 @@ pub struct SessionRow {
     pub title: Option<Text>,
     /// Whether it is at work.
     pub status: SessionStatus,
+    /// How urgently it needs a person.
+    #[serde(default)]
+    pub attention: Attention,
     /// Time of the first event.
     pub started_at_ms: Option<Millis>,
     /// Time of the last event.
@@ -74,13 +77,14 @@ impl SessionRow {
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
-        let is_live = tree.agents.iter().any(Agent::is_at_work);
+        let attention = Attention::of(&tree.agents);
         Self {
             id: session.id.clone(),
             harness: session.harness.clone(),
             cwd: session.cwd.clone(),
             title: session.title.clone().or_else(|| first_agent(tree)),
-            status: if is_live { SessionStatus::Live } else { SessionStatus::Ended },
+            status: if attention == Attention::Ended { SessionStatus::Ended } else { SessionStatus::Live },
+            attention,
             started_at_ms: session.started_at_ms,
             last_event_at_ms: session.ended_at_ms,
             runs: session.runs,

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Actor, AgentId, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId, Text, ToolUseId, Usage,
+    Actor, AgentId, Attention, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId, Text,
+    ToolUseId, Usage,
 };
 
 /// Schema version of [`Tree`]. Changes within it are additive only.
@@ -422,4 +423,7 @@ pub struct Summary {
     pub agent_ms: Option<i64>,
     /// Subagents by type; `unknown` for those without one.
     pub by_type: BTreeMap<String, u32>,
+    /// How urgently the session needs a person.
+    #[serde(default)]
+    pub attention: Attention,
 }

@@ -274,6 +274,7 @@ mod tests {
             cwd: Some("/home/user/shop".into()),
             title: Some("Fix \u{1b}[2Jthe cart".into()),
             status: SessionStatus::Live,
+            attention: subscope_model::Attention::Live,
             started_at_ms: Some(0),
             last_event_at_ms: Some(60_000),
             runs: 1,

@@ -2,8 +2,8 @@
 
 use hashbrown::HashSet;
 use subscope_model::{
-    Actor, Agent, AgentStatus, Basis, Flag, Millis, Problem, Session, SessionId, SpawnMode, Subtree, Summary,
-    TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    Actor, Agent, AgentStatus, Attention, Basis, Flag, Millis, Problem, Session, SessionId, SpawnMode,
+    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -328,7 +328,13 @@ fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFig
     let mut total = AgentFigures::default();
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
-    let mut sum = Summary { usage: total.usage, cost_micro_usd: cost, cost_floor, ..Summary::default() };
+    let mut sum = Summary {
+        usage: total.usage,
+        cost_micro_usd: cost,
+        cost_floor,
+        attention: Attention::of(rows),
+        ..Summary::default()
+    };
     for row in rows {
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;

@@ -1,0 +1,94 @@
+//! How urgently a session needs a person: the order of session lists in every frontend.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Agent, AgentId, AgentStatus, Flag, LivenessKind, Millis, SessionId, SessionRow};
+
+/// How urgently a session needs a person, the most urgent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attention {
+    /// An agent waits for a person's permission.
+    Waiting,
+    /// An agent is stalled or fails repeatedly, or has failed while its parent is still at work.
+    Trouble,
+    /// At work.
+    Live,
+    /// Nothing is at work: all agents have ended, or the root waits for the user's next prompt.
+    #[default]
+    Ended,
+}
+
+impl Attention {
+    /// Returns the class of a session with these agents.
+    pub fn of(agents: &[Agent]) -> Self {
+        let mut attention = Self::Ended;
+        for agent in agents.iter().filter(|agent| agent.is_at_work()) {
+            if agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission) {
+                return Self::Waiting;
+            }
+            let is_troubled = agent.has(Flag::Stalled) || agent.has(Flag::Failing);
+            attention = attention.min(if is_troubled { Self::Trouble } else { Self::Live });
+        }
+        if attention == Self::Live && has_unresolved_failure(agents) { Self::Trouble } else { attention }
+    }
+}
+
+/// Whether an agent has failed while its parent is still at work.
+fn has_unresolved_failure(agents: &[Agent]) -> bool {
+    let at_work: HashMap<&AgentId, bool> =
+        agents.iter().map(|agent| (&agent.id, agent.is_at_work())).collect();
+    agents.iter().filter(|agent| agent.status == AgentStatus::Failed && !agent.is_copy()).any(|agent| {
+        agent.parent_id.as_ref().is_some_and(|parent| at_work.get(parent).copied().unwrap_or(false))
+    })
+}
+
+impl SessionRow {
+    /// Returns the sort key of lists of what is at work: by [`Attention`], then by start, the oldest first; ended
+    /// sessions by their last event, the newest first. It changes only with the class, so that rows keep their places.
+    pub fn attention_place(&self) -> (Attention, Millis, SessionId) {
+        let time = match self.attention {
+            Attention::Waiting | Attention::Trouble | Attention::Live => self.started_at_ms.unwrap_or(0),
+            Attention::Ended => -self.last_event_at_ms.unwrap_or(0),
+        };
+        (self.attention, time, self.id.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Liveness;
+
+    fn agent(id: &str, status: AgentStatus, parent: Option<&str>) -> Agent {
+        let parent_id = parent.map(AgentId::from);
+        Agent { parent_id, ..Agent::unknown(AgentId::from(id), u32::from(parent.is_some()), status) }
+    }
+
+    #[test]
+    fn class_is_that_of_the_agent_that_needs_a_person_most() {
+        let mut agents = vec![
+            agent("root", AgentStatus::Running, None),
+            agent("a", AgentStatus::Completed, Some("root")),
+            agent("b", AgentStatus::Running, Some("root")),
+            agent("c", AgentStatus::Failed, Some("a")),
+        ];
+        assert_eq!(Attention::of(&agents), Attention::Live, "the parent of the failed agent has ended");
+        agents[3].parent_id = Some("root".into());
+        assert_eq!(Attention::of(&agents), Attention::Trouble);
+        agents[3].flags = vec![Flag::Copied];
+        assert_eq!(Attention::of(&agents), Attention::Live);
+        agents[2].flags = vec![Flag::Stalled];
+        assert_eq!(Attention::of(&agents), Attention::Trouble);
+        let wait =
+            |kind| Liveness { kind, name: None, count: None, limit: None, since_ms: None, inferred: false };
+        agents[2].liveness = Some(wait(LivenessKind::Permission));
+        assert_eq!(Attention::of(&agents), Attention::Waiting);
+        agents.truncate(2);
+        agents[0].liveness = Some(wait(LivenessKind::Idle));
+        assert_eq!(Attention::of(&agents), Attention::Ended, "the root waits for the next prompt");
+        assert_eq!(Attention::of(&[]), Attention::Ended);
+    }
+}
