@@ -265,6 +265,7 @@ pub(crate) fn session() -> Tree {
         wall_ms: Some(134_000),
         agent_ms: Some(430_000),
         by_type: [("Explore".to_owned(), 3), ("Plan".to_owned(), 2)].into(),
+        attention: subscope_model::Attention::Waiting,
     };
     tree.problems =
         vec![Problem { at: "a74a5.jsonl:17".into(), what: "not JSON; the line is kept as text".into() }];
