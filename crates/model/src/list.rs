@@ -98,6 +98,13 @@ impl SessionRow {
         }
     }
 
+    /// Whether title, directory, id or harness have each of these words, which are separated by spaces. Case is ignored.
+    pub fn matches(&self, words: &str) -> bool {
+        let fields = [self.title.as_deref(), self.cwd.as_deref(), Some(&*self.id), self.harness.as_deref()];
+        let text = fields.map(|field| field.unwrap_or_default().to_lowercase()).join("\n");
+        words.split_whitespace().all(|word| text.contains(&word.to_lowercase()))
+    }
+
     /// Returns the sort key of lists: newest last event first, then by id.
     pub fn place(&self) -> (Reverse<Millis>, SessionId) {
         (Reverse(self.last_event_at_ms.unwrap_or(0)), self.id.clone())

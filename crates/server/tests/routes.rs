@@ -146,6 +146,9 @@ fn sessions_come_in_pages_without_gap_or_repeat() {
     assert_eq!(seen.len(), 25);
     assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 25);
     assert_eq!(seen[0], "s24");
+    let named = server.get("/api/v1/sessions?limit=4&q=S07%20claude").json();
+    assert_eq!(named["sessions"][0]["id"], "s07", "far behind the first page: {named}");
+    assert_eq!((named["sessions"].as_array().unwrap().len(), &named["next"]), (1, &Value::Null));
     assert_eq!(server.get("/api/v1/sessions?after=nonsense").status, 400);
     let conflict = server.get("/api/v1/agents/root");
     assert_eq!(conflict.status, 409);

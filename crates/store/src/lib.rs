@@ -235,12 +235,14 @@ pub struct ListQuery {
     pub only_live: bool,
     /// Only sessions with a row that changed in the store at or after this time.
     pub kept_since: Option<Millis>,
+    /// Only sessions that match these words ([`SessionRow::matches`]); all if empty.
+    pub words: String,
 }
 
 impl ListQuery {
     /// First `limit` of all sessions.
     pub fn first(limit: usize) -> Self {
-        Self { limit, after: None, only_live: false, kept_since: None }
+        Self { limit, after: None, only_live: false, kept_since: None, words: String::new() }
     }
 
     /// First `limit` running sessions.

@@ -164,6 +164,7 @@ impl History for MemoryStore {
         }
         all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
         all.retain(|row| query.kept_since.is_none_or(|since| row.kept_at_ms >= Some(since)));
+        all.retain(|row| row.matches(&query.words));
         all.truncate(query.limit);
         Ok(all)
     }

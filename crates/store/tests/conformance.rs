@@ -103,6 +103,13 @@ fn lists_and_statistics_are_the_same() {
         }
         assert_eq!(paged, rows, "{which}: pages have each row once");
         assert!(store.list(&ListQuery { only_live: true, ..all() }).unwrap().is_empty(), "{which}");
+        let named = |words: &str, limit| {
+            store.list(&ListQuery { words: words.to_owned(), ..ListQuery::first(limit) }).unwrap()
+        };
+        let last = rows.last().unwrap();
+        assert_eq!(named(&format!("CLAUDE {}", last.id), 2), [last.clone()], "{which}");
+        assert_eq!(named("claude-code", 2), rows[..2], "{which}");
+        assert!(named("claude-code nowhere", 2).is_empty(), "{which}");
         let stats = store.stats().unwrap();
         let calls: u32 = trees.iter().map(|tree| tree.summary.tool_calls).sum();
         assert_eq!(stats.total.tool_calls, u64::from(calls), "{which}");

@@ -176,6 +176,7 @@ impl EventLoop {
             .unsaved_rows()
             .map(|(at, tree)| SessionRow { kept_at_ms: Some(now_ms - age(at)), ..SessionRow::of(tree) });
         let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
+        let unsaved = unsaved.filter(|row| row.matches(&query.words));
         all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
         all.sort_by_cached_key(SessionRow::place);
         all.truncate(query.limit);

@@ -40,6 +40,7 @@ const MAX_STATUS_SESSIONS: usize = 200;
 
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
+    q: Option<String>,
     limit: Option<usize>,
     after: Option<String>,
     #[serde(default)]
@@ -52,6 +53,7 @@ pub(super) struct PageQuery {
 #[utoipa::path(
     get, path = "/api/v1/sessions",
     params(
+        ("q" = Option<String>, Query, description = "Only those with all of these words in title, directory, id or harness."),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
         ("after" = Option<String>, Query, description = "The `next` of the page before."),
         ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
@@ -74,7 +76,8 @@ pub(super) async fn sessions(
         None => None,
     };
     let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
-    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since };
+    let words = query.q.unwrap_or_default();
+    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since, words };
     let sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
     Ok(Json(SessionPage::of(sessions, limit)))
 }

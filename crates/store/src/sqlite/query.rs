@@ -254,14 +254,17 @@ impl History for SqliteStore {
         // Few of many changed recently: another index finds them.
         let sql = if query.kept_since.is_some() { LIST_RECENTLY_CHANGED } else { LIST_NEWEST };
         let kept_since = query.kept_since.unwrap_or(0);
-        let values = params![last_ms, id, query.only_live, clamp(query.limit), kept_since];
+        // Words are looked for in the rows themselves: all of them are read.
+        let limit = if query.words.is_empty() { clamp(query.limit) } else { i64::MAX };
+        let values = params![last_ms, id, query.only_live, limit, kept_since];
         let rows = self.select(sql, values, |row| {
             let kept_ms: Millis = row.get(1)?;
             // A row of another version of the model has other rules: the next index run rebuilds it.
             let known = serde_json::from_str::<SessionRow>(row.get_ref(0)?.as_str()?).ok();
+            let known = known.filter(|row| row.matches(&query.words));
             Ok(known.map(|row| SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row }))
         })?;
-        Ok(rows.into_iter().flatten().collect())
+        Ok(rows.into_iter().flatten().take(query.limit).collect())
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
