@@ -35,7 +35,9 @@ function saved(): Plugin {
         `<script type="module">${inert}</script></body></html>\n`,
       ].join("\n");
       this.emitFile({ type: "asset", fileName: "saved.html", source });
-      this.emitFile({ type: "asset", fileName: "assets/icon.svg", source: readFileSync("icon.svg") });
+      for (const icon of ["icon.svg", "icon-needs.svg"]) {
+        this.emitFile({ type: "asset", fileName: `assets/${icon}`, source: readFileSync(icon) });
+      }
     },
   };
 }

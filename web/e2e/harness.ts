@@ -99,6 +99,26 @@ export class Server {
     return (await response.json()) as T;
   }
 
+  async #post(path: string, body: object): Promise<void> {
+    const headers = { "content-type": "application/json", "x-subscope": "1" };
+    const answer = await fetch(this.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path} answers ${answer.status}: ${await answer.text()}`);
+  }
+
+  /** Says what a hook of the harness says. */
+  hook(body: object): Promise<void> {
+    return this.#post("/hooks/claude", body);
+  }
+
+  /** Publishes an event as other programs do. */
+  publish(event: object): Promise<void> {
+    return this.#post("/subagent-events", event);
+  }
+
+  stopAgent(session: string, agent: string): Promise<void> {
+    return this.#post(`/api/v1/agents/${encodeURIComponent(agent)}/stop?session=${encodeURIComponent(session)}`, {});
+  }
+
   /** Hands lines over, until somebody takes them. */
   async ingest(dialect: string, source: string, lines: string[], key: string): Promise<void> {
     const address = `${this.url}/api/v1/ingest/${dialect}?source=${encodeURIComponent(source)}`;

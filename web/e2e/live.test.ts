@@ -78,6 +78,12 @@ it("shows agents as they work: rows, timers, endings in any order, tools, result
   isQuiet(seen);
 });
 
+/** Opens the agents of all sessions. */
+async function unfold({ page }: Seen): Promise<void> {
+  await page.waitForSelector('[data-testid="session-card"]');
+  for (const button of await page.locator('[data-testid="session-card"] button.fold[aria-expanded="false"]').all()) await button.click();
+}
+
 async function opensTools({ page }: Seen, agent: Agent): Promise<void> {
   const one = page.locator(row(agent.id));
   await one.locator("button").first().click();
@@ -97,6 +103,7 @@ it("marks calls that failed or were denied", async () => {
   seen = await look(server);
   const list = await server.get<{ sessions: { id: string }[] }>("/api/v1/sessions");
   const trees = await Promise.all(list.sessions.map(({ id }) => server.get<Tree>(`/api/v1/sessions/${id}/tree`)));
+  await unfold(seen);
   const marks = new Set<string>();
   for (const { session, agents } of trees) {
     for (const agent of agents.filter((one) => one.tools.length > 0)) {

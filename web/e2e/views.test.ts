@@ -78,7 +78,7 @@ it.each(VIEWS.flatMap(([name, path]) => [["dark", name, path] as const, ["light"
 it("is used by keyboard alone", async () => {
   seen = await look(server);
   const { page } = seen;
-  await page.waitForSelector('[data-testid="agent-row"]');
+  await page.waitForSelector('[data-testid="session-card"]');
   await page.keyboard.press("?");
   const dialog = page.getByRole("dialog");
   for (const { does } of KEYS) await dialog.getByText(does, { exact: true }).waitFor();
@@ -89,8 +89,9 @@ it("is used by keyboard alone", async () => {
     await new Promise((resolve) => setTimeout(resolve, 3000));
     await route.continue();
   });
-  // The first row is a session, the one behind it its main agent.
+  // The first row is a session, the one behind it its main agent, once it is unfolded.
   await page.keyboard.press("j");
+  await page.keyboard.press("ArrowRight");
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await page.waitForSelector('[data-testid="agent-row"] button[aria-expanded="true"]');
@@ -348,7 +349,7 @@ it("makes whatever agents write inert", async () => {
 it("has a policy that stops what would get in all the same", async () => {
   seen = await look(server);
   const { page, wrong } = seen;
-  await page.waitForSelector('[data-testid="agent-row"]');
+  await page.waitForSelector('[data-testid="session-card"]');
   await page.evaluate(() => {
     const script = document.createElement("script");
     script.textContent = "globalThis.hacked = 1";

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { Agent, Change, Event, Tree } from "../src/model";
+import type { Agent, Attention, Change, Event, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
 import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
+import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
 import { story } from "../src/lib/story";
@@ -58,6 +59,28 @@ describe("rows", () => {
     const rows = [agent("root", null, 0), agent("a", "root", 1), agent("b", "a", 2), agent("c", "root", 3)];
     expect(ids(unfolded(rows, new Set(["a"])))).toBe("root a c");
     expect(ids(unfolded(rows, new Set(["root"])))).toBe("root");
+  });
+});
+
+describe("the order of sessions", () => {
+  const placed = (id: string, attention: Attention, started_at_ms: number, last_event_at_ms = 0) => ({ id, attention, started_at_ms, last_event_at_ms });
+  const all = [
+    placed("ended", "ended", 1, 50), placed("late", "live", 30), placed("early", "live", 10, 900),
+    placed("asks", "waiting", 40), placed("newer", "ended", 2, 60), placed("stalled", "trouble", 20),
+  ];
+  const order = (rows: { id: string }[]): string => rows.map(({ id }) => id).join(" ");
+  it("is by class, then by start, and by end where they have ended", () => {
+    expect(order([...all].sort(byAttention))).toBe("asks stalled early late newer ended");
+  });
+  it("stands still under a pointer, with what is new behind", () => {
+    const steady = new SteadyOrder();
+    steady.arrange([...all].sort(byAttention));
+    steady.isHeld = true;
+    const changed = all.map((row) => (row.id === "late" ? { ...row, attention: "waiting" as const } : row)).filter(({ id }) => id !== "ended");
+    const more = [...changed, placed("new", "waiting", 5)].sort(byAttention);
+    expect(order(steady.arrange(more))).toBe("asks stalled early late newer new");
+    steady.isHeld = false;
+    expect(order(steady.arrange(more))).toBe("new late asks stalled early newer");
   });
 });
 
@@ -127,8 +150,9 @@ describe("lanes", () => {
 describe("words", () => {
   it("count every second, and never stop by themselves", () => {
     const running = agent("a", "root", 1000);
-    expect([46_000, 84_000, 721_000].map((now) => timer(running, now))).toEqual(["Running... 45s", "Running... 1m 23s", "Running... 12m 0s"]);
-    expect(timer(agent("a", "root", 0, { status: "completed", wall_ms: 83_000 }), 9e9)).toBe("1m 23s");
+    const words = (of: Agent, now: number): string => Object.values(timer(of, now)).join(" ").trim();
+    expect([46_000, 84_000, 721_000].map((now) => words(running, now))).toEqual(["Running... 45s", "Running... 1m 23s", "Running... 12m 0s"]);
+    expect(words(agent("a", "root", 0, { status: "completed", wall_ms: 83_000 }), 9e9)).toBe("1m 23s");
   });
   it("say what is waited for", () => {
     const live = { count: null, since_ms: 1, inferred: true };

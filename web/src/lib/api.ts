@@ -42,6 +42,8 @@ export interface FeedPage {
 }
 
 export interface SessionsQuery {
+  /** Words that all occur in what a list shows of a session. */
+  q?: string;
   after?: string;
   recent?: boolean;
   limit?: number;

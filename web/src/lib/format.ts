@@ -34,6 +34,9 @@ export function count(n: number | null | undefined): string {
   return whole < 10 && tenth > 0 ? `${whole}.${tenth}${letter}` : `${whole}${letter}`;
 }
 
+/** `1 tool`, `2 tools`. */
+export const many = (n: number, word: string): string => `${n} ${word}${n === 1 ? "" : "s"}`;
+
 /** `$0.92` of micro-dollars; below a cent as many decimals as the first digit needs; `≥` before a lower bound, which is cut. */
 export function money(micro: number | null | undefined, floor = false): string {
   if (micro === null || micro === undefined) return "";

@@ -9,9 +9,11 @@ export const KEYS: Key[] = [
   { keys: ["?"], does: "shows the keys", where: "everywhere" },
   { keys: ["/"], does: "searches everything", where: "everywhere" },
   { keys: ["f"], does: "finds a session in the list", where: "everywhere" },
+  { keys: ["["], does: "hides the list of sessions, or shows it", where: "everywhere" },
   { keys: ["h"], does: "shows what is live", where: "everywhere" },
   { keys: ["j", "ArrowDown"], does: "goes to the next row", where: "everywhere" },
   { keys: ["k", "ArrowUp"], does: "goes to the row before", where: "everywhere" },
+  { keys: ["ArrowRight", "ArrowLeft"], does: "unfolds, folds what is below the row", where: "everywhere" },
   { keys: ["Enter"], does: "opens the row", where: "everywhere" },
   { keys: ["Escape"], does: "closes what is open", where: "everywhere" },
   { keys: ["1", "2", "3"], does: "tree and waterfall, feed, summary", where: "session" },
@@ -22,9 +24,17 @@ export const KEYS: Key[] = [
   { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },
 ];
 
-const NAMES: Record<string, string> = { " ": "space", ArrowDown: "↓", ArrowUp: "↑", Escape: "esc", Enter: "enter" };
+const NAMES: Record<string, string> = { " ": "space", ArrowDown: "↓", ArrowUp: "↑", ArrowRight: "→", ArrowLeft: "←", Escape: "esc", Enter: "enter" };
 
 export const keyName = (key: string): string => NAMES[key] ?? key;
+
+/** Unfolds or folds the row that has the focus; returns whether there was something to do. */
+export function fold(isOpen: boolean): boolean {
+  const button = document.activeElement?.parentElement?.querySelector<HTMLElement>(":scope > button.fold");
+  if (button?.ariaExpanded !== String(!isOpen)) return false;
+  button.click();
+  return true;
+}
 
 /** Moves the focus among rows; those that are seen are in the page. */
 export function step(by: 1 | -1): void {

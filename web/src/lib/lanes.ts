@@ -143,6 +143,13 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
 
 /** How thick a bar gets, however much room there is. */
 const THICKEST = 20;
+/** A bar that is narrower has no label. */
+const LABELLED = 40;
+/** About how wide a character of a label is. */
+const LETTER = 6.4;
+
+/** What a bar says of its call. */
+export type Label = (span: Span) => string;
 
 /** Draws one lane between `top` and `top + height`. */
 export function drawLane(
@@ -152,6 +159,7 @@ export function drawLane(
   top: number,
   height: number,
   paint: Paint,
+  label: Label,
 ): void {
   const middle = top + height / 2;
   const thick = Math.min(height - 14, THICKEST);
@@ -175,13 +183,23 @@ export function drawLane(
         pen.fillRect(x, middle - 3, wide, 6);
         break;
       case "tool":
-        drawCall(pen, span, x, wide, middle - thick / 2, thick, paint);
+        if (!isFault(span)) drawCall(pen, span, x, wide, middle - thick / 2, thick, paint, label);
         break;
     }
+  }
+  // What went wrong lies over its neighbours, and is never too thin to be seen.
+  for (const { span, x, width } of all) {
+    if (isFault(span)) drawCall(pen, span, x, Math.max(3, width), middle - thick / 2 - 2, thick + 4, paint, label);
   }
   pen.fillStyle = paint("--critical");
   for (const { x, width } of path) pen.fillRect(x, middle + thick / 2 + 3, Math.max(1, width), 2);
 }
+
+const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");
+
+/** The colour of a call: what it does, but for one that went wrong. */
+const fill = (span: Span): string =>
+  isFault(span) ? (span.status === "error" ? "--failed" : "--waiting") : `--kind-${kindOf(span)}`;
 
 function drawCall(
   pen: CanvasRenderingContext2D,
@@ -191,8 +209,9 @@ function drawCall(
   y: number,
   high: number,
   paint: Paint,
+  label: Label,
 ): void {
-  pen.fillStyle = paint(`--kind-${kindOf(span)}`);
+  pen.fillStyle = paint(fill(span));
   if (width > 5) {
     pen.beginPath();
     pen.roundRect(x, y, width, high, 2.5);
@@ -200,10 +219,12 @@ function drawCall(
   } else {
     pen.fillRect(x, y, width, high);
   }
-  if (span.status === "error" || span.status === "denied") {
-    pen.fillStyle = paint(span.status === "error" ? "--failed" : "--waiting");
-    pen.fillRect(x, y, width, 3);
-  }
+  const from = Math.max(x, 0);
+  const room = Math.floor((x + width - from - 8) / LETTER);
+  if (width < LABELLED || room < 4) return;
+  const words = (isFault(span) ? "✗ " : "") + label(span);
+  pen.fillStyle = paint(isFault(span) ? "--on-fault" : "--on-bar");
+  pen.fillText(words.length > room ? `${words.slice(0, room - 1)}…` : words, from + 5, y + high / 2);
 }
 
 const TEXT: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -247,8 +268,7 @@ export function svg({ timeline, window, names, title }: Drawn, paint: Paint, clo
       else if (bar.span.kind === "permission") parts.push(rect(from, bar.width, y + 9, 4, paint("--waiting")));
       else if (bar.span.kind === "retry") parts.push(rect(from, bar.width, y + 6, 10, paint("--stalled")));
       else {
-        parts.push(rect(from, bar.width, y + 5, 12, paint(`--kind-${kindOf(bar.span)}`), 2));
-        if (bar.span.status === "error") parts.push(rect(from, bar.width, y + 5, 3, paint("--failed")));
+        parts.push(rect(from, bar.width, y + 5, 12, paint(fill(bar.span)), 2));
       }
     }
     for (const step of path.get(lane.agent_id) ?? []) {

@@ -68,9 +68,12 @@ export class Live {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const alarm = setTimeout(() => this.#stop.abort(), SILENCE_MS);
-      const { done, value } = await reader.read().finally(() => clearTimeout(alarm));
+      const { done, value } = await reader.read().finally(() => {
+        clearTimeout(alarm);
+        // A connection that is closed was heard until now; one that is silent was not.
+        if (!this.#stop.signal.aborted) this.#listener.heard("live");
+      });
       if (done) return;
-      this.#listener.heard("live");
       for (const told of parser.push(value)) this.#listener.told(told);
       this.#last = parser.id;
     }

@@ -1,8 +1,10 @@
 // Desktop notifications, if a person asked for them: of what needs somebody, or is over.
 import type { Event } from "../model";
+import { commandOf } from "./payload";
 import { agentOf, store } from "./store.svelte";
 import { oneLine } from "./safe";
-import { title } from "./words";
+import { router } from "./route.svelte";
+import { sessionTitle, title } from "./words";
 
 const KEPT = "subscope-notifications";
 
@@ -11,6 +13,8 @@ const FRESH_MS = 60_000;
 
 class Notices {
   isOn = $state(false);
+  /** Whether a person asked for them and the browser does not let this page. */
+  isBlocked = $state(false);
   readonly isPossible = "Notification" in globalThis;
 
   start(): void {
@@ -22,6 +26,7 @@ class Notices {
   async toggle(): Promise<void> {
     const wanted = !this.isOn;
     this.isOn = wanted && (await Notification.requestPermission()) === "granted";
+    this.isBlocked = wanted && !this.isOn;
     localStorage.setItem(KEPT, this.isOn ? "on" : "off");
   }
 
@@ -29,8 +34,15 @@ class Notices {
     if (!this.isOn || event.at_ms === null || Date.now() - event.at_ms > FRESH_MS) return;
     const words = this.#words(event);
     if (words === "") return;
-    const agent = store.get(event.session_id)?.agents.find((one) => one.id === agentOf(event));
-    new Notification(agent ? title(agent) : "subscope", { body: words, tag: event.id });
+    const shown = store.get(event.session_id);
+    const agent = shown?.agents.find((one) => one.id === agentOf(event));
+    const of = shown ? sessionTitle(shown.session) : "subscope";
+    const notice = new Notification(of, { body: agent ? `${title(agent)} ${words}` : words, tag: event.id });
+    notice.onclick = () => {
+      window.focus();
+      router.go({ name: "session", session: event.session_id, agent: agent?.id ?? null });
+      notice.close();
+    };
   }
 
   #words({ kind, data }: Event): string {
@@ -38,7 +50,7 @@ class Notices {
       case "stall":
         return `is stalled: waits for ${oneLine(String(data["waiting_for"] ?? "something"))}`;
       case "permission.request":
-        return `asks for permission: ${oneLine(String(data["tool_name"] ?? ""))}`;
+        return `asks for permission: ${oneLine(`${String(data["tool_name"] ?? "")} ${commandOf(data["input"])}`).slice(0, 200)}`;
       case "subagent.stop":
         return data["status"] === "failed" ? `failed: ${oneLine(String(data["error"] ?? "")).slice(0, 120)}` : "";
       case "run.end":

@@ -39,6 +39,16 @@ export function argumentsOf(input: unknown): Shown[] {
   return [json(input)];
 }
 
+/** The command line that a call is given; empty for other calls. */
+export const commandLine = (input: unknown): string => (isFields(input) ? (words(input, "command") ?? "") : "");
+
+/** What a call wants to do, whole: its command, else the file, else its arguments. */
+export function commandOf(input: unknown): string {
+  if (typeof input === "string") return input;
+  if (!isFields(input)) return "";
+  return words(input, "command", "file_path", "path", "notebook_path", "url", "query") ?? JSON.stringify(input);
+}
+
 function rest(input: Fields, known: string): Shown[] {
   const others = Object.fromEntries(Object.entries(input).filter(([name]) => name !== known));
   return Object.keys(others).length > 0 ? [json(others)] : [];

@@ -2,6 +2,7 @@
 import type { SessionRow } from "../model";
 import { api } from "./api";
 import { clock } from "./clock.svelte";
+import { byAttention } from "./order.svelte";
 import { store, type Shown } from "./store.svelte";
 
 /** How long a session that has ended still counts as just ended: since it was last heard of, not since its own time. */
@@ -12,27 +13,70 @@ const SHOWN = 20;
 
 const PAGE = 200;
 
-class Recent {
+/** Sessions that have some words in what a list shows of them, page by page; all of them for no words. */
+export class Pages {
   rows: SessionRow[] = $state.raw([]);
+  /** Whether the server has answered. */
   isKnown = $state(false);
   hasMore = $state(false);
   #next: string | null = null;
+  #isAsking = false;
+
+  constructor(readonly words: string) {}
+
+  /** Asks for the first page, anew where it is known. */
+  async refresh(): Promise<void> {
+    const page = await api.sessions({ limit: PAGE, ...this.#query });
+    const further = this.rows.length > PAGE ? this.rows.filter((row) => !page.sessions.some(({ id }) => id === row.id)) : [];
+    this.rows = [...page.sessions, ...further];
+    if (further.length === 0) this.#ends(page.next);
+    this.isKnown = true;
+  }
+
+  /** Asks for the next page. */
+  async more(): Promise<void> {
+    if (this.#next === null || this.#isAsking) return;
+    this.#isAsking = true;
+    try {
+      const page = await api.sessions({ after: this.#next, limit: PAGE, ...this.#query });
+      const known = new Set(this.rows.map(({ id }) => id));
+      this.rows = [...this.rows, ...page.sessions.filter(({ id }) => !known.has(id))];
+      this.#ends(page.next);
+    } catch {
+      // The hub does not answer: it is asked again when the list is scrolled.
+    } finally {
+      this.#isAsking = false;
+    }
+  }
+
+  get #query(): { q?: string } {
+    return this.words === "" ? {} : { q: this.words };
+  }
+
+  #ends(next: string | null): void {
+    this.#next = next;
+    this.hasMore = next !== null;
+  }
+}
+
+class Recent {
+  readonly pages = new Pages("");
+  isKnown = $state(false);
   #recent: SessionRow[] = $state.raw([]);
   #isAsking = false;
   #failed = new Set<string>();
 
-  /** Sessions with known rows that are live or have just ended; live ones first, then the newest. */
+  /** Sessions with known rows that are live or have just ended, the most urgent first. */
   shown: Shown[] = $derived.by(() => {
     const kept = new Map(this.#recent.map((row) => [row.id, row]));
     const all = store.ids.flatMap((id) => store.get(id) ?? []);
     const limit = clock.now - RECENT_MS;
     const isRecent = (one: Shown): boolean => one.isLive || Math.max(one.heardAt, kept.get(one.id)?.kept_at_ms ?? 0) > limit;
-    const last = (one: Shown): number => one.session.ended_at_ms ?? one.session.started_at_ms ?? 0;
-    const order = (one: Shown): [number, number] => [one.isLive ? 1 : 0, last(one)];
-    return all.filter(isRecent).sort((one, other) => {
-      const [[live, at], [otherLive, otherAt]] = [order(one), order(other)];
-      return otherLive - live || otherAt - at;
-    });
+    return all
+      .filter(isRecent)
+      .map((one) => ({ one, row: one.row() }))
+      .sort((one, other) => byAttention(one.row, other.row))
+      .map(({ one }) => one);
   });
 
   start(): void {
@@ -52,28 +96,11 @@ class Recent {
     setInterval(() => void this.#ask(), 10_000);
   }
 
-  async more(): Promise<void> {
-    if (this.#next === null) return;
-    const page = await api.sessions({ after: this.#next, limit: PAGE });
-    this.#next = page.next;
-    this.hasMore = page.next !== null;
-    this.rows = [...this.rows, ...page.sessions];
-  }
-
   async #ask(): Promise<void> {
     if (this.#isAsking || store.state === "refused") return;
     this.#isAsking = true;
     try {
-      const [page, recent] = await Promise.all([
-        api.sessions({ limit: PAGE }),
-        api.sessions({ recent: true, limit: SHOWN }),
-      ]);
-      const further = this.rows.length > PAGE ? this.rows.filter((row) => !page.sessions.some(({ id }) => id === row.id)) : [];
-      this.rows = [...page.sessions, ...further];
-      if (further.length === 0) {
-        this.#next = page.next;
-        this.hasMore = page.next !== null;
-      }
+      const [, recent] = await Promise.all([this.pages.refresh(), api.sessions({ recent: true, limit: SHOWN })]);
       this.#recent = recent.sessions;
       const missing = recent.sessions.filter(({ id }) => !store.get(id) && !this.#failed.has(id));
       await Promise.all(missing.map(({ id }) => store.load(id).catch(() => this.#failed.add(id))));

@@ -33,11 +33,11 @@ export function parse(path: string, query: string): Route {
   const view = VIEWS.find((name) => name === given.get("view")) ?? "waterfall";
   const zoom: [number, number] | null =
     typeof from === "number" && typeof to === "number" && from < to ? [from, to] : null;
-  const common = { view, t: number(given.get("t")), zoom, q: given.get("q") ?? "", call: given.get("call") };
+  const common = { view, zoom, q: given.get("q") ?? "", call: given.get("call") };
   if (parts[0] === "search") return { ...HOME, ...common, name: "search" };
   if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, ...common };
   const agent = parts[2] === "a" ? (parts[3] ?? null) : null;
-  return { ...HOME, ...common, name: "session", session: parts[1], agent };
+  return { ...HOME, ...common, name: "session", session: parts[1], agent, t: number(given.get("t")) };
 }
 
 function decoded(part: string): string {
@@ -67,7 +67,7 @@ export function href(to: Partial<Route>): string {
 
 /** A saved page has one session and nothing beside it. */
 const own = (route: Route): Route =>
-  carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id };
+  carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id, t: null };
 
 /** Reads the address of this page, or of a link on it. */
 function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" | "hash">): Route {

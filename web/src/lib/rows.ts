@@ -1,5 +1,5 @@
 // Rows as the stream gives them: each with its place, the highest rev wins. No rules, no sorting.
-import type { Agent, Change, Session, Tree } from "../model";
+import type { Agent, Change, Session, Summary, Tree } from "../model";
 
 const rev = (row: { rev?: number }): number => row.rev ?? 0;
 const newest = (tree: Tree): number => Math.max(rev(tree.session), ...tree.agents.map(rev));
@@ -7,6 +7,7 @@ const newest = (tree: Tree): number => Math.max(rev(tree.session), ...tree.agent
 /** One session's rows, outside of any framework. */
 export class Rows {
   session: Session;
+  summary: Summary;
   /** In the order of the tree. */
   agents: Agent[];
   /** The highest rev so far: an unknown row with a lower one no longer exists. */
@@ -14,6 +15,7 @@ export class Rows {
 
   constructor(tree: Tree) {
     this.session = tree.session;
+    this.summary = tree.summary;
     this.agents = tree.agents;
     this.#rev = newest(tree);
   }
@@ -21,6 +23,7 @@ export class Rows {
   /** Takes a tree that came in the order of the stream: it is what there is. */
   replace(tree: Tree): void {
     this.session = tree.session;
+    this.summary = tree.summary;
     this.agents = tree.agents;
     this.#rev = newest(tree);
   }
@@ -31,8 +34,11 @@ export class Rows {
   }
 
   /** Puts changed rows in their places; the others keep their order. */
-  change({ sessions: [session], agents, removed, places }: Change): void {
-    if (rev(session) >= rev(this.session)) this.session = session;
+  change({ sessions: [session], agents, removed, places, summary }: Change): void {
+    if (rev(session) >= rev(this.session)) {
+      this.session = session;
+      if (summary) this.summary = summary;
+    }
     const known = new Map(this.agents.map((row) => [row.id, row]));
     const news = agents
       .map((row, at) => ({ row, place: places?.[at] ?? Infinity }))

@@ -1,12 +1,11 @@
 // The one place where rows are, fed by snapshots and by the stream. Views read it and change nothing in it.
 //
 // What comes is taken at once and shown together: a burst of a thousand changes is one redraw.
-import type { Agent, Change, Event, MissedData, Session, Tree } from "../model";
+import type { Agent, Attention, Change, Event, MissedData, Session, SessionRow, Summary, Tree } from "../model";
 import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
 import { Rows } from "./rows";
 import type { Told } from "./sse";
-import { isAtWork } from "./words";
 
 /** How long what came may wait to be shown: a frame or two. */
 const SHOWN_AFTER_MS = 30;
@@ -18,6 +17,7 @@ const HELD_EVENTS = 20_000;
 export class Shown {
   readonly id: string;
   session: Session = $state.raw() as Session;
+  summary: Summary = $state.raw() as Summary;
   /** In the order of the tree. */
   agents: Agent[] = $state.raw([]);
   /** When the stream last told of it. */
@@ -32,11 +32,34 @@ export class Shown {
 
   show(): void {
     this.session = this.rows.session;
+    this.summary = this.rows.summary;
     this.agents = this.rows.agents;
   }
 
+  get attention(): Attention {
+    return this.summary.attention;
+  }
+
   get isLive(): boolean {
-    return this.agents.some(isAtWork);
+    return this.attention !== "ended";
+  }
+
+  /** Its row in a list, in place of one that was asked for before. */
+  row(before?: SessionRow): SessionRow {
+    const { session, summary } = this;
+    return {
+      ...session,
+      title: session.title ?? before?.title ?? null,
+      status: this.isLive ? "live" : "ended",
+      attention: summary.attention,
+      last_event_at_ms: session.ended_at_ms,
+      agents: summary.agents,
+      running: summary.running,
+      failed: summary.failed,
+      tool_calls: summary.tool_calls,
+      usage: summary.usage,
+      cost_micro_usd: summary.cost_micro_usd,
+    };
   }
 }
 

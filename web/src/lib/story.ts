@@ -1,8 +1,10 @@
 // What an agent said, thought and did, in order: its events, with the calls of its row where no event tells them.
-import type { Agent, Event, ToolCall } from "../model";
+import type { Agent, AgentStatus, Event, ToolCall } from "../model";
+import { duration } from "./format";
+import { commandOf } from "./payload";
 
 export type Part =
-  | { kind: "prompt" | "message" | "thought"; key: string; at: number | null; text: string }
+  | { kind: "prompt" | "message" | "thought" | "result"; key: string; at: number | null; text: string }
   | { kind: "note"; key: string; at: number | null; text: string; tone: string }
   | { kind: "tool"; key: string; at: number | null; call: ToolCall; input: unknown; result: unknown };
 
@@ -14,10 +16,23 @@ const text = (event: Event, name: string): string => {
 const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> = {
   stall: [(event) => `stalled: waits for ${text(event, "waiting_for") || "something"}`, "stalled"],
   retry: [(event) => `asks the API again (${String(event.data["attempt"] ?? "?")}): ${text(event, "error")}`, "stalled"],
-  "permission.request": [(event) => `asks for permission: ${text(event, "tool_name")}`, "waiting"],
+  "permission.request": [(event) => asks(event), "waiting"],
   "compact.pre": [() => "the conversation is compacted", ""],
   notification: [(event) => text(event, "message"), ""],
 };
+
+/** What is asked for, with the whole command. */
+const asks = (event: Event): string =>
+  ["asks for permission", text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
+
+/** What it gave back, once: where its last words are that, they are marked; else it stands behind everything. */
+export function withResult(parts: Part[], agent: Agent): Part[] {
+  const result = agent.result;
+  if (result === null || agent.id === "root") return parts;
+  const at = parts.findLastIndex((part) => part.kind === "message" && part.text.trim() === result.trim());
+  const last: Part = { kind: "result", key: "result", at: agent.ended_at_ms, text: result };
+  return at < 0 ? [...parts, last] : parts.with(at, { ...last, at: parts[at]?.at ?? null });
+}
 
 /** Puts an agent's story together. */
 export function story(agent: Agent, events: Event[]): Part[] {
@@ -116,6 +131,11 @@ export function usageOf(events: Event[]): { at: number; total: number; output: n
   });
 }
 
+/** The same marks as everywhere. */
+const ENDS: Partial<Record<AgentStatus, string>> = { completed: "✓", failed: "✗", stopped: "■", lost: "?" };
+
+const lasted = ({ data }: Event): string => (typeof data["duration_ms"] === "number" ? duration(data["duration_ms"]) : "");
+
 /** An event in one line of a feed. */
 export function line(event: Event): string {
   const { data } = event;
@@ -123,17 +143,17 @@ export function line(event: Event): string {
     case "tool.pre":
       return `→ ${text(event, "tool_name")} ${text(event, "detail")}`;
     case "tool.post":
-      return `← ${text(event, "tool_name")} ok`;
+      return `← ${text(event, "tool_name")} ✓ ${lasted(event)}`.trimEnd();
     case "tool.failure":
-      return `← ${text(event, "tool_name")} ✗ ${short(data["error"])}`;
+      return `← ${text(event, "tool_name")} ✗ ${lasted(event)} ${short(data["error"])}`;
     case "permission.denied":
       return `⊘ ${text(event, "tool_name")} denied`;
     case "permission.request":
-      return `asks for permission: ${text(event, "tool_name")}`;
+      return asks(event);
     case "subagent.start":
       return `▶ starts ${[text(event, "agent_type"), text(event, "description")].filter((word) => word !== "").join(": ")}`;
     case "subagent.stop":
-      return `■ ${text(event, "status")} ${short(data["error"] ?? data["result"])}`;
+      return `${ENDS[text(event, "status") as AgentStatus] ?? "■"} ${text(event, "status")} ${short(data["error"] ?? data["result"])}`;
     case "usage":
       return `${String((data["usage"] as { total_tokens?: number } | undefined)?.total_tokens ?? "?")} tokens`;
     case "reasoning":

@@ -1,5 +1,5 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Liveness, SessionRow } from "../model";
+import type { Agent, Liveness } from "../model";
 import { base, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -50,12 +50,40 @@ export function isAtWork(agent: Agent): boolean {
   return (agent.status === "running" || agent.status === "pending") && agent.liveness?.kind !== "idle";
 }
 
-/** The timer of a row: it counts while the agent is at work. */
-export function timer(agent: Agent, now: number): string {
+/** The timer of a row: it counts while the agent is at work, which `label` says in words. */
+export function timer(agent: Agent, now: number): { label: string; time: string } {
   if (agent.status === "running" && isAtWork(agent)) {
-    return agent.started_at_ms === null ? "Running..." : `Running... ${seconds(now - agent.started_at_ms)}`;
+    return { label: "Running...", time: agent.started_at_ms === null ? "" : seconds(now - agent.started_at_ms) };
   }
-  return agent.wall_ms === null ? "" : seconds(agent.wall_ms) === "0s" ? `${agent.wall_ms}ms` : seconds(agent.wall_ms);
+  const wall = agent.wall_ms;
+  return { label: "", time: wall === null ? "" : wall < 1000 ? `${wall}ms` : seconds(wall) };
+}
+
+export type NeedTone = "waiting" | "stalled" | "failed";
+
+/** What a person has to see to: a permission, a stall, repeated failures, or a failure below an agent at work. */
+export function needOf(agent: Agent, atWork: ReadonlySet<string>): NeedTone | null {
+  const look = tone(agent);
+  if (look === "waiting" || look === "stalled") return look;
+  if (isAtWork(agent)) return agent.flags.includes("failing") ? "failed" : null;
+  return agent.status === "failed" && agent.parent_id !== null && atWork.has(agent.parent_id) ? "failed" : null;
+}
+
+/** The agent that says most about a session: the one that needs a person, else the one that began something last. */
+export function foremost(agents: Agent[]): Agent | undefined {
+  const rank = (agent: Agent): number => {
+    const look = tone(agent);
+    if (look === "waiting") return 4;
+    if (look === "stalled") return 3;
+    if (!isAtWork(agent)) return agent.id === "root" ? 1 : 0;
+    return agent.liveness?.kind === "children" ? 1 : 2;
+  };
+  const since = (agent: Agent): number => agent.liveness?.since_ms ?? agent.started_at_ms ?? 0;
+  return agents.reduce<Agent | undefined>((best, agent) => {
+    if (!best) return agent;
+    const more = rank(agent) - rank(best);
+    return more > 0 || (more === 0 && since(agent) > since(best)) ? agent : best;
+  }, undefined);
 }
 
 /** The look of a row: its status, but for what a person has to know first. */
@@ -73,10 +101,4 @@ export function sessionTitle(session: { title: string | null; id: string }): str
 
 export function project(session: { cwd: string | null }): string {
   return oneLine(base(session.cwd));
-}
-
-/** Whether a session's row has these words in what a list shows of it. */
-export function matches(row: SessionRow, words: string): boolean {
-  const text = `${row.title ?? ""} ${row.cwd ?? ""} ${row.id} ${row.harness ?? ""}`.toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

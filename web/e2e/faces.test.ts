@@ -1,0 +1,368 @@
+// What a person with many sessions sees: an order that stands still, names that stay, what needs them, and nothing false.
+import { afterAll, afterEach, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import type { Agent, Tree } from "../src/model";
+import { timer } from "../src/lib/words";
+import { closed, look, Recording, row, type Seen, Server, sleep } from "./harness";
+
+let server: Server;
+let seen: Seen | undefined;
+
+afterEach(async () => {
+  await seen?.context.close();
+  seen = undefined;
+  await server.stop();
+});
+afterAll(closed);
+
+function isQuiet({ wrong, beyond }: Seen): void {
+  expect(wrong).toEqual([]);
+  expect(beyond).toEqual([]);
+}
+
+interface RowSeen {
+  id: string;
+  status: string;
+  time: string;
+}
+
+interface MomentSeen {
+  at: number;
+  rows: RowSeen[];
+}
+
+/** The rows on the screen with the moment that they are of, at once. */
+const momentOf = (page: Page): Promise<MomentSeen> =>
+  page.evaluate(() => ({
+    at: Number(document.querySelector<HTMLElement>(".waterfall")?.dataset["at"] ?? "0"),
+    rows: [...document.querySelectorAll<HTMLElement>('[data-testid="agent-row"]')].map((one) => ({
+      id: one.dataset["agentId"] ?? "",
+      status: one.dataset["status"] ?? "",
+      time: one.querySelector(".columns > .time")?.textContent?.trim() ?? "",
+    })),
+  }));
+
+const told = (agents: Agent[], at: number): RowSeen[] =>
+  agents.map((agent) => ({ id: agent.id, status: agent.status, time: Object.values(timer(agent, at)).join(" ").trim() }));
+
+it("replays what was: while it plays and when it is paused, rows are those of that moment", async () => {
+  server = await Server.over("k-big");
+  const { session, first } = new Recording("k-big");
+  const treeAt = (at: number): Promise<Tree> => server.get(`/api/v1/sessions/${session}/tree?at=${at}`);
+  seen = await look(server, `/s/${session}?t=${first}`);
+  const { page } = seen;
+  await page.waitForSelector(row("root"));
+  await page.getByRole("button", { name: "replay" }).click();
+  const moments: MomentSeen[] = [];
+  for (let sample = 0; sample < 12; sample++) {
+    await sleep(250);
+    moments.push(await momentOf(page));
+  }
+  await page.getByRole("button", { name: "pause" }).click();
+  for (const { at, rows } of moments.filter(({ at }) => at > 0)) expect(rows, `at ${at - first} ms`).toEqual(told((await treeAt(at)).agents, at));
+  const distinct = new Set(moments.map(({ at }) => at));
+  expect(distinct.size, "moments while it plays").toBeGreaterThan(4);
+  expect(new Set(moments.flatMap(({ rows }) => rows.map(({ status }) => status)))).toContain("running");
+  // Paused at a link's moment, a day or a year later.
+  const at = first + 12_000;
+  const then = await treeAt(at);
+  const working = then.agents.find((agent) => agent.status === "running" && agent.id !== "root");
+  await page.goto(`${server.url}/s/${session}/a/${working?.id}?t=${at}`);
+  await page.waitForSelector("aside .top > h2");
+  expect(await momentOf(page)).toEqual({ at, rows: told(then.agents, at) });
+  expect(await page.locator("aside .meta .time").textContent()).toBe(timer(working as Agent, at).time);
+  expect(await page.getByRole("button", { name: "Stop…" }).count()).toBe(0);
+  expect(await page.locator("aside .tool.open .time").allTextContents()).not.toContainEqual(expect.stringMatching(/h/));
+  await page.getByText(/replaying .* 1\ds after the start/).waitFor();
+  await page.getByRole("button", { name: "to the end" }).click();
+  for (const agent of (await server.get<Tree>(`/api/v1/sessions/${session}/tree`)).agents) {
+    await page.waitForSelector(`${row(agent.id)}[data-status="${agent.status}"]`);
+  }
+  isQuiet(seen);
+});
+
+const SESSIONS = Array.from({ length: 10 }, (_, number) => `ten-${number}`);
+
+/** Ten sessions at work: each has begun five agents. */
+async function ten(of: Server): Promise<void> {
+  const begin = Date.now() - 60_000;
+  for (const [number, session] of SESSIONS.entries()) {
+    for (let agent = 0; agent < 5; agent++) {
+      const base = { subagentName: `Look at part ${agent} of ${number}`, subagentRunId: `${session}-${agent}`, sessionId: session };
+      await of.publish({ ...base, type: "subagent_start", timestamp: begin + number * 1000 + agent, payload: `Look at part ${agent}` });
+    }
+  }
+}
+
+/** Lets all of them post, in an order that changes, until a promise is over. */
+async function posting(of: Server, during: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  void during.finally(() => (isOver = true));
+  for (let turn = 0; !isOver; turn++) {
+    const session = SESSIONS[(turn * 7 + Math.floor(turn / 10) * 3) % SESSIONS.length] ?? "";
+    const base = { subagentName: "Look", subagentRunId: `${session}-${turn % 5}`, sessionId: session, timestamp: Date.now() };
+    await of.publish({ ...base, type: "tool_call", toolName: "Read", toolCallId: `c${turn}`, payload: { file_path: `/x/${turn}` } });
+    // Now and then one begins, and one ends.
+    if (turn % 9 === 0) await of.publish({ ...base, subagentRunId: `${session}-new-${turn}`, type: "subagent_start", payload: "More" });
+    if (turn % 11 === 0) await of.publish({ ...base, subagentRunId: `${session}-new-${turn - 2}`, type: "subagent_end" });
+    await sleep(20);
+  }
+  await during;
+}
+
+const CARDS = '[data-testid="session-card"]';
+const LISTED = '[data-testid="session-row"]';
+
+const orderOf = (page: Page, selector: string): Promise<string> =>
+  page.locator(selector).evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["sessionId"]).join(" "));
+
+it("keeps ten sessions where they are while all of them post", async () => {
+  server = await Server.start();
+  await ten(server);
+  seen = await look(server);
+  const { page } = seen;
+  await expect.poll(() => page.locator(CARDS).count()).toBe(10);
+  await expect.poll(() => page.locator(LISTED).count()).toBe(10);
+  // Ten fit on the screen.
+  expect(await page.locator(CARDS).last().evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight)).toBe(true);
+  const orders = new Map([[CARDS, new Set<string>()], [LISTED, new Set<string>()]]);
+  let misses = 0;
+  const aimed = async (): Promise<void> => {
+    for (let click = 0; click < 50; click++) {
+      const one = page.locator(click % 2 === 0 ? CARDS : LISTED).nth((click * 3) % 10);
+      const wanted = await one.evaluate((node) => {
+        const box = node.getBoundingClientRect();
+        return { id: (node as HTMLElement).dataset["sessionId"], x: box.x + box.width / 2, y: box.y + box.height / 2 };
+      });
+      for (const [selector, all] of orders) all.add(await orderOf(page, selector));
+      await sleep(700);
+      const hit = await page.evaluate(
+        ({ x, y }) => document.elementFromPoint(x, y)?.closest<HTMLElement>("[data-session-id]")?.dataset["sessionId"],
+        wanted,
+      );
+      if (hit !== wanted.id) misses += 1;
+    }
+  };
+  await posting(server, aimed());
+  for (const [selector, all] of orders) expect(all.size, selector).toBe(1);
+  expect(orders.get(CARDS)).toEqual(orders.get(LISTED));
+  expect(misses).toBe(0);
+  isQuiet(seen);
+});
+
+/** A session of which one agent asks for a permission. */
+async function asking(of: Server, session: string, command: string): Promise<void> {
+  const base = { session_id: session, transcript_path: `/${session}.jsonl`, cwd: "/home/user/shop", prompt_id: "p" };
+  const tool = { agent_id: "a1", tool_name: "Bash", tool_input: { command } };
+  await of.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "clean up" });
+  await of.hook({ ...base, hook_event_name: "SubagentStart", agent_id: "a1", agent_type: "Explore" });
+  await of.hook({ ...base, ...tool, hook_event_name: "PreToolUse", tool_use_id: "t1" });
+  await of.hook({ ...base, ...tool, hook_event_name: "PermissionRequest" });
+}
+
+const COMMAND = "rm -rf node_modules dist .cache && npm ci --ignore-scripts --no-audit && npm run build -- --mode production";
+
+it("shows who needs a person on top, with the whole command, wherever one looks", async () => {
+  server = await Server.start();
+  await ten(server);
+  seen = await look(server);
+  const { page } = seen;
+  await expect.poll(() => page.locator(CARDS).count()).toBe(10);
+  expect(await page.title()).toBe("subscope");
+  const before = await orderOf(page, CARDS);
+  await page.locator(CARDS).nth(4).hover();
+  await asking(server, "asks", COMMAND);
+  const need = page.locator('[data-testid="need"]');
+  await need.waitFor();
+  await expect.poll(() => need.textContent()).toContain(COMMAND);
+  expect(await need.textContent()).toMatch(/shop.*clean up.*Explore.*asks for permission/s);
+  expect(await need.evaluate((one) => one.getBoundingClientRect().bottom < innerHeight / 2)).toBe(true);
+  await expect.poll(() => page.title()).toBe("(1) subscope");
+  expect(await page.locator('link[rel="icon"]').getAttribute("href")).toBe("/assets/icon-needs.svg");
+  expect((await fetch(`${server.url}/assets/icon-needs.svg`)).status).toBe(200);
+  await page.locator('footer a.first', { hasText: "shop · clean up" }).waitFor();
+  await page.waitForSelector(`${LISTED}[data-session-id="asks"][data-attention="waiting"]`);
+  // Nothing moves under the pointer; it moves once the pointer is gone.
+  expect(await orderOf(page, CARDS)).toBe(`${before} asks`);
+  await page.mouse.move(640, 5);
+  await expect.poll(() => orderOf(page, CARDS)).toBe(`asks ${before}`);
+  expect(await orderOf(page, LISTED)).toBe(`asks ${before}`);
+  await need.getByRole("link").click();
+  await page.waitForURL("**/s/asks/a/a1");
+  await page.locator("aside .note.waiting", { hasText: COMMAND }).waitFor();
+  isQuiet(seen);
+});
+
+it("claims no life of a hub that it does not hear", async () => {
+  server = await Server.start();
+  await ten(server);
+  const recording = new Recording("b-parallel");
+  await recording.play(server, 1, 0.4);
+  for (const path of ["/", `/s/${recording.session}/a/root`]) {
+    seen = await look(server, path);
+    const { page } = seen;
+    await page.waitForSelector(path === "/" ? CARDS : row("root"));
+    const timers = (): Promise<string[]> => page.locator(".time, .lasts, .does, .meta").allTextContents();
+    const colour = (): Promise<string> => page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--running"));
+    const live = await colour();
+    await server.kill();
+    await page.getByTestId("unheard").waitFor();
+    expect(await page.getByTestId("unheard").textContent()).toMatch(/not heard since \d\d:\d\d:\d\d.*subscope serve/s);
+    const stopped = await timers();
+    await sleep(2500);
+    expect(await timers()).toEqual(stopped);
+    expect(await colour()).not.toBe(live);
+    await server.run();
+    await page.getByTestId("unheard").waitFor({ state: "hidden" });
+    await expect.poll(timers).not.toEqual(stopped);
+    expect(await colour()).toBe(live);
+    isQuiet(seen);
+    await seen.context.close();
+  }
+});
+
+it("finds every session by its words, and says where else to look", async () => {
+  server = await Server.start();
+  const begin = Date.now() - 86_400_000;
+  const lines = Array.from({ length: 450 }, (_, number) => {
+    const base = { subagentName: `Task ${number}${number === 3 ? " amaranth" : ""}`, subagentRunId: `r${number}`, sessionId: `many-${number}` };
+    return ["subagent_start", "subagent_end"].map((type, at) => JSON.stringify({ ...base, type, timestamp: begin + number * 10_000 + at * 1000 }));
+  });
+  await server.ingest("subagent-events", "many", lines.flat(), "many");
+  seen = await look(server);
+  const { page } = seen;
+  await expect.poll(() => page.locator(LISTED).count()).toBeGreaterThan(5);
+  const field = page.getByRole("searchbox", { name: "find a session" });
+  await field.fill("amaranth TASK");
+  await expect.poll(() => orderOf(page, LISTED)).toBe("many-3");
+  await field.fill("wolfram");
+  await page.getByText("No session is named “wolfram”.").waitFor();
+  await page.getByRole("link", { name: "Search what they said" }).click();
+  await page.waitForURL("**/search?q=wolfram");
+  // The end is reached by scrolling alone.
+  await field.fill("");
+  await page.locator(LISTED).first().waitFor();
+  await expect
+    .poll(async () => {
+      await page.locator(".sidebar .scroller").evaluate((list) => (list.scrollTop = list.scrollHeight));
+      return orderOf(page, LISTED);
+    })
+    .toMatch(/many-0$/);
+  isQuiet(seen);
+});
+
+const WIDTHS = [360, 390, 700, 1000, 1280, 1440, 1920, 3840];
+/** So many characters of each name are seen, or all of it. */
+const NAMED = 14;
+
+/** What is wrong with rows: boxes over each other, and names of which too little is seen. */
+const faults = (page: Page, named: number): Promise<string[]> =>
+  page.evaluate((least) => {
+    const found: string[] = [];
+    for (const one of document.querySelectorAll<HTMLElement>('[data-testid="agent-row"]')) {
+      const line = one.querySelector<HTMLElement>(".agent");
+      if (!line || line.offsetWidth === 0) continue;
+      const parts = [...line.querySelectorAll<HTMLElement>(".who > *, .columns > :not(.who), .model, .time, .number")].filter((part) => !part.closest(".who") || part.parentElement?.className.startsWith("who"));
+      const boxes = [...new Set(parts)].map((part) => ({ part, box: part.getBoundingClientRect() })).filter(({ box }) => box.width > 1 && box.height > 1);
+      const name = (part: Element): string => `${one.dataset["agentId"]}: ${part.getAttribute("class")?.replace(/svelte-\w+/, "").trim()}`;
+      const row = one.getBoundingClientRect();
+      boxes.forEach(({ part, box }, at) => {
+        if (box.left < row.left - 0.5 || box.right > row.right + 0.5 || box.bottom > row.bottom + 0.5) found.push(`${name(part)} is beyond its row`);
+        if (part.matches(".time, .number") && part.scrollWidth > part.clientWidth + 1) found.push(`${name(part)} is cut: ${part.textContent}`);
+        for (const other of boxes.slice(at + 1)) {
+          const wide = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+          const high = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+          if (wide > 0.5 && high > 0.5) found.push(`${name(part)} is over ${name(other.part)}`);
+        }
+      });
+      const shown = line.querySelector<HTMLElement>(".name");
+      const text = shown ? document.createTreeWalker(shown, NodeFilter.SHOW_TEXT) : null;
+      if (!shown || !text) continue;
+      const isCut = shown.scrollWidth > shown.clientWidth;
+      const right = shown.getBoundingClientRect().right - (isCut ? 13 : -1);
+      let count = 0;
+      let all = 0;
+      for (let node = text.nextNode(); node; node = text.nextNode()) {
+        const words = node.textContent ?? "";
+        for (let at = 0; at < words.length; at++) {
+          if (words[at]?.trim() === "" && (count === 0 || count === all)) continue;
+          const range = document.createRange();
+          range.setStart(node, at);
+          range.setEnd(node, at + 1);
+          all += 1;
+          if (range.getBoundingClientRect().right <= right) count += 1;
+        }
+      }
+      if (count < Math.min(least, all)) found.push(`${one.dataset["agentId"]}: ${count} of ${all} characters of "${shown.textContent?.trim()}"`);
+    }
+    return found;
+  }, named);
+
+it("keeps names at every width: nothing over anything, with and without a panel", async () => {
+  server = await Server.start();
+  const recording = new Recording("k-big");
+  await recording.play(server, 0.1, 0.55);
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  const [one] = agents.filter((agent) => agent.status === "running" && agent.id !== "root");
+  if (!one) throw new Error("nobody is at work");
+  // What hooks tell of can be stopped, and is flagged.
+  await server.hook({ session_id: recording.session, transcript_path: "/x.jsonl", cwd: "/x", hook_event_name: "PreToolUse", agent_id: one.id, tool_name: "Bash", tool_use_id: "own", tool_input: { command: "npm test" } });
+  await server.stopAgent(recording.session, one.id);
+  const wrong: Record<string, string[]> = {};
+  for (const width of WIDTHS) {
+    for (const path of ["/", `/s/${recording.session}`, `/s/${recording.session}/a/${one.id}`]) {
+      seen = await look(server, path, { viewport: { width, height: 900 }, reducedMotion: "reduce" });
+      await seen.page.waitForSelector(row("root"), { state: "attached" });
+      await sleep(700);
+      const found = await faults(seen.page, NAMED);
+      if (found.length > 0) wrong[`${width} ${path}`] = found;
+      // Where rows have columns, these are the same in all of them.
+      const rights = await seen.page.locator(".agent > .time").evaluateAll((all) => all.map((cell) => Math.round(cell.getBoundingClientRect().right)));
+      if (width > 640 && new Set(rights).size > 1) wrong[`${width} ${path} columns`] = rights.map(String);
+      isQuiet(seen);
+      await seen.context.close();
+    }
+  }
+  expect(wrong).toEqual({});
+});
+
+it("shows an agent as one document: what is opened is seen, and the result stands there once", async () => {
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const busiest = agents.filter((agent) => agent.result !== null && agent.id !== "root").sort((a, b) => b.tool_calls - a.tool_calls)[0];
+  if (!busiest) throw new Error("nobody has a result");
+  seen = await look(server, `/s/${session}/a/${busiest.id}`, { viewport: { width: 1440, height: 900 } });
+  const { page } = seen;
+  await page.waitForSelector("aside [data-testid=tool-row]");
+  const boxes = await page.evaluate(() => {
+    const box = (selector: string): DOMRect => document.querySelector(selector)?.getBoundingClientRect() ?? new DOMRect();
+    return { panel: box("aside").height, header: box("aside header").height, story: box("aside .story .scroller").height };
+  });
+  expect(boxes.header).toBeLessThanOrEqual(90);
+  expect(boxes.story).toBeGreaterThanOrEqual(boxes.panel * 0.8);
+  // The last call on the screen is opened: it comes into view as a whole, or from its beginning.
+  const calls = page.locator("aside [data-testid=tool-row]");
+  const heights = await calls.evaluateAll((all) => all.map((call) => call.getBoundingClientRect().bottom));
+  const last = heights.findLastIndex((bottom) => bottom <= 890);
+  const call = calls.nth(last);
+  const id = await call.getAttribute("data-call-id");
+  await call.locator("button").first().click();
+  const opened = page.locator(`aside [data-call-id="${id}"]`);
+  await opened.locator(".more").waitFor();
+  await expect
+    .poll(() =>
+      opened.evaluate((node) => {
+        const [own, room] = [node.getBoundingClientRect(), node.closest(".scroller")?.getBoundingClientRect()];
+        if (!room) return false;
+        return own.top >= room.top - 1 && (own.bottom <= room.bottom + 1 || own.top <= room.top + room.height / 3);
+      }),
+    )
+    .toBe(true);
+  await page.getByRole("button", { name: "result ↓" }).click();
+  const result = page.locator("aside [data-testid=agent-result]");
+  await expect.poll(() => result.evaluate((node) => node.getBoundingClientRect().top < innerHeight)).toBe(true);
+  const words = (busiest.result ?? "").split("\n").find((line) => line.length > 20 && !/[`*#|]/.test(line)) ?? "";
+  expect(await page.locator("aside .part:not(.prompt)", { hasText: words }).count(), words).toBe(1);
+  isQuiet(seen);
+});

@@ -1,0 +1,37 @@
+// The order of sessions in lists. The server says how urgent each is: see `SessionRow::attention_place` in crates/model.
+import type { Attention } from "../model";
+
+const CLASSES: Attention[] = ["waiting", "trouble", "live", "ended"];
+
+export interface Placed {
+  id: string;
+  attention: Attention;
+  started_at_ms: number | null;
+  last_event_at_ms: number | null;
+}
+
+/** The most urgent first, then by start; ended ones by their end, the newest first. */
+export function byAttention(one: Placed, other: Placed): number {
+  const time = (of: Placed): number => (of.attention === "ended" ? -(of.last_event_at_ms ?? 0) : (of.started_at_ms ?? 0));
+  const classes = CLASSES.indexOf(one.attention) - CLASSES.indexOf(other.attention);
+  return classes || time(one) - time(other) || (one.id < other.id ? -1 : 1);
+}
+
+/** The order of a list on the screen: under a pointer nothing moves, and what is new comes behind. */
+export class SteadyOrder {
+  /** Whether a pointer is over the list. */
+  isHeld = $state(false);
+  #last: string[] = [];
+
+  arrange<T extends { id: string }>(sorted: T[]): T[] {
+    let arranged = sorted;
+    if (this.isHeld) {
+      const places = new Map(this.#last.map((id, place) => [id, place]));
+      const place = ({ id }: T): number => places.get(id) ?? Infinity;
+      const known = sorted.filter(({ id }) => places.has(id)).sort((one, other) => place(one) - place(other));
+      arranged = [...known, ...sorted.filter(({ id }) => !places.has(id))];
+    }
+    this.#last = arranged.map(({ id }) => id);
+    return arranged;
+  }
+}
