@@ -361,6 +361,8 @@ export interface SessionRow {
   usage: Usage | null;
   /** Their cost; `None` if no price is known. */
   cost_micro_usd: number | null;
+  /** Status of the root; `None` in rows stored by older versions. */
+  root?: AgentStatus;
   /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
   kept_at_ms?: number;
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, AgentStatus, Flag, LivenessKind, Millis, SessionId, SessionRow};
+use crate::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, SessionRow};
 
 /// How urgently a session needs a person, the most urgent first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Attention {
     pub fn of(agents: &[Agent]) -> Self {
         let mut attention = Self::Ended;
         for agent in agents.iter().filter(|agent| agent.is_at_work()) {
-            if agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission) {
+            if agent.waits_for_person() {
                 return Self::Waiting;
             }
             let is_troubled = agent.has(Flag::Stalled) || agent.has(Flag::Failing);
@@ -60,7 +60,7 @@ impl SessionRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Liveness;
+    use crate::{Liveness, LivenessKind};
 
     fn agent(id: &str, status: AgentStatus, parent: Option<&str>) -> Agent {
         let parent_id = parent.map(AgentId::from);

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Session, SessionId, SessionRow, Text, Tree,
-};
+use crate::{Agent, AgentId, Flag, MicroUsd, Millis, Session, SessionId, SessionRow, Text, Tree};
 
 /// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
 pub const PROTOCOL: u32 = 1;
@@ -216,10 +214,8 @@ impl Status {
     pub fn of(trees: &[Tree], at_ms: Millis) -> Self {
         let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.is_at_work());
         let asking = || {
-            agents().filter_map(|agent| {
-                let live = agent.liveness.as_ref().filter(|live| live.kind == LivenessKind::Permission)?;
-                Some(live.since_ms.unwrap_or(at_ms))
-            })
+            let since = |agent: &Agent| agent.liveness.as_ref().and_then(|live| live.since_ms);
+            agents().filter(|agent| agent.waits_for_person()).map(move |agent| since(agent).unwrap_or(at_ms))
         };
         let stalled = || {
             let silent = agents().filter(|agent| agent.has(Flag::Stalled));

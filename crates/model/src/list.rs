@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attention, MicroUsd, Millis, SessionId, Text, Tree, Usage};
+use crate::{AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, Tree, Usage};
 
 /// Schema version of session lists.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
@@ -59,6 +59,9 @@ pub struct SessionRow {
     pub usage: Option<Usage>,
     /// Their cost; `None` if no price is known.
     pub cost_micro_usd: Option<MicroUsd>,
+    /// Status of the root; `None` in rows stored by older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<AgentStatus>,
     /// Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_at_ms: Option<Millis>,
@@ -94,6 +97,7 @@ impl SessionRow {
             tool_calls: summary.tool_calls,
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
+            root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
         }
     }

@@ -278,6 +278,12 @@ impl Agent {
         self.status.is_live() && !is_idle
     }
 
+    /// Whether the agent waits for a person's permission.
+    pub fn waits_for_person(&self) -> bool {
+        let asks = self.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
+        self.status.is_live() && asks
+    }
+
     /// Returns an agent of which only id, depth and status are known.
     pub fn unknown(id: AgentId, depth: u32, status: AgentStatus) -> Self {
         Self { actor_id: Actor(id.clone()), id, depth, status, ..Self::default() }

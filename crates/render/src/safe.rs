@@ -1,7 +1,8 @@
 //! Sanitises agents' text for terminals: replaces dangerous characters with visible ones.
 //!
 //! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators
-//! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`). Nothing is dropped, so an attack stays readable.
+//! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`). Only joiners between emoji are dropped, so an attack
+//! stays readable.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -26,15 +27,16 @@ const CONTROL_NAMES: [&str; 32] = [
 pub fn line(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
     let mut gap = false;
-    for character in text.chars() {
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
         if matches!(character, ' ' | '\t' | '\n' | '\r') {
             gap = !out.text.is_empty();
             continue;
         }
         if std::mem::take(&mut gap) {
-            out.push(' ');
+            out.push(' ', None);
         }
-        out.push(character);
+        out.push(character, rest.peek());
     }
     out.text
 }
@@ -59,7 +61,7 @@ pub fn lines(text: &str, charset: Charset) -> String {
                 column += spaces;
             }
             other => {
-                out.push(other);
+                out.push(other, rest.peek());
                 column += other.width().unwrap_or(1);
             }
         }
@@ -80,9 +82,16 @@ impl Visible {
         Self { text: String::with_capacity(capacity), charset, stacked: 0 }
     }
 
-    fn push(&mut self, character: char) {
+    /// Appends a character that `next` follows.
+    fn push(&mut self, character: char, next: Option<&char>) {
         let stacks = character.width() == Some(0);
         self.stacked = if stacks { self.stacked + 1 } else { 0 };
+        let is_between_emoji = || {
+            self.text.chars().next_back().is_some_and(is_emoji) && next.is_some_and(|next| is_emoji(*next))
+        };
+        if character == JOINER && is_between_emoji() {
+            return;
+        }
         if is_hidden(character) || self.stacked > MAX_STACKED_MARKS || (stacks && self.text.is_empty()) {
             self.push_image(character);
             self.stacked = 0;
@@ -103,6 +112,15 @@ impl Visible {
             (Charset::Unicode, None) => self.text.push_str(&format!("⟨U+{code:04X}⟩")),
         }
     }
+}
+
+/// Joins emoji to one picture (zero-width joiner). Between emoji it is omitted: terminals disagree on the width of the
+/// picture, and each emoji alone tells as much.
+const JOINER: char = '\u{200D}';
+
+/// Whether a character is an emoji, or the selector behind one.
+fn is_emoji(character: char) -> bool {
+    matches!(u32::from(character), 0x2600..=0x27BF | 0xFE0F | 0x1F000..=0x1FAFF)
 }
 
 /// Whether a character is invisible but affects a terminal or its reader: controls, line separators, and the
@@ -134,6 +152,8 @@ mod tests {
             ("abc\u{202e}txt.exe", "abc⟨U+202E⟩txt.exe", "abc<U+202E>txt.exe"),
             ("a\u{2066}b\u{200f}c\u{61c}", "a⟨U+2066⟩b⟨U+200F⟩c⟨U+061C⟩", "a<U+2066>b<U+200F>c<U+061C>"),
             ("a\u{200b}b\u{feff}", "a⟨U+200B⟩b⟨U+FEFF⟩", "a<U+200B>b<U+FEFF>"),
+            ("a\u{200d}🎉\u{200d}", "a⟨U+200D⟩🎉⟨U+200D⟩", "a<U+200D>🎉<U+200D>"),
+            ("👩\u{200d}👧 ❤\u{fe0f}\u{200d}🔥", "👩👧 ❤\u{fe0f}🔥", "👩👧 ❤\u{fe0f}🔥"),
             ("a\u{e0041}", "a⟨U+E0041⟩", "a<U+E0041>"),
             ("a\u{2028}b", "a⟨U+2028⟩b", "a<U+2028>b"),
         ];

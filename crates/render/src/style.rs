@@ -1,6 +1,6 @@
 //! Style of output: colours by status, two glyph sets, and lines truncated by display width.
 
-use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, MicroUsd, Usage};
+use subscope_model::{Agent, AgentStatus, Attention, Flag, MicroUsd, SessionRow, SessionStatus, Usage};
 
 use crate::text;
 
@@ -93,6 +93,8 @@ glyphs! {
     failed "✗" "x" "A failed agent or call."
     stopped "■" "#" "A stopped agent."
     lost "?" "?" "A lost agent, a call without an end."
+    waiting "◆" "@" "An agent or a session that waits for a person."
+    trouble "!" "!" "A stalled or flagged agent, a session in trouble, a problem."
     other "○" "o" "Any other agent."
     denied "⊘" "/" "A denied call."
     current "▸" ">" "A current activity."
@@ -115,6 +117,26 @@ glyphs! {
 }
 
 impl Glyphs {
+    /// Returns the icon of an agent: of its status, unless it waits for a person.
+    pub fn agent(&self, agent: &Agent) -> &'static str {
+        if agent.waits_for_person() { self.waiting } else { self.icon(agent.status) }
+    }
+
+    /// Returns icon and colour of a session: of its class while it is live, then of its root's outcome.
+    pub fn session(&self, row: &SessionRow) -> (&'static str, Ink) {
+        let is_live = row.status == SessionStatus::Live;
+        match (row.attention, row.root) {
+            (Attention::Waiting, _) => (self.waiting, Ink::Waiting),
+            (Attention::Trouble, _) => (self.trouble, Ink::Stalled),
+            // A row of an older version has no class.
+            (Attention::Live, _) | (Attention::Ended, None) if is_live => (self.running, Ink::Running),
+            (Attention::Live | Attention::Ended, Some(root)) if !root.is_live() => {
+                (self.icon(root), Ink::of_status(root))
+            }
+            (Attention::Live | Attention::Ended, _) => (self.dot, Ink::Done),
+        }
+    }
+
     /// Returns the icon of an agent's status.
     pub fn icon(&self, status: AgentStatus) -> &'static str {
         match status {
@@ -148,8 +170,7 @@ pub enum Ink {
 impl Ink {
     /// Returns the colour of an agent's status, flags and liveness.
     pub fn of(agent: &Agent) -> Self {
-        let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
-        if agent.status.is_live() && asks {
+        if agent.waits_for_person() {
             Self::Waiting
         } else if agent.status.is_live() && agent.has(Flag::Stalled) {
             Self::Stalled
@@ -327,6 +348,28 @@ mod tests {
         assert_eq!(written(line.clone(), false, 3), "ab…\n");
         assert_eq!(written(line.clone(), true, 2), "\u{1b}[31ma…\u{1b}[0m\n");
         assert_eq!(written(line, false, 0), "\n");
+    }
+
+    #[test]
+    fn states_of_agents_and_sessions_have_different_glyphs() {
+        for glyphs in [&UNICODE, &ASCII] {
+            let mut seen = vec![
+                glyphs.running,
+                glyphs.completed,
+                glyphs.failed,
+                glyphs.stopped,
+                glyphs.lost,
+                glyphs.other,
+                glyphs.waiting,
+                glyphs.trouble,
+                glyphs.denied,
+            ];
+            let count = seen.len();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), count, "{glyphs:?}");
+            assert!(seen.iter().all(|glyph| text::width(glyph) == 1), "{glyphs:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
-use subscope_model::{
-    AgentStatus, Millis, SearchHit, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Status,
-};
+use subscope_model::{Millis, SearchHit, SessionId, SessionRow, Stats, StatsRow, Status};
 
 use crate::{
     style::{Ink, Style, StyledLine, write_lines},
@@ -76,23 +74,13 @@ pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&
 /// Icon, id and title of a session.
 fn label(row: &SessionRow, id: &str, width: usize, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
-    let (icon, ink) = match row.status {
-        SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
-        // An ended session has no outcome of its own.
-        SessionStatus::Ended => (glyphs.dot, Ink::Done),
-    };
+    let (icon, ink) = glyphs.session(row);
     let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
     line.paint(Ink::Done, id);
     line.push(" ");
-    let place = row.cwd.as_deref().and_then(|cwd| cwd.rsplit('/').next()).filter(|name| !name.is_empty());
-    let words = match (place, &row.title) {
-        (Some(place), Some(title)) => format!("{place}: {title}"),
-        (Some(word), None) => word.to_owned(),
-        (None, Some(title)) => title.to_string(),
-        (None, None) => glyphs.unknown.to_owned(),
-    };
-    line.with(None, &style.one_line(&words, width))
+    let name = text::session_name(row.cwd.as_deref(), row.title.as_deref());
+    line.with(None, &style.one_line(name.as_deref().unwrap_or(glyphs.unknown), width))
 }
 
 /// The cells of [`FIGURES`].
@@ -263,7 +251,7 @@ pub fn render_hits(hits: &[SearchHit], now: Millis, style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Flag, Usage};
+    use subscope_model::{AgentStatus, Attention, Flag, SessionStatus, Usage};
 
     use super::*;
 
@@ -274,7 +262,6 @@ mod tests {
             cwd: Some("/home/user/shop".into()),
             title: Some("Fix \u{1b}[2Jthe cart".into()),
             status: SessionStatus::Live,
-            attention: subscope_model::Attention::Live,
             started_at_ms: Some(0),
             last_event_at_ms: Some(60_000),
             runs: 1,
@@ -284,6 +271,8 @@ mod tests {
             tool_calls: 147,
             usage: Some(Usage::new(1_000_000, 0, 0, 0)),
             cost_micro_usd: Some(920_000),
+            attention: Attention::Live,
+            root: Some(AgentStatus::Running),
             kept_at_ms: None,
         }
     }

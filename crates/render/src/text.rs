@@ -120,6 +120,15 @@ pub fn base_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
+/// Names a session: `project: title`, whichever is known; `None` if neither is. Raw agent text.
+pub fn session_name(cwd: Option<&str>, title: Option<&str>) -> Option<String> {
+    let place = cwd.map(base_name).filter(|name| !name.is_empty());
+    match (place, title) {
+        (Some(place), Some(title)) => Some(format!("{place}: {title}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
 /// Pads a text with spaces to `width` columns.
 pub fn pad(text: &str, width: usize) -> String {
     let spaces = width.saturating_sub(self::width(text));

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use subscope_model::{Agent, AgentId, Flag, LivenessKind, Millis, Tree};
+use subscope_model::{Agent, AgentId, Flag, Millis, Tree};
 
 pub use self::{
     columns::short_model,
@@ -160,6 +160,11 @@ impl<'a> TreeRenderer<'a> {
         Self { tree, rows, options, labels, cells, layout, levels }
     }
 
+    /// Columns of the widest row.
+    pub fn width(&self) -> usize {
+        self.layout.width()
+    }
+
     /// Renders the heading: panel title and column names.
     pub fn head(&self) -> StyledLine {
         let title = panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent]));
@@ -183,7 +188,7 @@ impl<'a> TreeRenderer<'a> {
         let ink = Ink::of(agent);
         let is_over = (ink == Ink::Done).then_some(ink);
         let mut line = StyledLine::default().with(None, &row.lead(self.levels, style.glyphs()));
-        line.paint(ink, style.glyphs().icon(agent.status));
+        line.paint(ink, style.glyphs().agent(agent));
         line.push(" ");
         let room = self.layout.left.saturating_sub(line.width());
         label.fit(&mut line, room, ink, style);
@@ -229,8 +234,7 @@ impl Label {
         // Troubles are marked with `!`, other flags with a dot.
         let mut troubles: Vec<&str> =
             agent.flags.iter().filter(|flag| is_trouble(**flag)).map(|flag| flag.as_str()).collect();
-        let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
-        if asks && agent.status.is_live() && options.detail == Detail::Minimal {
+        if agent.waits_for_person() && options.detail == Detail::Minimal {
             // The activity may be omitted for lack of room; a permission request must be visible.
             troubles.insert(0, "permission");
         }

@@ -98,6 +98,11 @@ impl Layout {
         Self { left: left.min(widest.max(LEAST_LEFT)), widths }
     }
 
+    /// Columns of tree and columns together.
+    pub(super) fn width(&self) -> usize {
+        self.left + self.widths.iter().flatten().sum::<usize>()
+    }
+
     /// Appends the headings.
     pub(super) fn header(&self, line: &mut StyledLine) {
         line.cells(self.left, self.widths, ORDER.map(|name| (None, name)));
