@@ -1,4 +1,4 @@
-//! Latency of a key and of a frame with 200 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99,
+//! Latency of a key and of a frame with 300 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99,
 //! frame 8 ms, memory 100 MB.
 //!
 //! `cargo bench -p subscope-tui --bench frames`
@@ -25,7 +25,7 @@ use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
 use subscope_tui::{Alerts, Palette, Settings, TreePanel, UiMessage, UiState, View, refresh, update, view};
 
-const AGENTS: usize = 200;
+const AGENTS: usize = 300;
 /// Tool calls per agent: two events each, and a message after every second call.
 const CALLS: usize = 100;
 const EVENTS: usize = 50_000;
@@ -54,6 +54,7 @@ fn main() {
     };
     println!("{}", figures::HEAD);
     for (name, view, detail) in [
+        ("sessions", View::Mission, Detail::Moderate),
         ("agents, moderate", View::Agents, Detail::Moderate),
         ("agents, full", View::Agents, Detail::Full),
         ("timeline", View::Timeline, Detail::Moderate),
@@ -132,7 +133,7 @@ fn tree() -> Tree {
         harness: Some("claude-code".into()),
         harness_version: None,
         cwd: Some("/home/user/shop".into()),
-        title: Some("Two hundred at once".into()),
+        title: Some("Three hundred at once".into()),
         started_at_ms: Some(0),
         ended_at_ms: Some(9_000_000),
         runs: 1,

@@ -29,8 +29,8 @@ pub enum Question {
 /// The result of a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Question::Sessions`].
-    Sessions(Vec<SessionRow>),
+    /// To [`Question::Sessions`]; whether there are more.
+    Sessions(Vec<SessionRow>, bool),
     /// To [`Question::Tree`]; `None` if the session is unknown.
     Tree(SessionId, Option<Box<Tree>>),
     /// To [`Question::Events`], in chronological order.

@@ -95,7 +95,11 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
             let error = error.or_else(|| event.data.get("result"));
             (join(&tool(), &first_line(error)), full_text(error))
         }
-        EventKind::PermissionRequest => (format!("waits for permission: {}", tool()), String::new()),
+        EventKind::PermissionRequest => {
+            let input = event.data.get("input");
+            let words = join(&tool(), detail_of(input).as_deref().unwrap_or_default());
+            (format!("waits for permission: {words}"), arguments(input))
+        }
         EventKind::PermissionDenied => (format!("{} denied", tool()), String::new()),
         EventKind::AgentMessage | EventKind::UserPrompt => first_line_and_text(own("text"))?,
         EventKind::Reasoning => {

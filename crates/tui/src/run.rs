@@ -1,7 +1,7 @@
 //! The UI's main loop: terminal setup and restore, feed thread, frame rate.
 //!
 //! Keys are handled and drawn at once; feed updates are collected for the next frame. Without changes nothing is
-//! redrawn, except once a second for durations.
+//! redrawn, except for what time changes: see [`UiState::redraw_ms`].
 
 mod clipboard;
 mod feed_thread;
@@ -29,11 +29,14 @@ use crate::{
 /// Shortest time between two frames caused by feed updates (30 a second).
 const FRAME_MS: Millis = 33;
 
-/// Redraw interval of running durations.
-const SECOND_MS: Millis = 1_000;
-
-/// Timeout of one wait for a key, and so the poll interval of the feed.
+/// Timeout of one wait for a key, and so the poll interval of the feed, while there are messages.
 const WAIT: Duration = Duration::from_millis(FRAME_MS as u64);
+
+/// The same once there has been no message for [`QUIET_MS`]. Keys end a wait at once.
+const QUIET_WAIT: Duration = Duration::from_millis(200);
+
+/// Time without messages after which the loop waits longer.
+const QUIET_MS: Millis = 2_000;
 
 /// Most feed updates handled between two key polls, so that a burst does not block keys.
 const MAX_UPDATES: usize = 2_000;
@@ -141,27 +144,30 @@ struct MainLoop<'a> {
 
 impl MainLoop<'_> {
     fn run(&mut self, signals: &SignalListener) -> io::Result<Ends> {
-        let (mut drawn_ms, mut second) = (Millis::MIN / 2, Millis::MIN);
-        let mut is_due = true;
+        let (mut drawn_ms, mut message_ms) = (Millis::MIN / 2, (self.clocks.awake_ms)());
+        let (mut span, mut is_due) = (self.span(), true);
         loop {
             let awake_ms = (self.clocks.awake_ms)();
             let tick = UiMessage::Tick { now_ms: (self.clocks.now_ms)(), awake_ms };
             if let Some(ends) = self.handle(tick)? {
                 return Ok(ends);
             }
-            is_due |= self.handle_channels()?;
+            if self.handle_channels()? {
+                (message_ms, is_due) = (awake_ms, true);
+            }
             let playing = self.state.travel().is_some_and(|travel| travel.is_playing);
-            let this_second = self.state.now_ms.div_euclid(SECOND_MS);
-            is_due |= this_second != second || playing;
+            is_due |= self.span() != span || playing;
             if is_due && awake_ms - drawn_ms >= FRAME_MS {
                 self.draw()?;
-                (drawn_ms, second, is_due) = ((self.clocks.awake_ms)(), this_second, false);
+                (drawn_ms, span, is_due) = ((self.clocks.awake_ms)(), self.span(), false);
             }
             if let Some(number) = signals.pending() {
                 return Ok(Ends::Signal(number));
             }
             // Keys are drawn at once, not with the next frame.
-            if event::poll(WAIT)? {
+            let is_quiet = !playing && awake_ms - message_ms >= QUIET_MS;
+            if event::poll(if is_quiet { QUIET_WAIT } else { WAIT })? {
+                message_ms = awake_ms;
                 while event::poll(Duration::ZERO)? {
                     let read = event::read()?;
                     if let Some(ends) = self.handle_terminal_event(read)? {
@@ -169,9 +175,15 @@ impl MainLoop<'_> {
                     }
                 }
                 self.draw()?;
-                (drawn_ms, is_due) = ((self.clocks.awake_ms)(), false);
+                (drawn_ms, span, is_due) = ((self.clocks.awake_ms)(), self.span(), false);
             }
         }
+    }
+
+    /// The length and the number of the span of time in which a frame stays true without a message.
+    fn span(&self) -> (Millis, Millis) {
+        let length = self.state.redraw_ms();
+        (length, self.state.now_ms.div_euclid(length))
     }
 
     fn handle_terminal_event(&mut self, event: Event) -> io::Result<Option<Ends>> {

@@ -10,7 +10,9 @@ pub(crate) mod trees;
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentId, Millis, SearchHit, SessionId, Text, Tree};
+use subscope_model::{
+    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, SessionRow, Text, ToolStatus, Tree,
+};
 use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
 use self::{
@@ -23,7 +25,9 @@ use self::{
 };
 use crate::{
     ask::Question,
+    log_entry::LogEntry,
     settings::{Settings, TreePanel},
+    theme::Palette,
 };
 
 /// The UI's whole state.
@@ -87,6 +91,8 @@ pub(crate) struct Dirty {
 /// A view of the main panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
+    /// All sessions: what each one needs, does and costs.
+    Mission,
     /// Tree and selected agent.
     Agents,
     /// Agents on a time axis.
@@ -97,12 +103,13 @@ pub enum View {
     Summary,
 }
 
-/// All views with their titles, in the order of their keys.
-pub(crate) const VIEWS: [(View, &str); 4] = [
-    (View::Agents, "Agents"),
-    (View::Timeline, "Timeline"),
-    (View::Feed, "Feed"),
-    (View::Summary, "Summary"),
+/// All views with their keys and titles, in the order of their keys.
+pub(crate) const VIEWS: [(View, char, &str); 5] = [
+    (View::Mission, '0', "Sessions"),
+    (View::Agents, '1', "Agents"),
+    (View::Timeline, '2', "Timeline"),
+    (View::Feed, '3', "Feed"),
+    (View::Summary, '4', "Summary"),
 ];
 
 /// A panel that can have the focus.
@@ -123,6 +130,8 @@ pub(crate) enum Overlay {
     Help(usize),
     /// Search prompt.
     Search { text: String, scope: SearchScope },
+    /// Confirmation of a palette, which is in effect already; `before` is the one to go back to.
+    Theme { before: Palette },
     /// Confirmation of a stop request.
     Stop { session: SessionId, agent: AgentId, title: String },
     /// Results of a history search.
@@ -223,8 +232,9 @@ pub(crate) struct StatusNotice {
 pub struct Drawn {
     /// Mouse targets by area; where several overlap, the last one counts.
     pub(crate) mouse_targets: Vec<(Rect, MouseTarget)>,
-    /// Index of the first visible session.
+    /// Index of the first visible session of the list, and of mission control.
     pub(crate) first_session: usize,
+    pub(crate) first_mission: usize,
     /// Index of the first visible row of the tree or timeline.
     pub(crate) first_row: usize,
     /// Largest scroll offset of the detail panel, in lines.
@@ -303,6 +313,18 @@ impl UiState {
         }
     }
 
+    /// How long a frame stays true without a message: a second while something grows or is shown for a while, else a
+    /// minute.
+    pub(crate) fn redraw_ms(&self) -> Millis {
+        let is_recent = |row: &SessionRow| row.last_event_at_ms.is_some_and(|at| self.now_ms - at < 60_000);
+        let is_moving = !self.is_caught_up
+            || self.notice.is_some()
+            || self.alerts.shown(self.awake_ms).is_some()
+            || self.trees.counts().live > 0
+            || self.sessions.rows.iter().any(is_recent);
+        if is_moving { 1_000 } else { 60_000 }
+    }
+
     /// The displayed time: that of the time travel, else now.
     pub(crate) fn moment_ms(&self) -> Millis {
         self.travel().map_or(self.now_ms, |travel| travel.at_ms)
@@ -334,6 +356,23 @@ impl UiState {
     pub(crate) fn selected_row(&self) -> Option<usize> {
         let (tree, id) = (self.tree()?, self.agent_id()?);
         self.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == id))
+    }
+
+    /// The call for which an agent waits for permission, with its whole arguments as far as known: by the request's
+    /// event, else by that of the call, else by the row. Raw agent text.
+    pub(crate) fn asked_call<'a>(&'a self, session: &SessionId, agent: &'a Agent) -> Option<&'a str> {
+        let live = agent.liveness.as_ref().filter(|_| agent.waits_for_person())?;
+        let name = live.name.as_deref().unwrap_or_default();
+        let entries = self.logs.get(session).map(EventLog::entries).unwrap_or_default();
+        let is_asking = |entry: &&LogEntry| {
+            matches!(entry.kind, EventKind::PermissionRequest | EventKind::ToolPre)
+                && entry.agent == agent.id
+                && entry.words.contains(name)
+        };
+        let told = entries.iter().rev().find(is_asking).and_then(|entry| entry.body.as_deref());
+        let open =
+            || agent.tools.iter().rev().find(|call| call.status == ToolStatus::Open && *call.name == *name);
+        told.or_else(|| open()?.detail.as_deref())
     }
 
     /// Whether the tree panel is visible.

@@ -77,7 +77,7 @@ impl TestUi {
         ui.tick(tree.session.started_at_ms.unwrap() + 13_000);
         ui.feed(tree, events);
         ui.send(UiMessage::Feed(Update::CaughtUp));
-        ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(past_rows()));
+        ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(past_rows(), false));
         ui.frame();
         ui
     }

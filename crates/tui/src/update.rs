@@ -110,6 +110,9 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
     }
     let Some(action) = keys::action(key) else { return Vec::new() };
     state.notice = None;
+    if !matches!(action, keys::Action::Help | keys::Action::Theme | keys::Action::Mission) {
+        navigation::choose_session(state);
+    }
     let page = isize::try_from(state.drawn.page.max(2) - 1).unwrap_or(isize::MAX);
     use keys::Action as A;
     match action {
@@ -125,13 +128,14 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::PreviousPanel => navigation::move_focus(state, Direction::Left),
         A::Enter => navigation::enter(state),
         A::Back => navigation::leave_innermost(state),
+        A::Mission => display::toggle_mission(state),
         A::Agents => display::view(state, View::Agents),
         A::Timeline => display::view(state, View::Timeline),
         A::Feed => display::view(state, View::Feed),
         A::Summary => display::view(state, View::Summary),
         A::Detail => return display::next_detail(state),
         A::Tree => return display::toggle_tree(state),
-        A::Theme => return display::next_palette(state),
+        A::Theme => display::try_next_palette(state),
         A::Fold => display::toggle_fold(state),
         A::Sort => display::next_sort(state),
         A::Filter => display::next_filter(state),
@@ -145,7 +149,7 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::PreviousHit => actions::select_hit(state, false),
         A::Follow => actions::toggle_following(state),
         A::Spawn => actions::select_spawner(state),
-        A::Alert => actions::select_newest_alert(state),
+        A::Alert => actions::select_next_alert(state),
         A::Help => state.overlay = Some(Overlay::Help(0)),
         A::Stop => actions::ask_to_stop(state),
         A::Open => return actions::agent_text(state).map(Effect::Open).into_iter().collect(),
@@ -197,8 +201,8 @@ fn load_selected(state: &mut UiState, effects: &mut Vec<Effect>) {
     }
     let is_near_end =
         state.sessions.selected_index().is_some_and(|place| place + 40 > state.sessions.rows.len());
-    if is_near_end && state.sessions.has_more() {
-        state.sessions.limit *= 4;
+    if is_near_end && state.sessions.has_more {
+        state.sessions.limit = state.sessions.limit.saturating_mul(4);
         let more = Question::Sessions(state.sessions.limit);
         ask(state, effects, more);
     }
@@ -245,8 +249,7 @@ pub fn refresh(state: &mut UiState) {
         state.sessions.rebuild(&state.trees);
         state.dirty.sessions = false;
         if state.sessions.selected != before {
-            state.dirty.rows = true;
-            state.dirty.load_at = Some(state.awake_ms);
+            schedule_load(state);
         }
     }
     if state.dirty.rows {

@@ -3,6 +3,7 @@
 mod detail;
 mod feed;
 mod frame;
+mod mission;
 mod overlay;
 mod paint;
 mod prose;
@@ -23,6 +24,12 @@ const LOW: u16 = 15;
 /// From this terminal width on, tree and detail panel are side by side.
 const VERY_WIDE: u16 = 170;
 
+/// Least columns of a detail panel beside the tree.
+const LEAST_DETAIL: u16 = 64;
+
+/// Least rows of a detail panel below the tree.
+const LEAST_BELOW: u16 = 8;
+
 /// Draws a frame and returns its layout.
 pub fn view(state: &UiState, area: Rect, buffer: &mut Buffer) -> Drawn {
     let mut canvas = Canvas::new(state, buffer);
@@ -36,8 +43,12 @@ pub fn view(state: &UiState, area: Rect, buffer: &mut Buffer) -> Drawn {
     let height = area.height - 2 - u16::from(slider.is_some());
     let body = Rect { y: area.y + 1, height, ..area };
     frame::header(state, header, &mut canvas);
-    if state.is_wide() && !state.is_replay {
-        let width = (area.width / 4).clamp(26, 40);
+    if state.view == View::Mission {
+        frame::tabs(state, Rect { height: 1, ..body }, &mut canvas);
+        let area = Rect { y: body.y + 1, height: body.height - 1, ..body };
+        mission::draw(state, area, &mut canvas);
+    } else if state.is_wide() && !state.is_replay {
+        let width = (area.width / 4).clamp(28, 40);
         sessions::draw(state, Rect { width, ..body }, &mut canvas);
         canvas.vertical_rule(body.x + width, body.y, body.bottom());
         let main = Rect { x: body.x + width + 1, width: body.width - width - 1, ..body };
@@ -65,7 +76,8 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     match state.view {
         View::Agents if !state.shows_tree() => detail::draw(state, area, canvas),
         View::Agents if area.width >= VERY_WIDE - 41 && state.size.0 >= VERY_WIDE => {
-            let width = area.width / 2;
+            // Both panels get what they need: the tree its columns, but never less than half.
+            let width = tree::width(state).clamp(area.width / 2, area.width - LEAST_DETAIL);
             let left = Rect { width, ..area };
             let right = Rect { x: area.x + width + 1, width: area.width - width - 1, ..area };
             tree::draw(state, left, canvas);
@@ -79,6 +91,8 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         View::Feed => feed::draw(state, area, canvas),
         View::Summary => summary::draw(state, area, canvas),
+        // Drawn over the whole width, beside no list.
+        View::Mission => {}
     }
 }
 
@@ -94,9 +108,11 @@ fn stacked(
         let draw = if state.panel == Panel::Detail { detail::draw } else { draw };
         return draw(state, area, canvas);
     }
-    // The focused panel gets more of the height.
-    let share = if state.panel == Panel::Detail { 40 } else { 58 };
-    let most = (u32::from(area.height) * share / 100) as u16;
+    // The detail panel gets most of the height while it has the focus, else what the main view leaves.
+    let most = match state.panel {
+        Panel::Detail => area.height * 2 / 5,
+        Panel::Main | Panel::Sessions => area.height - LEAST_BELOW.max(area.height / 4).min(area.height / 2),
+    };
     let height = wanted.clamp(4, most.max(4));
     draw(state, Rect { height, ..area }, canvas);
     let below = Rect { y: area.y + height, height: area.height - height, ..area };

@@ -1,9 +1,11 @@
-//! Alerts, derived from changes of agent rows.
+//! Alerts: what needs a person now, and what happened, derived from agent rows.
 
 use std::collections::VecDeque;
 
 use subscope_model::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, Tree};
-use subscope_render::Ink;
+use subscope_render::{Ink, text};
+
+use super::trees::Trees;
 
 /// Most alerts stored.
 const MAX_ALERTS: usize = 50;
@@ -11,16 +13,26 @@ const MAX_ALERTS: usize = 50;
 /// Display time of an alert.
 const SHOWN_MS: Millis = 12_000;
 
+/// What an agent does that waits for a person.
+const WAITS: &str = "waits for your permission";
+
+/// What an agent does whose calls fail one after the other.
+const FAILS: &str = "fails again and again";
+
 /// Recent alerts, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct AlertLog {
     all: VecDeque<Alert>,
+    /// The agent that the last jump led to; the next one leads on from it.
+    pub(crate) visited: Option<(SessionId, AgentId)>,
 }
 
-/// An alert about an agent.
+/// An alert about an agent. Its texts are raw agent text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Alert {
     pub(crate) session: SessionId,
+    /// Project and title of the session.
+    pub(crate) session_name: String,
     pub(crate) agent: AgentId,
     pub(crate) title: String,
     /// What happened, as a predicate of the title.
@@ -30,16 +42,33 @@ pub(crate) struct Alert {
     pub(crate) at_ms: Millis,
 }
 
+impl Alert {
+    fn of(tree: &Tree, agent: &Agent, what: &'static str, ink: Ink, at_ms: Millis) -> Self {
+        let (cwd, title) = (tree.session.cwd.as_deref(), tree.session.title.as_deref());
+        let name = text::session_name(cwd, title);
+        Self {
+            session: tree.session.id.clone(),
+            session_name: name.unwrap_or_else(|| tree.session.id.to_string()),
+            agent: agent.id.clone(),
+            title: agent.title(),
+            what,
+            ink,
+            at_ms,
+        }
+    }
+
+    pub(crate) fn key(&self) -> (SessionId, AgentId) {
+        (self.session.clone(), self.agent.clone())
+    }
+}
+
 impl AlertLog {
-    /// Adds alerts and drops the oldest beyond [`MAX_ALERTS`].
+    /// Adds alerts and drops the oldest beyond [`MAX_ALERTS`]. The next jump leads to what is most urgent.
     pub(crate) fn add(&mut self, alerts: Vec<Alert>) {
+        self.visited = None;
         self.all.extend(alerts);
         let surplus = self.all.len().saturating_sub(MAX_ALERTS);
         self.all.drain(..surplus);
-    }
-
-    pub(crate) fn newest(&self) -> Option<&Alert> {
-        self.all.back()
     }
 
     /// The newest alert if it is still displayed, and how many others were raised within the display time.
@@ -54,6 +83,48 @@ impl AlertLog {
             alert.at_ms = Millis::MIN / 2;
         }
     }
+
+    /// Everything that a jump can lead to, one entry an agent: what needs a person now, then what happened, the newest
+    /// first.
+    pub(crate) fn stops(&self, trees: &Trees) -> Vec<Alert> {
+        let mut stops: Vec<Alert> = Vec::new();
+        for alert in current(trees).into_iter().chain(self.all.iter().rev().cloned()) {
+            if !stops.iter().any(|known| (&known.session, &known.agent) == (&alert.session, &alert.agent)) {
+                stops.push(alert);
+            }
+        }
+        stops
+    }
+}
+
+/// Returns what needs a person now in subscribed sessions: permissions, then stalls, then failures below an agent at
+/// work; of each kind in the order of the session list, then the oldest first.
+pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
+    let mut found = Vec::new();
+    for tree in trees.subscribed() {
+        let is_parent_at_work = |agent: &Agent| {
+            let mut all = tree.agents.iter();
+            all.any(|above| Some(&above.id) == agent.parent_id.as_ref() && above.is_at_work())
+        };
+        for agent in &tree.agents {
+            let waits_since = agent.liveness.as_ref().and_then(|live| live.since_ms);
+            let (rank, since, what, ink) = if agent.waits_for_person() {
+                (0, waits_since, WAITS, Ink::Waiting)
+            } else if agent.is_at_work() && agent.has(Flag::Stalled) {
+                (1, agent.last_event_at_ms, "is stalled", Ink::Stalled)
+            } else if agent.is_at_work() && agent.has(Flag::Failing) {
+                (1, agent.last_event_at_ms, FAILS, Ink::Stalled)
+            } else if agent.status == AgentStatus::Failed && !agent.is_copy() && is_parent_at_work(agent) {
+                (2, agent.ended_at_ms, "failed", Ink::Failed)
+            } else {
+                continue;
+            };
+            let place = (rank, tree.session.started_at_ms, tree.session.id.clone(), since);
+            found.push((place, Alert::of(tree, agent, what, ink, 0)));
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found.into_iter().map(|(_, alert)| alert).collect()
 }
 
 /// Returns the alerts that a changed agent row raises.
@@ -63,20 +134,13 @@ pub(crate) fn raised_alerts(
     now: &Agent,
     awake_ms: Millis,
 ) -> Vec<Alert> {
-    let alert = |what, ink| Alert {
-        session: tree.session.id.clone(),
-        agent: now.id.clone(),
-        title: now.title(),
-        what,
-        ink,
-        at_ms: awake_ms,
-    };
+    let alert = |what, ink| Alert::of(tree, now, what, ink, awake_ms);
     let mut alerts = Vec::new();
     for flag in &now.flags {
         let is_new = before.is_none_or(|before| !before.has(*flag));
         let what = match flag {
             Flag::Stalled => "is stalled",
-            Flag::Failing => "fails again and again",
+            Flag::Failing => FAILS,
             Flag::Looping => "makes the same call again and again",
             Flag::Colliding => "writes a file that another writes",
             Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => continue,
@@ -96,14 +160,16 @@ pub(crate) fn raised_alerts(
         AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
     };
     alerts.extend(ending.filter(|_| was_live));
-    if super::trees::waits_for_permission(now) && !before.is_some_and(super::trees::waits_for_permission) {
-        alerts.push(alert("waits for your permission", Ink::Waiting));
+    if now.waits_for_person() && !before.is_some_and(Agent::waits_for_person) {
+        alerts.push(alert(WAITS, Ink::Waiting));
     }
     alerts
 }
 
 #[cfg(test)]
 mod tests {
+    use subscope_model::{Liveness, LivenessKind, Update};
+
     use super::*;
     use crate::samples;
 
@@ -136,6 +202,41 @@ mod tests {
         assert_eq!(alerts.shown(60).map(|(_, more)| more), Some(MAX_ALERTS - 1));
         assert_eq!(alerts.shown(100_000), None);
         alerts.dismiss();
-        assert_eq!((alerts.shown(60), alerts.newest().is_some()), (None, true));
+        assert_eq!((alerts.shown(60), alerts.stops(&Trees::default()).len()), (None, 1));
+    }
+
+    #[test]
+    fn what_needs_a_person_comes_before_what_happened() {
+        let mut trees = Trees::default();
+        let mut add = |id: &str, work: &dyn Fn(&mut Agent)| {
+            let mut tree = samples::tree(id, &[("root", 0), ("a", 1)]);
+            tree.agents.iter_mut().for_each(|agent| agent.status = AgentStatus::Running);
+            work(&mut tree.agents[1]);
+            trees.apply(Update::snapshot(tree.clone()));
+            tree
+        };
+        let asks = |since_ms| {
+            move |agent: &mut Agent| {
+                let (kind, name) = (LivenessKind::Permission, None);
+                let since_ms = Some(since_ms);
+                agent.liveness =
+                    Some(Liveness { kind, name, count: None, limit: None, since_ms, inferred: false });
+            }
+        };
+        add("failed", &|agent| agent.status = AgentStatus::Failed);
+        add("stalled", &|agent| agent.flags = vec![Flag::Stalled]);
+        add("asks later", &asks(20));
+        add("asks", &asks(10));
+        let quiet = add("quiet", &|_| ());
+        let mut alerts = AlertLog::default();
+        let over = Agent { status: AgentStatus::Completed, ..quiet.agents[0].clone() };
+        alerts.add(raised_alerts(&quiet, Some(&quiet.agents[0]), &over, 0));
+        let stops = alerts.stops(&trees);
+        let told: Vec<(&str, &str)> = stops.iter().map(|stop| (stop.session.as_str(), stop.what)).collect();
+        let expected =
+            [("asks", WAITS), ("asks later", WAITS), ("stalled", "is stalled"), ("failed", "failed")];
+        assert_eq!(told[..4], expected);
+        assert_eq!(told[4..], [("quiet", "has finished")]);
+        assert_eq!(stops[0].session_name, "shop: title of asks");
     }
 }

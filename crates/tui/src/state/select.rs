@@ -5,8 +5,6 @@ use std::cmp::Reverse;
 use subscope_model::{Agent, AgentStatus, Tree};
 use subscope_render::tree::is_trouble;
 
-use super::trees::waits_for_permission;
-
 choices! {
     /// The order of siblings.
     #[derive(Default)]
@@ -42,7 +40,7 @@ impl Filter {
             Self::Running => agent.status.is_live(),
             Self::Troubled => {
                 let is_bad = matches!(agent.status, AgentStatus::Failed | AgentStatus::Lost);
-                is_bad || waits_for_permission(agent) || agent.flags.iter().any(|flag| is_trouble(*flag))
+                is_bad || agent.waits_for_person() || agent.flags.iter().any(|flag| is_trouble(*flag))
             }
         }
     }

@@ -1,8 +1,8 @@
-//! The list of sessions: live ones first, then by last event.
+//! The list of sessions, in the order of [`SessionRow::attention_place`].
 
 use std::collections::HashMap;
 
-use subscope_model::{Millis, SessionId, SessionRow, SessionStatus};
+use subscope_model::{Attention, Millis, SessionId, SessionRow, SessionStatus};
 
 use super::trees::Trees;
 
@@ -16,6 +16,8 @@ pub(crate) struct SessionList {
     pub(crate) selected: Option<SessionId>,
     /// Stored sessions, as of the last reply.
     pub(crate) history: Vec<SessionRow>,
+    /// Whether there were more than the last reply has.
+    pub(crate) has_more: bool,
     /// Limit of the last query; 0 before the first.
     pub(crate) limit: usize,
     /// Time of the last query, by the monotonic clock.
@@ -38,19 +40,14 @@ impl SessionList {
         // live.
         for row in &mut rows {
             if !trees.is_subscribed(&row.id) {
-                row.status = SessionStatus::Ended;
+                (row.status, row.attention) = (SessionStatus::Ended, Attention::Ended);
             }
         }
-        rows.sort_by_key(|row| (row.status == SessionStatus::Ended, row.place()));
+        rows.sort_by_cached_key(SessionRow::attention_place);
         self.rows = rows;
-        // Until the user selects one, a live session replaces a selected one that has ended.
-        let is_over = self.row().is_some_and(|row| row.status == SessionStatus::Ended);
-        let first_live = self.rows.first().filter(|row| row.status == SessionStatus::Live);
-        if let Some(first) = first_live.filter(|_| is_over && !self.is_user_choice) {
+        // Until the user selects one, the first is selected: the one that needs a person most.
+        if let Some(first) = self.rows.first().filter(|_| !self.is_user_choice || self.selected.is_none()) {
             self.selected = Some(first.id.clone());
-        }
-        if self.selected_index().is_none() {
-            self.selected = self.selected.take().or_else(|| self.rows.first().map(|row| row.id.clone()));
         }
     }
 
@@ -62,45 +59,70 @@ impl SessionList {
     pub(crate) fn row(&self) -> Option<&SessionRow> {
         self.rows.get(self.selected_index()?)
     }
-
-    /// Whether there may be more stored sessions: the last query reached its limit.
-    pub(crate) fn has_more(&self) -> bool {
-        self.limit > 0 && self.history.len() >= self.limit
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::Update;
+    use subscope_model::{AgentStatus, Flag, Update};
 
     use super::*;
     use crate::samples;
 
+    fn ids(sessions: &SessionList) -> Vec<&str> {
+        sessions.rows.iter().map(|row| row.id.as_str()).collect()
+    }
+
     #[test]
-    fn sessions_at_work_come_first_and_the_selection_stays() {
+    fn first_is_selected_until_a_person_selects_another() {
         let mut trees = Trees::default();
         let mut live = samples::tree("live", &[("root", 0)]);
         live.session.ended_at_ms = Some(5);
-        live.agents[0].status = subscope_model::AgentStatus::Running;
+        live.agents[0].status = AgentStatus::Running;
         trees.apply(Update::snapshot(live));
         let past = |id: &str, at| {
             let mut tree = samples::tree(id, &[("root", 0)]);
             tree.session.ended_at_ms = Some(at);
-            SessionRow { status: SessionStatus::Live, ..SessionRow::of(&tree) }
+            SessionRow { status: SessionStatus::Live, attention: Attention::Live, ..SessionRow::of(&tree) }
         };
         let history = vec![past("new", 90), past("old", 10), past("live", 1)];
-        let mut sessions = SessionList { history, limit: 3, ..SessionList::default() };
+        let mut sessions = SessionList { history, ..SessionList::default() };
         sessions.rebuild(&trees);
-        let ids =
-            |sessions: &SessionList| sessions.rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>();
         assert_eq!(ids(&sessions), ["live", "new", "old"]);
-        assert!(sessions.has_more() && sessions.rows[1].status == SessionStatus::Ended);
+        assert_eq!(sessions.rows[1].status, SessionStatus::Ended);
         assert_eq!((sessions.selected.as_deref(), sessions.selected_index()), (Some("live"), Some(0)));
-        sessions.selected = Some("old".into());
+        let mut stalled = samples::tree("stalled", &[("root", 0)]);
+        (stalled.agents[0].status, stalled.agents[0].flags) = (AgentStatus::Running, vec![Flag::Stalled]);
+        trees.apply(Update::snapshot(stalled));
         sessions.rebuild(&trees);
-        assert_eq!(sessions.selected_index(), Some(0), "nobody has selected it");
+        assert_eq!(sessions.selected.as_deref(), Some("stalled"), "it needs a person more");
         (sessions.selected, sessions.is_user_choice) = (Some("old".into()), true);
         sessions.rebuild(&trees);
-        assert_eq!(sessions.selected_index(), Some(2));
+        assert_eq!(sessions.selected_index(), Some(3));
+    }
+
+    #[test]
+    fn live_sessions_keep_their_places_whatever_they_do() {
+        let mut trees = Trees::default();
+        let mut all: Vec<subscope_model::Tree> = (0..10)
+            .map(|at| {
+                let mut tree = samples::tree(&format!("s{at}"), &[("root", 0)]);
+                tree.session.started_at_ms = Some(at);
+                tree.agents[0].status = AgentStatus::Running;
+                tree
+            })
+            .collect();
+        let mut sessions = SessionList::default();
+        for step in 0..30 {
+            let posting = &mut all[step * 7 % 10];
+            posting.session.ended_at_ms = Some(1_000 + step as i64);
+            trees.apply(Update::snapshot(posting.clone()));
+            sessions.rebuild(&trees);
+            assert!(ids(&sessions).is_sorted(), "{:?}", ids(&sessions));
+        }
+        assert_eq!(sessions.rows.len(), 10);
+        all[7].agents[0].flags = vec![Flag::Stalled];
+        trees.apply(Update::snapshot(all[7].clone()));
+        sessions.rebuild(&trees);
+        assert_eq!(ids(&sessions)[..3], ["s7", "s0", "s1"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use subscope_model::{Agent, Flag, LiveView, SessionId, Tree, Update};
+use subscope_model::{Agent, AgentId, Flag, LiveView, SessionId, Tree, Update};
 
 /// Most queried trees cached; the oldest reply is evicted first.
 const MAX_QUERIED: usize = 12;
@@ -23,6 +23,11 @@ impl Trees {
     /// Subscribed trees, in no order.
     pub(crate) fn subscribed(&self) -> impl Iterator<Item = &Tree> {
         self.subscribed.trees()
+    }
+
+    /// An agent of a subscribed session.
+    pub(crate) fn agent(&self, session: &SessionId, agent: &AgentId) -> Option<&Agent> {
+        self.subscribed.agent(session, agent)
     }
 
     /// Whether the feed keeps a session up to date.
@@ -57,7 +62,7 @@ impl Trees {
             counts.live += usize::from(live().next().is_some());
             counts.running += live().filter(|agent| !agent.id.is_root()).count();
             counts.stalled += live().filter(|agent| agent.has(Flag::Stalled)).count();
-            counts.waiting += live().filter(|agent| waits_for_permission(agent)).count();
+            counts.waiting += live().filter(|agent| agent.waits_for_person()).count();
             if live().next().is_some() {
                 counts.cost_micro_usd += tree.summary.cost_micro_usd.unwrap_or(0);
                 counts.cost_floor |= tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none();
@@ -82,11 +87,6 @@ pub(crate) struct Counts {
     pub(crate) cost_micro_usd: i64,
     /// Whether the cost is a lower bound.
     pub(crate) cost_floor: bool,
-}
-
-pub(crate) fn waits_for_permission(agent: &Agent) -> bool {
-    let kind = agent.liveness.as_ref().map(|live| live.kind);
-    agent.is_at_work() && kind == Some(subscope_model::LivenessKind::Permission)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Search, jumps, and actions on the selection: stop, open, copy.
 
-use subscope_model::{Agent, AgentId, Tree};
+use subscope_model::{Agent, AgentId, SessionRow, SessionStatus, Tree};
 use subscope_render::{Detail, Ink, Style, TreeOptions, TreeRow, render_tree};
 
 use super::{Effect, navigation, schedule_load, show_notice};
@@ -9,8 +9,18 @@ use crate::state::{Overlay, Panel, UiState, View};
 /// Width of text for the editor, in columns.
 const TEXT_WIDTH: usize = 100;
 
-/// Starts or ends selecting whichever agent acts.
+/// Starts or ends selecting whichever agent acts. In a session that has ended nobody does: selects the first live one.
 pub(super) fn toggle_following(state: &mut UiState) {
+    let is_live = |row: &&SessionRow| row.status == SessionStatus::Live;
+    let first_live = || state.sessions.rows.iter().find(is_live).map(|row| row.id.clone());
+    let is_over = !state.is_following && state.sessions.row().as_ref().is_some_and(|row| !is_live(row));
+    match first_live() {
+        None if is_over => {
+            return show_notice(state, "nobody works, so there is nobody to follow", Ink::Stalled);
+        }
+        Some(live) if is_over => navigation::select_session(state, live),
+        Some(_) | None => {}
+    }
     state.is_following = !state.is_following;
     state.reading.up = 0;
     state.reading.feed_up = 0;
@@ -73,18 +83,30 @@ pub(super) fn select_spawner(state: &mut UiState) {
     state.panel = Panel::Detail;
 }
 
-/// Selects the agent of the newest alert.
-pub(super) fn select_newest_alert(state: &mut UiState) {
-    let Some(alert) = state.alerts.newest().cloned() else {
-        show_notice(state, "no alerts", Ink::Done);
+/// Selects the next agent that needs a person; behind the last one those that alerts are about, the newest first.
+pub(super) fn select_next_alert(state: &mut UiState) {
+    let stops = state.alerts.stops(&state.trees);
+    // The first one may be selected already.
+    let selected = || state.session().cloned().zip(state.agent_id());
+    let before = match &state.alerts.visited {
+        Some(visited) => stops.iter().position(|stop| stop.key() == *visited),
+        None => stops.first().filter(|first| Some(first.key()) == selected()).map(|_| 0),
+    };
+    let at = before.map_or(0, |at| (at + 1) % stops.len());
+    let Some(stop) = stops.get(at) else {
+        show_notice(state, "nobody needs you, and nothing has happened", Ink::Done);
         return;
     };
-    navigation::select_session(state, alert.session);
-    navigation::select_agent(state, alert.agent);
+    navigation::select_session(state, stop.session.clone());
+    navigation::select_agent(state, stop.agent.clone());
     state.alerts.dismiss();
-    if state.panel == Panel::Sessions {
-        state.panel = Panel::Main;
+    state.alerts.visited = Some(stop.key());
+    if state.view == View::Mission || state.panel == Panel::Sessions {
+        (state.view, state.panel) = (View::Agents, Panel::Main);
     }
+    let count = format!("{} of {}: ", at + 1, stops.len());
+    let words = format!("{count}{}, {} {}", stop.session_name, stop.title, stop.what);
+    show_notice(state, words, stop.ink);
     schedule_load(state);
 }
 

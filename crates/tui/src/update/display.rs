@@ -6,7 +6,7 @@ use super::{Effect, ask_for, navigation, show_notice};
 use crate::{
     ask::Question,
     settings::{Setting, TreePanel},
-    state::{Panel, UiState, View},
+    state::{Overlay, Panel, UiState, View},
 };
 
 /// Largest zoom level: a factor of 4,096, for a day in a thousand columns down to some 20 ms a column.
@@ -14,11 +14,22 @@ const MAX_ZOOM: u32 = 12;
 
 /// Switches the view.
 pub(super) fn view(state: &mut UiState, view: View) {
-    // The key of the open view returns to the agents view.
+    // The key of the open view returns to the agents.
     state.view = if state.view == view { View::Agents } else { view };
     if state.panel == Panel::Sessions {
         state.panel = Panel::Main;
     }
+}
+
+/// Opens mission control, or returns from it to the agents.
+pub(super) fn toggle_mission(state: &mut UiState) {
+    if state.is_replay {
+        return show_notice(state, "a playback has one session only", Ink::Done);
+    }
+    if state.view == View::Mission {
+        return view(state, View::Agents);
+    }
+    (state.view, state.panel) = (View::Mission, Panel::Sessions);
 }
 
 /// Switches to the next level of detail, and saves it.
@@ -39,9 +50,14 @@ pub(super) fn toggle_tree(state: &mut UiState) -> Vec<Effect> {
     ask_for(state, Question::Keep(Setting::Tree, state.settings.tree.as_str()))
 }
 
-/// Switches to the next palette, and saves it.
-pub(super) fn next_palette(state: &mut UiState) -> Vec<Effect> {
+/// Shows the next palette and asks whether to keep it.
+pub(super) fn try_next_palette(state: &mut UiState) {
+    state.overlay = Some(Overlay::Theme { before: state.settings.palette });
     state.settings.palette = state.settings.palette.next();
+}
+
+/// Saves the palette in effect.
+pub(super) fn keep_palette(state: &mut UiState) -> Vec<Effect> {
     show_notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
     ask_for(state, Question::Keep(Setting::Theme, state.settings.palette.as_str()))
 }

@@ -39,10 +39,23 @@ pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
         Update::CaughtUp => {
             state.is_caught_up = true;
             state.dirty.load_at = Some(state.awake_ms);
+            return load_requests(state);
         }
     }
     state.trees.apply(update);
     add_alerts(state, alerts)
+}
+
+/// Loads the events of sessions that wait for a person since before the subscription: they tell for what.
+fn load_requests(state: &mut UiState) -> Vec<Effect> {
+    let waits = |tree: &&Tree| tree.agents.iter().any(Agent::waits_for_person);
+    let waiting: Vec<SessionId> =
+        state.trees.subscribed().filter(waits).map(|tree| tree.session.id.clone()).collect();
+    let mut effects = Vec::new();
+    for session in waiting {
+        super::ask(state, &mut effects, Question::Events(session));
+    }
+    effects
 }
 
 fn mark_stale(state: &mut UiState, session: &SessionId) {
@@ -66,7 +79,7 @@ fn new_alerts(before: &Tree, agents: &[Agent], awake_ms: i64) -> Vec<Alert> {
 /// Adds and signals alerts, once the feed has caught up: earlier changes are history.
 fn add_alerts(state: &mut UiState, alerts: Vec<Alert>) -> Vec<Effect> {
     let Some(newest) = alerts.last().filter(|_| state.is_caught_up) else { return Vec::new() };
-    let words = format!("{} {}", newest.title, newest.what);
+    let words = format!("{}, {} {}", newest.session_name, newest.title, newest.what);
     let effects = match state.settings.alerts {
         Alerts::Line => Vec::new(),
         Alerts::Bell => vec![Effect::Bell],
@@ -98,8 +111,8 @@ pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) {
 
 fn on_answer(state: &mut UiState, answer: Answer) {
     match answer {
-        Answer::Sessions(rows) => {
-            state.sessions.history = rows;
+        Answer::Sessions(rows, has_more) => {
+            (state.sessions.history, state.sessions.has_more) = (rows, has_more);
             state.dirty.sessions = true;
         }
         Answer::Tree(session, tree) => {

@@ -33,6 +33,7 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
                 let share = f64::from(event.column - area.x) / f64::from(area.width.max(2) - 1);
                 time::seek(state, share);
             } else if is_click {
+                navigation::choose_session(state);
                 click(state, target);
             }
         }
@@ -64,7 +65,7 @@ fn click(state: &mut UiState, target: MouseTarget) {
         MouseTarget::Session(session) => {
             state.panel = Panel::Sessions;
             if state.session() == Some(&session) {
-                state.panel = Panel::Main;
+                navigation::open_session(state);
             }
             navigation::select_session(state, session);
         }
@@ -84,6 +85,7 @@ fn click(state: &mut UiState, target: MouseTarget) {
                 state.reading.feed_up = 0;
             }
         }
+        MouseTarget::View(View::Mission) => display::toggle_mission(state),
         MouseTarget::View(view) => {
             state.view = view;
             if state.panel == Panel::Sessions || !matches!(view, View::Agents | View::Timeline) {

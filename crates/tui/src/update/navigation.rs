@@ -15,7 +15,7 @@ pub(super) enum Stride {
 /// Moves along the focused list.
 pub(super) fn move_selection(state: &mut UiState, stride: &Stride) {
     match (state.panel, state.view) {
-        (Panel::Sessions, _) => move_session_selection(state, stride),
+        (Panel::Sessions, _) | (Panel::Main, View::Mission) => move_session_selection(state, stride),
         (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, stride),
         (Panel::Detail, _) => {
             state.reading.call = None;
@@ -108,7 +108,7 @@ pub(super) fn move_sideways(state: &mut UiState, direction: Direction) {
     match (state.panel, state.view) {
         (Panel::Main, View::Timeline) => pan(state, direction),
         (Panel::Main, View::Agents) => move_in_tree(state, direction),
-        (Panel::Sessions, _) if direction == Direction::Right => state.panel = Panel::Main,
+        (Panel::Sessions, _) if direction == Direction::Right => open_session(state),
         (Panel::Detail | Panel::Main, _) if direction == Direction::Left => leave_innermost(state),
         _ => {}
     }
@@ -162,7 +162,6 @@ fn pan(state: &mut UiState, direction: Direction) {
 
 /// Moves the focus to the next or previous panel, cyclic.
 pub(super) fn move_focus(state: &mut UiState, direction: Direction) {
-    choose_session(state);
     let panels = panels(state);
     let at = panels.iter().position(|panel| *panel == state.panel).unwrap_or(0);
     let by = if direction == Direction::Right { 1 } else { panels.len() - 1 };
@@ -171,9 +170,8 @@ pub(super) fn move_focus(state: &mut UiState, direction: Direction) {
 
 /// Opens the selected item.
 pub(super) fn enter(state: &mut UiState) {
-    choose_session(state);
     state.panel = match (state.panel, state.view) {
-        (Panel::Sessions, _) => Panel::Main,
+        (Panel::Sessions, _) => return open_session(state),
         (Panel::Main, View::Agents | View::Timeline) if panels(state).contains(&Panel::Detail) => {
             Panel::Detail
         }
@@ -185,14 +183,26 @@ pub(super) fn enter(state: &mut UiState) {
     };
 }
 
-/// Moving the focus counts as selecting the session.
-fn choose_session(state: &mut UiState) {
+/// Focuses the selected session; from mission control at the agent that waits for a person, if one does.
+pub(super) fn open_session(state: &mut UiState) {
+    state.panel = Panel::Main;
+    if state.view == View::Mission {
+        state.view = View::Agents;
+        let mut agents = state.tree().into_iter().flat_map(|tree| &tree.agents);
+        let waiting = agents.find(|agent| agent.waits_for_person()).map(|agent| agent.id.clone());
+        if let Some(agent) = waiting {
+            select_agent(state, agent);
+        }
+    }
+}
+
+/// Keeps the selected session selected: whoever acts on it has chosen it.
+pub(super) fn choose_session(state: &mut UiState) {
     state.sessions.is_user_choice |= state.session().is_some();
 }
 
 /// Leaves one thing: search, alert, time travel, detail panel, view, main panel; in this order.
 pub(super) fn leave_innermost(state: &mut UiState) {
-    choose_session(state);
     if !state.search.text.is_empty() || !state.reading.text.is_empty() {
         state.search.text.clear();
         state.reading.text.clear();
@@ -201,6 +211,8 @@ pub(super) fn leave_innermost(state: &mut UiState) {
         state.alerts.dismiss();
     } else if state.travel().is_some() && !state.is_replay {
         super::time::return_to_now(state);
+    } else if state.view == View::Mission {
+        (state.view, state.panel) = (View::Agents, Panel::Main);
     } else if state.panel == Panel::Detail {
         state.panel = Panel::Main;
     } else if state.panel == Panel::Main && state.view != View::Agents {
@@ -215,6 +227,9 @@ fn panels(state: &UiState) -> Vec<Panel> {
     let mut panels = Vec::new();
     if !state.is_replay {
         panels.push(Panel::Sessions);
+    }
+    if state.view == View::Mission {
+        return panels;
     }
     panels.push(Panel::Main);
     if matches!(state.view, View::Agents | View::Timeline) {

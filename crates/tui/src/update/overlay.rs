@@ -3,11 +3,12 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use subscope_model::AgentId;
 
-use super::{Effect, actions, ask_for, navigation};
+use super::{Effect, actions, ask_for, display, navigation};
 use crate::{
     ask::Question,
     keys::{self, Action},
     state::{Overlay, Panel, SearchScope, UiState, View},
+    theme::Palette,
 };
 
 /// Most bytes of a typed search text.
@@ -21,6 +22,7 @@ pub(super) fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         None => Vec::new(),
         Some(Overlay::Help(from)) => on_help(state, from, key),
         Some(Overlay::Search { text, scope }) => on_search(state, text, scope, key),
+        Some(Overlay::Theme { before }) => on_theme(state, before, key),
         Some(Overlay::Stop { session, agent, title }) => {
             if matches!(key.code, KeyCode::Char('y' | 'Y') | KeyCode::Enter) {
                 return ask_for(state, Question::Stop(session, agent));
@@ -54,6 +56,19 @@ pub(super) fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
             Vec::new()
         }
     }
+}
+
+/// Enter keeps the palette, its own key tries the next one, any other key goes back.
+fn on_theme(state: &mut UiState, before: Palette, key: KeyEvent) -> Vec<Effect> {
+    match keys::action(key) {
+        Some(Action::Enter) => return display::keep_palette(state),
+        Some(Action::Theme) => {
+            state.settings.palette = state.settings.palette.next();
+            state.overlay = Some(Overlay::Theme { before });
+        }
+        _ => state.settings.palette = before,
+    }
+    Vec::new()
 }
 
 fn on_help(state: &mut UiState, from: usize, key: KeyEvent) -> Vec<Effect> {

@@ -30,9 +30,9 @@ fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS)]);
     let (tree, _) = recorded("c-nested", None);
     let rows = vec![subscope_model::SessionRow::of(&tree)];
-    ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows));
+    ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));
     ui.frame();
-    ui.pass(1);
+    ui.pass(DEBOUNCE_MS);
     let id = tree.session.id.clone();
     assert_eq!(ui.asked(), [Question::Tree(id.clone()), Question::Events(id.clone())]);
     // A pending question is not asked again.
@@ -88,13 +88,18 @@ fn alerts_stand_on_the_screen_once_and_ring_if_they_are_to() {
     let stall = |tree: &mut subscope_model::Tree| tree.agents[1].flags = vec![Flag::Stalled];
     ui.change(|tree| tree.agents[1].status = AgentStatus::Running);
     ui.change(stall);
-    assert!(ui.screen().contains("! Explore: Cart and its tests is stalled"), "{}", ui.screen());
+    let words = "! shop: Do a full release surve… ▸ Explore: Cart and its tests is stalled";
+    assert!(ui.screen().contains(words), "{}", ui.screen());
     assert_eq!(ui.effects, []);
     ui.pass(60_000);
     assert!(!ui.screen().contains("is stalled"));
+    let session = {
+        let session = &ui.state.tree().unwrap().session;
+        subscope_render::text::session_name(session.cwd.as_deref(), session.title.as_deref()).unwrap()
+    };
     for (alerts, effect) in [
         (Alerts::Bell, Effect::Bell),
-        (Alerts::Notify, Effect::Notify("Explore: Cart and its tests is stalled".into())),
+        (Alerts::Notify, Effect::Notify(format!("{session}, Explore: Cart and its tests is stalled"))),
     ] {
         ui.state.settings.alerts = alerts;
         ui.effects.clear();
@@ -120,6 +125,76 @@ fn whoever_waits_for_a_person_is_counted_and_told() {
     });
     let screen = ui.screen();
     assert!(screen.contains("1 waits for you") && screen.contains("waits for your permission"), "{screen}");
+    ui.press(&[KeyCode::Esc]);
+    ui.pass(60_000);
+    let screen = ui.screen();
+    assert!(screen.contains("waits for your permission") && screen.contains("a goes there"), "{screen}");
+    ui.press(&[KeyCode::Char('a')]);
+    let session = ui.session();
+    ui.press(&[KeyCode::Char('a')]);
+    assert_eq!(ui.session(), session, "there is no other");
+}
+
+#[test]
+fn call_that_waits_is_readable_as_a_whole_wherever_its_session_is_shown() {
+    let command = "rm -rf node_modules dist && git clean -fdx && npm ci --no-audit --no-fund && npm run build -- the-end";
+    let mut ui = TestUi::live(120, 40);
+    let asking =
+        ui.state.tree().unwrap().agents.iter().rfind(|agent| agent.status.is_live()).unwrap().id.clone();
+    ui.change(|tree| {
+        let agent = tree.agents.iter_mut().find(|agent| agent.id == asking).unwrap();
+        let (kind, name) = (LivenessKind::Permission, Some("Bash".into()));
+        agent.liveness =
+            Some(Liveness { kind, name, count: None, limit: None, since_ms: None, inferred: false });
+    });
+    let (_, events) = recorded("k-big", None);
+    let request = subscope_model::Event {
+        id: "request".into(),
+        at_ms: Some(ui.state.now_ms),
+        kind: subscope_model::EventKind::PermissionRequest,
+        actor_id: subscope_model::Actor(asking.clone()),
+        data: serde_json::json!({"tool_name": "Bash", "input": {"command": command}}),
+        ..events[0].clone()
+    };
+    ui.send(UiMessage::Feed(Update::event(request)));
+    let joined = |screen: &str| -> String {
+        let panel = screen.lines().filter_map(|line| line.rsplit('│').next());
+        panel.flat_map(str::chars).filter(|character| !character.is_whitespace()).collect()
+    };
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        ui.send(UiMessage::Resize(width, height));
+        ui.press(&[KeyCode::Char('0')]);
+        let screen = ui.screen();
+        assert!(joined(&screen).contains(&joined(command)), "{screen}");
+        // Enter leads to the agent that asks.
+        ui.press(&[KeyCode::Enter]);
+        let screen = ui.screen();
+        assert_eq!(ui.agent(), asking.to_string());
+        assert!(joined(&screen).contains(&joined(command)), "{screen}");
+    }
+}
+
+#[test]
+fn who_follows_in_an_ended_session_is_led_to_one_at_work() {
+    let mut ui = TestUi::live(120, 30);
+    let live = ui.session();
+    ui.press(&[KeyCode::Esc, KeyCode::Down, KeyCode::Char('f')]);
+    assert!(ui.state.is_following && ui.session() == live);
+    let mut ui = TestUi::ended("c-nested", 120, 30);
+    ui.press(&[KeyCode::Char('f')]);
+    assert!(!ui.state.is_following && ui.screen().contains("nobody works"), "{}", ui.screen());
+}
+
+#[test]
+fn frame_is_drawn_each_second_only_while_something_grows() {
+    let ui = TestUi::live(120, 30);
+    assert_eq!(ui.state.redraw_ms(), 1_000);
+    let mut ui = TestUi::ended("c-nested", 120, 30);
+    assert_eq!(ui.state.redraw_ms(), 1_000, "it ended some seconds ago");
+    ui.pass(120_000);
+    assert_eq!(ui.state.redraw_ms(), 60_000);
+    ui.press(&[KeyCode::Char('f')]);
+    assert_eq!(ui.state.redraw_ms(), 1_000, "a notice disappears");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod body;
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentStatus, Tree, Usage};
+use subscope_model::{Agent, AgentStatus, SessionId, Tree, Usage};
 use subscope_render::{Detail, Ink, activity, short_model, style::StyledLine, text};
 
 pub(super) use self::body::event_symbol;
@@ -17,13 +17,16 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.add_panel(area, Panel::Detail, 0);
     let (Some(tree), Some(agent)) = (state.tree(), state.agent()) else { return };
     let title = Rect { height: 1, ..area };
-    let (left, right) = (title_of(state, agent, title.width, canvas), status_summary(state, agent, canvas));
+    let left = title_of(state, agent, title.width, canvas);
+    let right =
+        status_summary(state, agent, usize::from(area.width).saturating_sub(left.width() + 8), canvas);
     canvas.titled_rule(title, left, right);
     let inner =
         Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height - 1 };
     let facts = fact_lines(state, tree, agent, inner.width, canvas);
-    // At most half of the height, since the events matter more.
-    let shown = facts.len().min(usize::from(inner.height / 2).max(1));
+    // At most half of the height, since the events matter more, unless a person has to read a call.
+    let most = if agent.waits_for_person() { inner.height } else { inner.height / 2 };
+    let shown = facts.len().min(usize::from(most).max(1));
     let is_cut = facts.len() > shown;
     for ((at, mut line), y) in facts.into_iter().take(shown).enumerate().zip(inner.y..inner.bottom()) {
         if is_cut && at + 1 == shown {
@@ -38,15 +41,15 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> StyledLine {
-    let room = usize::from(width).saturating_sub(30).max(16);
+    let room = (usize::from(width) * 3 / 5).max(16);
     let ink = if state.panel == Panel::Detail { Ink::Strong } else { Ink::Done };
-    StyledLine::painted(Ink::of(agent), canvas.glyphs().icon(agent.status))
+    StyledLine::painted(Ink::of(agent), canvas.glyphs().agent(agent))
         .with(None, " ")
         .with(Some(ink), &canvas.style.one_line(&agent.title(), room))
 }
 
-/// Status, model and start time, for the right end of the title.
-fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> StyledLine {
+/// Status, model and start time, as far as there is room, for the right end of the title.
+fn status_summary(state: &UiState, agent: &Agent, room: usize, canvas: &Canvas<'_>) -> StyledLine {
     let mut line = StyledLine::default();
     let mut parts = vec![(Some(Ink::of(agent)), agent.status.as_str().to_owned())];
     if let Some(model) = &agent.model {
@@ -55,7 +58,12 @@ fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> Styled
     if let Some(start) = agent.started_at_ms {
         parts.push((Some(Ink::Done), format!("since {}", state.clock(start))));
     }
-    push_parts(&mut line, parts, canvas.glyphs().dot, 60);
+    let columns =
+        |parts: &[(Option<Ink>, String)]| parts.iter().map(|(_, part)| text::width(part) + 3).sum::<usize>();
+    while columns(&parts) > room && parts.len() > 1 {
+        parts.pop();
+    }
+    push_parts(&mut line, parts, canvas.glyphs().dot, usize::MAX);
     line
 }
 
@@ -71,12 +79,14 @@ fn fact_lines(
     let glyphs = style.glyphs();
     let mut lines = Vec::new();
     if let Some((ink, words)) = activity(agent, Some(state.moment_ms()), &style) {
-        lines.push(StyledLine::painted(ink, &format!("{} {words}", glyphs.current)));
+        let mark = if agent.waits_for_person() { glyphs.waiting } else { glyphs.current };
+        lines.push(StyledLine::painted(ink, &format!("{mark} {words}")));
     }
+    lines.extend(asked_lines(state, &tree.session.id, agent, width, MAX_ASKED_LINES, canvas));
     if !agent.flags.is_empty() {
         let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
         let words = words.join(&canvas.in_charset(" · "));
-        lines.push(StyledLine::painted(Ink::Stalled, &format!("! {words}")));
+        lines.push(StyledLine::painted(Ink::Stalled, &format!("{} {words}", glyphs.trouble)));
     }
     if state.settings.detail == Detail::Off || state.settings.detail == Detail::Minimal {
         return lines;
@@ -84,8 +94,9 @@ fn fact_lines(
     let mut line = StyledLine::default();
     push_parts(&mut line, usage_parts(agent, canvas), glyphs.dot, usize::from(width));
     lines.push(line);
-    if let Some(line) = children(tree, agent, usize::from(width), canvas) {
-        lines.push(line);
+    // The tree shows the children already.
+    if !state.shows_tree() {
+        lines.extend(children(tree, agent, usize::from(width), canvas));
     }
     if let Some(evidence) = agent.evidence.as_deref().filter(|_| agent.status != AgentStatus::Completed) {
         let words = style.one_line(&format!("known from: {evidence}"), usize::from(width));
@@ -98,6 +109,27 @@ fn fact_lines(
     }
     lines
 }
+
+/// The whole call for which an agent waits for permission, wrapped and indented.
+pub(super) fn asked_lines(
+    state: &UiState,
+    session: &SessionId,
+    agent: &Agent,
+    width: u16,
+    most: usize,
+    canvas: &Canvas<'_>,
+) -> Vec<StyledLine> {
+    let Some(call) = state.asked_call(session, agent) else { return Vec::new() };
+    let room = usize::from(width).saturating_sub(ASKED_INDENT);
+    let lines = prose::lines(call, TextKind::Code, Some(Ink::Strong), room, most, &canvas.style);
+    labelled("", ASKED_INDENT, lines)
+}
+
+/// Columns before the lines of a call that waits for permission.
+const ASKED_INDENT: usize = 4;
+
+/// Most lines of such a call; `e` opens all of it.
+const MAX_ASKED_LINES: usize = 12;
 
 fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let room = usize::from(width).saturating_sub(6);

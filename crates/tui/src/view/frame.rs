@@ -6,25 +6,41 @@ use subscope_render::{Detail, Ink, style::StyledLine, text};
 use super::paint::{Canvas, push_parts};
 use crate::{
     keys::{self, Action},
-    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, VIEWS, View},
+    state::{
+        EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, VIEWS, View,
+        alerts::{self, Alert},
+    },
 };
 
-/// Draws the header: counts over all subscribed sessions, cost and clock.
+/// Draws the header: who needs a person, counts over all subscribed sessions, cost and clock.
 pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let counts = state.trees.counts();
     let dot = canvas.glyphs().dot;
     let mut right = StyledLine::default();
     let mut parts = Vec::new();
     if counts.live > 0 && counts.cost_micro_usd > 0 {
-        parts.push((None, canvas.style.money(counts.cost_micro_usd, counts.cost_floor)));
+        let cost = canvas.style.money(counts.cost_micro_usd, counts.cost_floor);
+        parts.push((None, format!("live {cost}")));
     }
-    parts.push((None, state.clock(state.moment_ms())));
+    let clock = state.clock(state.moment_ms());
+    // Seconds only while the frame is redrawn each second.
+    let is_minute = state.redraw_ms() > 1_000 && state.travel().is_none();
+    parts.push((None, if is_minute { text::prefix(&clock, 5).to_owned() } else { clock }));
     parts.push((Some(Ink::Done), "? help".to_owned()));
     push_parts(&mut right, parts, dot, usize::from(area.width));
     let right_width = u16::try_from(right.width()).unwrap_or(0);
 
     let mut line = StyledLine::painted(Ink::Strong, " subscope").with(None, "  ");
+    let glyphs = canvas.glyphs();
     let mut parts = Vec::new();
+    if counts.waiting > 0 {
+        let verb = if counts.waiting == 1 { "waits" } else { "wait" };
+        let words = format!("{} {} {verb} for you", glyphs.waiting, counts.waiting);
+        parts.push((Some(Ink::Waiting), words));
+    }
+    if counts.stalled > 0 {
+        parts.push((Some(Ink::Stalled), format!("{} {} stalled", glyphs.trouble, counts.stalled)));
+    }
     if state.is_replay {
         parts.push((None, "replay".to_owned()));
     } else if counts.live == 0 {
@@ -36,13 +52,6 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     if counts.running > 0 {
         parts.push((Some(Ink::Running), format!("{} running", text::plural(counts.running, "agent"))));
     }
-    if counts.stalled > 0 {
-        parts.push((Some(Ink::Stalled), format!("{} stalled", counts.stalled)));
-    }
-    if counts.waiting > 0 {
-        let verb = if counts.waiting == 1 { "waits" } else { "wait" };
-        parts.push((Some(Ink::Waiting), format!("{} {verb} for you", counts.waiting)));
-    }
     let room = area.width.saturating_sub(right_width + 3);
     push_parts(&mut line, parts, dot, usize::from(room));
     canvas.line(area.x, area.y, room, line);
@@ -53,10 +62,12 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(area, StyledLine::default(), StyledLine::default());
     let mut x = area.x + 1;
-    for (at, (view, title)) in VIEWS.into_iter().enumerate() {
+    for (view, key, title) in
+        VIEWS.into_iter().filter(|(view, ..)| *view != View::Mission || !state.is_replay)
+    {
         let is_open = view == state.view;
         let ink = if is_open { Ink::Strong } else { Ink::Done };
-        let mut line = StyledLine::default().with(None, " ").with(Some(Ink::Done), &format!("{} ", at + 1));
+        let mut line = StyledLine::default().with(None, " ").with(Some(Ink::Done), &format!("{key} "));
         line.add(Some(ink), title);
         line.push(" ");
         let width = u16::try_from(line.width()).unwrap_or(0);
@@ -65,7 +76,7 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         let target = Rect { x, width, ..area };
         canvas.line(x, area.y, width, line);
-        if is_open && state.panel == Panel::Main {
+        if is_open && (state.panel == Panel::Main || view == View::Mission) {
             canvas.select(target, false);
         }
         canvas.add_mouse_target(target, MouseTarget::View(view));
@@ -87,8 +98,7 @@ fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
     if running > 0 {
         let glyph = canvas.glyphs().current;
         let key = if state.settings.detail == Detail::Off { Action::Detail } else { Action::Tree };
-        let words = text::plural(running, "subagent");
-        let words = format!(" {glyph} {words} running ({} to show) ", keys::label(key));
+        let words = format!(" {glyph} {running} running ({} to show) ", keys::label(key));
         return StyledLine::painted(Ink::Running, &words);
     }
     let mut words: Vec<&str> = Vec::new();
@@ -170,8 +180,21 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 line.add(ink, words);
             }
         }
+        Some(Overlay::Theme { .. }) => {
+            let name = state.settings.palette.as_str();
+            line.paint(Ink::Strong, &format!(" colours: {name}  "));
+            for (action, what) in
+                [(Action::Theme, "next"), (Action::Enter, "keep"), (Action::Back, "as before")]
+            {
+                line.paint(Ink::Strong, first_label(action));
+                line.push(&format!(" {what}  "));
+            }
+        }
         Some(Overlay::Help(_) | Overlay::Hits { .. }) | None => {
-            line = notice_line(state, canvas).unwrap_or_else(|| hints(state, usize::from(area.width)));
+            let width = usize::from(area.width);
+            line = notice_line(state, canvas)
+                .or_else(|| request_line(state, width, canvas))
+                .unwrap_or_else(|| hints(state, width));
         }
     }
     canvas.line(area.x, area.y, area.width, line);
@@ -184,13 +207,50 @@ fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
         return Some(StyledLine::painted(notice.ink, &format!(" {words}")));
     }
     let (alert, more) = state.alerts.shown(state.awake_ms)?;
-    let mark = if alert.ink == Ink::Done { canvas.glyphs().completed } else { "!" };
-    let title = canvas.style.one_line(&alert.title, 60);
-    let mut line = StyledLine::painted(alert.ink, &format!(" {mark} {title} {}", alert.what));
+    let mut line = alert_line(alert, usize::from(state.size.0), canvas);
     if more > 0 {
         line.paint(Ink::Done, &canvas.in_charset(&format!(" · {more} more")));
     }
     line.paint(Ink::Done, &canvas.in_charset(&format!("   {} goes there · Esc", keys::label(Action::Alert))));
+    Some(line)
+}
+
+/// Mark, session, agent, and what happened.
+fn alert_line(alert: &Alert, width: usize, canvas: &Canvas<'_>) -> StyledLine {
+    let glyphs = canvas.glyphs();
+    let mark = match alert.ink {
+        Ink::Done => glyphs.completed,
+        Ink::Failed => glyphs.failed,
+        Ink::Waiting => glyphs.waiting,
+        Ink::Running | Ink::Stalled | Ink::Strong => glyphs.trouble,
+    };
+    let session = canvas.style.one_line(&alert.session_name, (width / 4).max(14));
+    let title = canvas.style.one_line(&alert.title, (width / 3).max(14));
+    StyledLine::painted(alert.ink, &format!(" {mark} {session} {} {title} {}", glyphs.current, alert.what))
+}
+
+/// The oldest permission that an agent waits for, with its call, unless that agent is shown.
+fn request_line(state: &UiState, width: usize, canvas: &Canvas<'_>) -> Option<StyledLine> {
+    let needs = alerts::current(&state.trees);
+    let asks = needs.iter().filter(|need| need.ink == Ink::Waiting);
+    let (first, more) = (asks.clone().next()?, asks.count() - 1);
+    let is_shown = state.view == View::Mission
+        || (state.session() == Some(&first.session) && state.agent_id().as_ref() == Some(&first.agent));
+    if is_shown {
+        return None;
+    }
+    let mut line = alert_line(first, width, canvas);
+    let mut end = format!("   {} goes there", keys::label(Action::Alert));
+    if more > 0 {
+        end = format!(" · {more} more{end}");
+    }
+    let end = canvas.in_charset(&end);
+    let agent = state.trees.agent(&first.session, &first.agent)?;
+    if let Some(call) = state.asked_call(&first.session, agent) {
+        let room = width.saturating_sub(line.width() + text::width(&end) + 2);
+        line.push(&format!(": {}", canvas.style.one_line(call, room)));
+    }
+    line.paint(Ink::Done, &end);
     Some(line)
 }
 
@@ -205,7 +265,9 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
         }
     }
     let own: &[(Action, &str)] = match (state.panel, state.view) {
-        (Panel::Sessions, _) => &[(A::Enter, "open"), (A::Search, "search"), (A::Copy, "copy id")],
+        (Panel::Sessions, _) | (Panel::Main, View::Mission) => {
+            &[(A::Enter, "open"), (A::Alert, "what needs you"), (A::Search, "search"), (A::Copy, "copy id")]
+        }
         (Panel::Detail, _) => &[
             (A::Detail, "detail"),
             (A::Open, "open"),
@@ -214,9 +276,10 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
             (A::Stop, "stop"),
         ],
         (Panel::Main, View::Agents) => &[
+            (A::Mission, "sessions"),
             (A::Detail, "detail"),
-            (A::Tree, "tree"),
             (A::Timeline, "timeline"),
+            (A::Tree, "tree"),
             (A::Search, "search"),
             (A::Follow, "follow"),
             (A::Stop, "stop"),

@@ -28,7 +28,13 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 let age =
                     hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
                 let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
-                let session = canvas.style.one_line(&hit.session_id, 8);
+                let listed = state.sessions.rows.iter().find(|row| row.id == hit.session_id);
+                let name =
+                    listed.and_then(|row| text::session_name(row.cwd.as_deref(), row.title.as_deref()));
+                let session = match name {
+                    Some(name) => canvas.style.one_line(&name, usize::from(width) / 3),
+                    None => canvas.style.one_line(&hit.session_id, 8),
+                };
                 let mut line = StyledLine::painted(Ink::Strong, &agent);
                 line.paint(Ink::Done, &format!("  {age}{}, {session}", hit.kind));
                 canvas.line(area.x + 2, y, width, line);
@@ -40,7 +46,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 }
             }
         }
-        Some(Overlay::Search { .. } | Overlay::Stop { .. }) | None => {}
+        Some(Overlay::Search { .. } | Overlay::Stop { .. } | Overlay::Theme { .. }) | None => {}
     }
 }
 

@@ -54,6 +54,7 @@ impl<'a> Canvas<'a> {
             ("←", "Left"),
             ("→", "Right"),
             ("⇧", "S-"),
+            ("▸", ">"),
         ];
         images.iter().fold(words.to_owned(), |words, (image, ascii)| words.replace(image, ascii))
     }
@@ -84,6 +85,11 @@ impl<'a> Canvas<'a> {
     pub(super) fn select(&mut self, area: Rect, has_focus: bool) {
         let style = self.theme.selected(has_focus);
         self.buffer.set_style(area.intersection(self.buffer.area), style);
+    }
+
+    /// Underlines an area.
+    pub(super) fn underline(&mut self, area: Rect) {
+        self.buffer.set_style(area.intersection(self.buffer.area), ratatui::style::Style::new().underlined());
     }
 
     /// Clears an area for an overlay.
@@ -127,6 +133,11 @@ impl<'a> Canvas<'a> {
     /// Draws one symbol.
     pub(super) fn symbol(&mut self, x: u16, y: u16, symbol: &str, style: ratatui::style::Style) {
         self.buffer.set_stringn(x, y, symbol, 1, style);
+    }
+
+    /// Draws a sanitised text in a terminal style.
+    pub(super) fn label(&mut self, x: u16, y: u16, words: &str, style: ratatui::style::Style) {
+        self.buffer.set_string(x, y, words, style);
     }
 
     /// Adds a mouse target.

@@ -10,6 +10,9 @@ const KEYWORDS: &str = "async await break case class const continue def else enu
 /// Comment starts.
 const COMMENTS: [&str; 3] = ["//", "# ", "-- "];
 
+/// The mark around strong words in Markdown.
+const BOLD: &str = "**";
+
 /// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextKind {
@@ -47,6 +50,10 @@ pub(super) fn lines(
             continue;
         }
         let is_heading = !is_code && raw.starts_with('#') && raw.trim_start_matches('#').starts_with(' ');
+        let raw = if is_heading { raw.trim_start_matches('#').trim_start() } else { raw };
+        let base = is_heading.then_some(Ink::Strong);
+        // Unpaired marks are text.
+        let mut is_bold = (raw.matches(BOLD).count() % 2 == 0).then_some(false);
         let pieces = if raw.is_empty() { vec![String::new()] } else { text::wrap(raw, width) };
         for piece in pieces {
             if out.len() >= most {
@@ -56,7 +63,7 @@ pub(super) fn lines(
             out.push(match (ink, is_code) {
                 (Some(ink), _) => line(&piece, Some(ink), width, style),
                 (None, true) => code(&piece),
-                (None, false) => line(&piece, is_heading.then_some(Ink::Strong), width, style),
+                (None, false) => inline(&piece, base, &mut is_bold),
             });
         }
     }
@@ -70,6 +77,20 @@ pub(super) fn lines(
 
 fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> StyledLine {
     StyledLine::default().with(ink, words).fit(width, style.glyphs().ellipsis)
+}
+
+/// Draws a line of prose: what stands between marks is strong. `is_bold` is the state at its begin and end; `None` where
+/// marks are text.
+fn inline(words: &str, base: Option<Ink>, is_bold: &mut Option<bool>) -> StyledLine {
+    let Some(bold) = is_bold else { return StyledLine::default().with(base, words) };
+    let mut out = StyledLine::default();
+    for (at, part) in words.split(BOLD).enumerate() {
+        if at > 0 {
+            *bold = !*bold;
+        }
+        out.add(base.or(bold.then_some(Ink::Strong)), part);
+    }
+    out
 }
 
 /// Highlights a line of code: keywords strong, comments dim.
@@ -108,10 +129,13 @@ mod tests {
 
     #[test]
     fn headings_and_code_differ_by_weight() {
-        let text = "# Title\nreturn it\n```rust\nfn main() { // go\n```\ndone";
+        let text = "# Title\nreturn **it** 2**3\n```rust\nfn main() { // go\n```\ndone";
         let drawn = parts(&lines(text, TextKind::Prose, None, 40, 99, &STYLE));
-        assert_eq!(drawn[0], [(Some(Ink::Strong), "# Title".into())]);
-        assert_eq!(drawn[1], [(None, "return it".into())]);
+        assert_eq!(drawn[0], [(Some(Ink::Strong), "Title".into())]);
+        assert_eq!(drawn[1], [(None, "return **it** 2**3".into())], "an unpaired mark is text");
+        let bold = parts(&lines("say **it all** now", TextKind::Prose, None, 10, 9, &STYLE));
+        assert_eq!(bold[0], [(None, "say ".into()), (Some(Ink::Strong), "it".into())]);
+        assert_eq!(bold[1], [(Some(Ink::Strong), "all".into()), (None, " now".into())]);
         assert_eq!(
             drawn[3],
             [

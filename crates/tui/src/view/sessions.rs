@@ -1,30 +1,34 @@
 //! The session list.
 
 use ratatui::layout::Rect;
-use subscope_model::{Flag, SessionRow, SessionStatus};
+use subscope_model::{SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
-use super::paint::Canvas;
-use crate::state::{MouseTarget, Panel, UiState, trees::waits_for_permission};
+use super::paint::{Canvas, push_parts};
+use crate::state::{MouseTarget, Panel, UiState};
 
-/// From this width on, usage columns are shown.
+/// From this width on, a session has one line with columns.
 const WIDE: u16 = 56;
 
+/// From this height on, a narrow list has two lines a session.
+const HIGH: u16 = 18;
+
 /// Most columns of the session's directory.
-const PLACE: usize = 10;
+const PLACE: usize = 14;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let has_focus = state.panel == Panel::Sessions;
     let count = state.sessions.rows.len();
-    let more = if state.sessions.has_more() { "+" } else { "" };
+    let more = if state.sessions.has_more { "+" } else { "" };
     let ink = if has_focus { Ink::Strong } else { Ink::Done };
     let title = StyledLine::painted(ink, &format!("Sessions {count}{more}"));
-    let right = if area.width >= WIDE { "agents   tokens      cost   ago" } else { "" };
+    let is_wide = area.width >= WIDE;
+    let right = if is_wide { "agents   tokens      cost   ago" } else { "" };
     canvas.titled_rule(Rect { height: 1, ..area }, title, StyledLine::painted(Ink::Done, right));
     let list = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let height = usize::from(list.height);
-    let selected = state.sessions.selected_index();
-    let first = first_in_sight(state.drawn.first_session, selected, height, count);
+    let lines_each = if !is_wide && list.height >= HIGH { 2 } else { 1 };
+    let height = usize::from(list.height / lines_each);
+    let first = first_in_sight(state.drawn.first_session, state.sessions.selected_index(), height, count);
     canvas.drawn.first_session = first;
     canvas.add_panel(area, Panel::Sessions, height);
     if count == 0 {
@@ -34,10 +38,16 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
     let in_sight = || state.sessions.rows.iter().skip(first).take(height);
     let widest = in_sight().map(|row| text::width(place_of(row))).max().unwrap_or(0).min(PLACE);
-    for (row, y) in in_sight().zip(list.y..list.bottom()) {
-        let line = line(state, row, list.width, widest, canvas);
-        let place = Rect { y, height: 1, ..list };
-        canvas.line(list.x, y, list.width, line);
+    for (row, y) in in_sight().zip((list.y..list.bottom()).step_by(usize::from(lines_each))) {
+        let place = Rect { y, height: lines_each, ..list };
+        if is_wide {
+            canvas.line(list.x, y, list.width, wide_line(state, row, list.width, widest, canvas));
+        } else {
+            canvas.line(list.x, y, list.width, title_line(row, list.width, canvas));
+        }
+        if lines_each > 1 {
+            canvas.line(list.x, y + 1, list.width, facts_line(state, row, list.width, canvas));
+        }
         if state.session() == Some(&row.id) {
             canvas.select(place, has_focus);
         }
@@ -57,63 +67,83 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
 }
 
 /// The last component of the session's working directory.
-fn place_of(row: &SessionRow) -> &str {
+pub(super) fn place_of(row: &SessionRow) -> &str {
     row.cwd.as_deref().map(text::base_name).unwrap_or_default()
 }
 
-fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> StyledLine {
-    let style = canvas.style;
-    let glyphs = style.glyphs();
-    let (icon, ink) = icon(state, row, canvas);
-    let is_live = row.status == SessionStatus::Live;
-    let over = (!is_live).then_some(Ink::Done);
+/// The colour of all text of an ended session.
+pub(super) fn over(row: &SessionRow) -> Option<Ink> {
+    (row.status == SessionStatus::Ended).then_some(Ink::Done)
+}
+
+/// Time since the last event, in one unit.
+pub(super) fn quiet(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> String {
+    let unknown = || canvas.glyphs().unknown.to_owned();
+    row.last_event_at_ms.map_or_else(unknown, |at| ago(state.now_ms - at))
+}
+
+/// Mark and title.
+fn title_line(row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
+    let (icon, ink) = canvas.glyphs().session(row);
     let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
-    let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |at| ago(state.now_ms - at));
-    let mut right = StyledLine::default();
-    if width >= WIDE {
-        let agents = if is_live && row.running > 0 {
-            format!("{}/{}", row.running, row.agents)
-        } else {
-            row.agents.to_string()
-        };
-        let cells = [agents, style.usage(row.usage), style.cost(row.cost_micro_usd, false), age];
-        right.cells(0, [6, 9, 10, 6].map(Some), cells.map(|words| (over, words)));
-    } else {
-        if row.failed > 0 {
-            right.paint(Ink::Failed, &format!("{}{}", glyphs.failed, row.failed));
-            right.push(" ");
-        }
-        if !is_live {
-            right.paint(Ink::Done, &age);
-        } else if row.running > 0 {
-            right.paint(ink, &row.running.to_string());
-        }
-    }
-    let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
-    let widest = widest.min(room);
-    let place = style.one_line(place_of(row), widest);
-    line.add(over, &text::pad(&place, widest));
     let title = row.title.as_deref().unwrap_or(&row.id);
-    let title = style.one_line(title, room.saturating_sub(widest + 1));
-    line.push(" ");
-    line.add(over, &title);
-    line.end_at(usize::from(width).saturating_sub(right.width() + 1), None, "");
-    line.append(right);
+    let room = usize::from(width).saturating_sub(line.width() + 1);
+    line.add(over(row), &canvas.style.one_line(title, room));
     line
 }
 
-/// Icon of a live session by its worst agent (waiting, stalled, running); a dot for ended ones.
-fn icon(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str, Ink) {
-    let glyphs = canvas.glyphs();
-    if row.status == SessionStatus::Ended {
-        return (glyphs.dot, Ink::Done);
+/// Project, agents, failures, cost and age, below a title.
+fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
+    let style = canvas.style;
+    let mut parts = Vec::new();
+    let place = style.one_line(place_of(row), PLACE);
+    if !place.is_empty() {
+        parts.push((Some(Ink::Done), place));
     }
-    let agents = state.trees.get(&row.id).map(|tree| tree.agents.as_slice()).unwrap_or_default();
-    if agents.iter().any(waits_for_permission) {
-        ("?", Ink::Waiting)
-    } else if agents.iter().any(|agent| agent.status.is_live() && agent.has(Flag::Stalled)) {
-        ("!", Ink::Stalled)
-    } else {
-        (glyphs.running, Ink::Running)
+    match (row.running, row.agents) {
+        (_, 0) => {}
+        (0, agents) => parts.push((Some(Ink::Done), text::plural(agents, "agent"))),
+        (running, agents) => parts.push((Some(Ink::Running), format!("{running} of {agents} agents"))),
     }
+    if row.failed > 0 {
+        parts.push((Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
+    }
+    parts.extend(row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, false))));
+    let age = quiet(state, row, canvas);
+    let mut line = StyledLine::default().with(None, "   ");
+    let room = usize::from(width).saturating_sub(text::width(&age) + 2);
+    push_parts(&mut line, parts, style.glyphs().dot, room);
+    line.end_at(usize::from(width).saturating_sub(1), Some(Ink::Done), &age);
+    line
+}
+
+/// Mark, project, title, and figures in columns.
+fn wide_line(
+    state: &UiState,
+    row: &SessionRow,
+    width: u16,
+    widest: usize,
+    canvas: &Canvas<'_>,
+) -> StyledLine {
+    let style = canvas.style;
+    let (icon, ink) = style.glyphs().session(row);
+    let over = over(row);
+    let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
+    let mut right = StyledLine::default();
+    let agents = match row.running {
+        0 => row.agents.to_string(),
+        running => format!("{running}/{}", row.agents),
+    };
+    let cost = style.cost(row.cost_micro_usd, false);
+    let cells = [agents, style.usage(row.usage), cost, quiet(state, row, canvas)];
+    right.cells(0, [6, 9, 10, 6].map(Some), cells.map(|words| (over, words)));
+    let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
+    let widest = widest.min(room / 3);
+    line.add(over, &text::pad(&style.one_line(place_of(row), widest), widest));
+    line.push(" ");
+    let title = row.title.as_deref().unwrap_or(&row.id);
+    line.add(over, &style.one_line(title, room.saturating_sub(widest + 1)));
+    line.end_at(usize::from(width).saturating_sub(right.width() + 1), None, "");
+    line.append(right);
+    line
 }

@@ -29,10 +29,11 @@ fn agents_at_each_detail_and_size() {
 #[test]
 fn views_at_each_size() {
     for (width, height) in SIZES {
-        for (view, title) in VIEWS.into_iter().filter(|(view, _)| *view != View::Agents) {
+        for (view, _, title) in VIEWS.into_iter().filter(|(view, ..)| *view != View::Agents) {
             let mut ui = TestUi::live(width, height);
             ui.state.view = view;
-            shot(&title.to_lowercase(), &mut ui);
+            let name = if view == View::Mission { "mission".to_owned() } else { title.to_lowercase() };
+            shot(&name, &mut ui);
         }
         let mut ui = TestUi::live(width, height);
         ui.state.panel = Panel::Sessions;
@@ -89,7 +90,7 @@ fn trouble_has_its_colour_and_its_words() {
 #[test]
 fn no_size_breaks_the_screen_and_what_is_cut_is_marked() {
     let mut ui = TestUi::live(120, 40);
-    for (view, _) in VIEWS {
+    for (view, ..) in VIEWS {
         for panel in [Panel::Sessions, Panel::Main, Panel::Detail] {
             for (width, height) in [(1, 1), (20, 6), (33, 9), (59, 14), (100, 15), (171, 50), (300, 90)] {
                 (ui.state.view, ui.state.panel) = (view, panel);
@@ -136,7 +137,7 @@ fn ascii_draws_ascii_only_around_ascii_texts() {
     ui.change(|tree| {
         tree.agents.iter_mut().flat_map(|agent| &mut agent.tools).for_each(|call| call.detail = None);
     });
-    for (view, _) in VIEWS {
+    for (view, ..) in VIEWS {
         ui.state.view = view;
         let screen = ui.screen();
         let odd: Vec<char> = screen.chars().filter(|character| !character.is_ascii()).collect();

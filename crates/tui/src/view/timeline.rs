@@ -81,7 +81,9 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         let place = Rect { y, height: 1, ..list };
         if Some(at) == selected {
-            canvas.select(place, state.panel == Panel::Main);
+            // A background would hide the bars: the lane is underlined.
+            canvas.select(Rect { width: name + 1, ..place }, state.panel == Panel::Main);
+            canvas.underline(Rect { x: lanes_x, width: axis.columns, ..place });
         }
         canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
@@ -107,7 +109,7 @@ fn label(state: &UiState, row: &TreeRow, width: u16, canvas: &Canvas<'_>) -> Sty
     let glyphs = style.glyphs();
     let ink = Ink::of(agent);
     line.push(&row.lead(drawn_levels(width), glyphs));
-    line.paint(ink, glyphs.icon(agent.status));
+    line.paint(ink, glyphs.agent(agent));
     line.push(" ");
     let now = state.moment_ms();
     let live = agent.started_at_ms.filter(|_| agent.status.is_live()).map(|start| now - start);
@@ -199,7 +201,33 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
         let (symbol, look) = cell_symbol(kind, cell, is_critical, canvas);
         canvas.symbol(x + at as u16, y, symbol, look);
     }
+    draw_names(lane, axis, x, y, canvas);
 }
+
+/// Writes the names of tools into their bars, as far as they fit: a kind of call is told by its name, not by a colour.
+fn draw_names(lane: &Lane, axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
+    let mut free_from = 0;
+    for span in lane.spans.iter().filter(|span| span.kind == SpanKind::Tool) {
+        // `as` saturates.
+        let from = axis.column(span.from_ms).max(0.0).ceil() as u16;
+        let to = axis.column(span.to_ms).clamp(0.0, f64::from(axis.columns)).floor() as u16;
+        if from < free_from || to < from + LEAST_NAME {
+            continue;
+        }
+        let ink = match span.status {
+            Some(ToolStatus::Error) => Ink::Failed,
+            Some(ToolStatus::Open) => Ink::Running,
+            Some(ToolStatus::Ok | ToolStatus::Denied) | None => Ink::Done,
+        };
+        let name = canvas.style.one_line(span.name.as_deref().unwrap_or_default(), usize::from(axis.columns));
+        let name = text::truncate_with(&name, usize::from(to - from), "");
+        canvas.label(x + from, y, &name, canvas.theme.ink(Some(ink)).reversed());
+        free_from = to;
+    }
+}
+
+/// Least columns of a bar that tells its tool.
+const LEAST_NAME: u16 = 2;
 
 fn cell_symbol(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
     let ink = match kind {

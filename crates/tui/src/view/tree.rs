@@ -9,9 +9,16 @@ use crate::state::{MouseTarget, Panel, UiState};
 /// Most calls and text lines shown per agent; the detail panel shows the rest.
 const MAX_LINES: usize = 6;
 
+/// Level of detail of the tree: a crowd that would not fit on the screen has one line an agent.
+fn detail(state: &UiState) -> Detail {
+    let is_crowd = state.rows.len() * 2 > usize::from(state.size.1);
+    let detail = state.settings.detail;
+    if detail == Detail::Moderate && is_crowd { Detail::Minimal } else { detail }
+}
+
 fn options(state: &UiState, width: u16) -> TreeOptions {
     TreeOptions {
-        detail: state.settings.detail,
+        detail: detail(state),
         style: subscope_render::Style { width: usize::from(width), ..state.settings.style },
         now: Some(state.moment_ms()),
         agent: None,
@@ -25,7 +32,7 @@ fn options(state: &UiState, width: u16) -> TreeOptions {
 pub(super) fn height(state: &UiState, width: u16) -> u16 {
     const ENOUGH: usize = 200;
     let Some(tree) = state.tree() else { return 0 };
-    if state.settings.detail == Detail::Minimal || state.rows.len() > ENOUGH {
+    if detail(state) == Detail::Minimal || state.rows.len() > ENOUGH {
         return u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(1);
     }
     let options = options(state, width);
@@ -39,6 +46,17 @@ pub(super) fn height(state: &UiState, width: u16) -> u16 {
     }
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
+
+/// Returns the columns that the tree needs without cutting anything, margins included.
+pub(super) fn width(state: &UiState) -> u16 {
+    let Some(tree) = state.tree() else { return 0 };
+    let options = options(state, WIDEST);
+    let width = TreeRenderer::new(tree, &state.rows, &options).width();
+    u16::try_from(width).unwrap_or(u16::MAX).saturating_add(2)
+}
+
+/// Most columns of a tree.
+const WIDEST: u16 = 240;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.add_panel(area, Panel::Main, 0);

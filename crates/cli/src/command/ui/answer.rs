@@ -58,7 +58,8 @@ impl QueryHandler {
     pub(super) fn answer(&mut self, question: Question, context: &Context) -> Result<Answer, CliError> {
         Ok(match question {
             Question::Sessions(limit) => {
-                Answer::Sessions(Backend::open(Needs::Rows, context)?.sessions(limit, false)?.sessions)
+                let page = Backend::open(Needs::Rows, context)?.sessions(limit, false)?;
+                Answer::Sessions(page.sessions, page.next.is_some())
             }
             Question::Tree(session) => {
                 let tree = Backend::open(Needs::Rows, context)?.tree(&session)?;

@@ -48,6 +48,7 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         Action::NextPanel | Action::PreviousPanel | Action::Enter | Action::Back => {
             panels(ui, key.action, code, &what);
         }
+        Action::Mission => mission(ui, code, &what),
         Action::Agents | Action::Timeline | Action::Feed | Action::Summary => {
             views(ui, key.action, code, &what);
         }
@@ -159,6 +160,18 @@ fn panels(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) 
     }
 }
 
+fn mission(ui: &mut TestUi, code: (K, KeyModifiers), what: &str) {
+    press(ui, code);
+    let screen = ui.screen();
+    assert!(screen.contains("last 10 minutes") && ui.state.view == View::Mission, "{what}: {screen}");
+    ui.press(&[K::Down, K::Enter]);
+    assert_eq!((ui.state.view, ui.state.panel), (View::Agents, Panel::Main), "{what}");
+    assert_eq!(ui.state.sessions.selected_index(), Some(1), "{what}");
+    press(ui, code);
+    press(ui, code);
+    assert_eq!(ui.state.view, View::Agents, "{what}: again leads back");
+}
+
 fn views(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     ui.state.view = if action == Action::Agents { View::Feed } else { View::Agents };
     press(ui, code);
@@ -193,6 +206,12 @@ fn settings(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str
         }
         _ => {
             assert_eq!(ui.state.settings.palette, Palette::Light, "{what}");
+            assert!(ui.screen().contains("colours: light"), "{what}");
+            assert_eq!(ui.asked(), [], "{what}: nothing is saved before it is confirmed");
+            ui.press(&[K::Esc]);
+            assert_eq!((ui.state.settings.palette, ui.asked()), (Palette::Dark, Vec::new()), "{what}");
+            press(ui, code);
+            ui.press(&[K::Enter]);
             Question::Keep(Setting::Theme, "light")
         }
     };

@@ -265,7 +265,7 @@ pub(in crate::view) fn event_symbol(
         EventKind::ToolPost => (glyphs.result, Ink::Done),
         EventKind::ToolFailure => (glyphs.failed, Ink::Failed),
         EventKind::PermissionDenied => (glyphs.denied, Ink::Stalled),
-        EventKind::PermissionRequest => ("?", Ink::Waiting),
+        EventKind::PermissionRequest => (glyphs.waiting, Ink::Waiting),
         EventKind::AgentMessage | EventKind::UserPrompt => (glyphs.says, Ink::Strong),
         EventKind::Reasoning => (glyphs.other, Ink::Done),
         EventKind::SubagentStart => (glyphs.start, Ink::Running),
@@ -276,7 +276,7 @@ pub(in crate::view) fn event_symbol(
             let status = known.into_iter().find(|known| known.as_str() == status);
             status.map_or((glyphs.other, Ink::Done), |status| (glyphs.icon(status), Ink::of_status(status)))
         }
-        EventKind::Stall | EventKind::Retry | EventKind::Problem => ("!", Ink::Stalled),
+        EventKind::Stall | EventKind::Retry | EventKind::Problem => (glyphs.trouble, Ink::Stalled),
         EventKind::SessionStart
         | EventKind::SessionEnd
         | EventKind::RunStart
