@@ -215,7 +215,7 @@ struct Label {
 const LEAST_ACTIVITY: usize = 14;
 
 /// Least columns of a description before the parts after it are truncated.
-const LEAST_DESCRIPTION: usize = 16;
+const LEAST_DESCRIPTION: usize = 24;
 
 impl Label {
     fn of(tree: &Tree, agent: &Agent, row: &TreeRow, options: &TreeOptions) -> Self {
@@ -276,9 +276,13 @@ impl Label {
         if !tag.is_empty() && !self.description.is_empty() {
             line.push(" ");
         }
-        let tail =
-            text::width(&self.notes) + self.activity.as_ref().map_or(0, |(_, words)| text::width(words));
         let room = end.saturating_sub(line.width() + text::width(&self.troubles));
+        let notes = text::width(&self.notes);
+        let activity = self.activity.as_ref().map_or(0, |(_, words)| text::width(words));
+        let least =
+            notes + LEAST_DESCRIPTION.min(text::width(&self.description)) + LEAST_ACTIVITY.min(activity);
+        // An activity that will be omitted leaves its room to the description.
+        let tail = if room < least { notes } else { notes + activity };
         line.add(
             over,
             &style.one_line(&self.description, room.saturating_sub(tail).max(LEAST_DESCRIPTION).min(room)),

@@ -45,14 +45,14 @@ impl Columns {
             place: place.max("project".len()) + 1,
             title: 0,
             harness: if is_wide { harness + 3 } else { 0 },
-            agents: if width >= 70 { 15 } else { 8 },
+            agents: if width >= 70 { 13 } else { 8 },
             lane: match width {
                 0..90 => 0,
-                90..150 => 22,
+                90..150 => 17,
                 _ => 42,
             },
-            cost: if width >= 60 { 9 } else { 0 },
-            rate: if is_wide { 11 } else { 0 },
+            cost: if width >= 60 { 8 } else { 0 },
+            rate: if is_wide { 10 } else { 0 },
             quiet: 6,
         };
         let Self { place, title: _, harness, agents, lane, cost, rate, quiet } = columns;

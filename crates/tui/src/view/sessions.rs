@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use subscope_model::{SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
-use super::paint::{Canvas, push_parts};
+use super::paint::Canvas;
 use crate::state::{MouseTarget, Panel, UiState};
 
 /// From this width on, a session has one line with columns.
@@ -103,7 +103,7 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
     match (row.running, row.agents) {
         (_, 0) => {}
         (0, agents) => parts.push((Some(Ink::Done), text::plural(agents, "agent"))),
-        (running, agents) => parts.push((Some(Ink::Running), format!("{running} of {agents} agents"))),
+        (running, agents) => parts.push((Some(Ink::Running), format!("{running}/{agents} agents"))),
     }
     if row.failed > 0 {
         parts.push((Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
@@ -112,7 +112,13 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
     let age = quiet(state, row, canvas);
     let mut line = StyledLine::default().with(None, "   ");
     let room = usize::from(width).saturating_sub(text::width(&age) + 2);
-    push_parts(&mut line, parts, style.glyphs().dot, room);
+    for (at, (ink, part)) in parts.into_iter().enumerate() {
+        let gap = if at == 0 { String::new() } else { format!(" {} ", style.glyphs().dot) };
+        if line.width() + text::width(&gap) + text::width(&part) <= room {
+            line.paint(Ink::Done, &gap);
+            line.add(ink, &part);
+        }
+    }
     line.end_at(usize::from(width).saturating_sub(1), Some(Ink::Done), &age);
     line
 }
