@@ -1,7 +1,7 @@
 //! Stop orders, from the request to the hook answer that delivers them.
 #![allow(clippy::unwrap_used)]
 
-use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
+use std::{fs, path::Path, sync::mpsc::sync_channel, time::Duration};
 
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_hub::{
@@ -225,6 +225,25 @@ fn order_and_that_it_was_given_survive_a_restart() {
     answer(|reply| handle.ingest(hook_ingest("n", None, notice.into()), reply)).unwrap();
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped);
     assert_eq!(row(&handle, "s", "a2").status, AgentStatus::Running);
+}
+
+#[test]
+fn first_hook_after_a_kill_is_told_of_an_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub_before = hub(store(folder.path()));
+    start(&hub_before.handle(), "s", &["a1", "a2"]);
+    order(&hub_before.handle(), None, "a1").unwrap();
+    // What a killed hub leaves: rows without the last input.
+    let left = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), left.path().join(entry.file_name())).unwrap();
+        }
+    }
+    let hub = hub(store(left.path()));
+    for (agent, is_told) in [("a1", true), ("a2", false)] {
+        assert_eq!(is_stop(&post(&hub.handle(), "s", agent, "PreToolUse", "t1")), is_told, "{agent}");
+    }
 }
 
 #[test]

@@ -201,6 +201,20 @@ impl EventLoop {
         }
     }
 
+    /// Looks for orders to stop in replayed input of these sessions that is not derived yet.
+    pub(super) fn find_replayed_orders(&mut self, sessions: &[SessionId]) {
+        let unknown: Vec<_> = sessions.iter().filter(|id| self.sessions.has_unknown_orders(id)).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let (at, limits) = (self.driver.now(), self.limits());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        for session in unknown {
+            let tree = self.router.tree(session, &now);
+            self.sessions.set_stop_orders(session, tree.as_ref().map(agents_to_stop).unwrap_or_default());
+        }
+    }
+
     pub(super) fn has_failed_commit(&self) -> bool {
         self.store.failed_commit.is_some()
     }

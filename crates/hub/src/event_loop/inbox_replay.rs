@@ -151,6 +151,9 @@ impl EventLoop {
             };
             let outcome = store.read_received(&session, MAX_REPLAY_BYTES, &mut replay);
             self.mark_dirty(changed);
+            if has_input {
+                self.sessions.expect_stop_orders(&session);
+            }
             let live = self.sessions.load(&session);
             live.is_reloading |= has_input;
             match outcome {

@@ -11,7 +11,7 @@ use subscope_store::{Commit, ReceivedInput};
 
 use super::{EventLoop, index_commits::IndexCommits, stop::HookRequest};
 use crate::{
-    command::{Ingest, IngestError, IngestReceipt, ReplyCallback},
+    command::{Asks, Ingest, IngestError, IngestReceipt, ReplyCallback},
     ingest_batches::split_by_session,
     partitions::InputChunk,
 };
@@ -161,6 +161,9 @@ impl EventLoop {
         batch.keys.insert((source.clone(), key.clone()));
         let (sessions, problems, problem_count) = self.fold_chunks(&chunks, &named);
         self.figures.problems += problem_count;
+        if asks != Asks::Nothing || dialect == Some(SUBAGENT_EVENTS) {
+            self.find_replayed_orders(&sessions);
+        }
         let answer = self.stop_answer(asks, &HookRequest { dialect, key: &key, body: &body }, batch);
         let to_stop =
             if dialect == Some(SUBAGENT_EVENTS) { self.agents_to_stop(&sessions) } else { Vec::new() };

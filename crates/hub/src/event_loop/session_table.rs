@@ -69,6 +69,8 @@ pub(super) struct LiveSession {
     pub(super) broadcast: Option<BroadcastState>,
     /// Agents with a pending order to stop.
     stop_orders: Vec<AgentId>,
+    /// Whether its input was replayed and nobody has looked for orders in it.
+    has_unknown_orders: bool,
     /// Whether its files are being read for the first time; until then its stored rows are served.
     pub(super) is_loading: bool,
     /// Whether its input was read again since the last derivation.
@@ -305,9 +307,20 @@ impl SessionTable {
     /// Sets the agents of a session in memory that are to stop.
     pub(super) fn set_stop_orders(&mut self, session: &SessionId, agents: Vec<AgentId>) {
         let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_mut()) else { return };
+        live.has_unknown_orders = false;
         self.stopping += usize::from(!agents.is_empty());
         let before = std::mem::replace(&mut live.stop_orders, agents);
         self.stopping -= usize::from(!before.is_empty());
+    }
+
+    /// Records that a session's input was replayed: it may contain orders.
+    pub(super) fn expect_stop_orders(&mut self, session: &SessionId) {
+        self.load(session).has_unknown_orders = true;
+    }
+
+    /// Whether a session's input was replayed and nobody has looked for orders in it.
+    pub(super) fn has_unknown_orders(&self, session: &SessionId) -> bool {
+        self.live(session).is_some_and(|live| live.has_unknown_orders)
     }
 
     /// Agents of a session in memory that are to stop.
