@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use subscope_export::Redacted;
 use subscope_testkit::{
     fixtures,
-    secrets::{left_in, look_alikes, secrets},
+    secrets::{Sample, left_in, look_alikes, secrets},
 };
 
 /// Masks a value as in JSON exports.
@@ -25,7 +25,7 @@ fn masked_text(text: &str) -> String {
 /// Name of a context, and the function that puts a text into it.
 type TextContext = (&'static str, fn(&str) -> String);
 
-const CONTEXTS: [TextContext; 9] = [
+const CONTEXTS: [TextContext; 10] = [
     ("alone", str::to_owned),
     ("in a sentence", |text| format!("He said: {text} and went on.")),
     ("behind a line end", |text| format!("first\n{text}\nlast")),
@@ -36,46 +36,73 @@ const CONTEXTS: [TextContext; 9] = [
     }),
     ("behind two letters for a line end", |text| format!(r"first\n{text}\nlast")),
     ("coloured", |text| format!("\u{1b}[32m{text}\u{1b}[0m")),
+    ("in a command", |text| format!("cd /srv && echo '{text}' >> .env; ls")),
     ("numbered, in a table of markup", |text| format!("     7→{text}\n<td>x</td>")),
 ];
 
+/// Puts a secret between colours of a terminal.
+fn coloured(sample: &Sample) -> String {
+    let (mut text, mut copied) = (String::new(), 0);
+    for secret in &sample.secrets {
+        text += &format!(
+            "{}\u{1b}[32m{}\u{1b}[0m",
+            &sample.text[copied..secret.start],
+            &sample.text[secret.clone()]
+        );
+        copied = secret.end;
+    }
+    text + &sample.text[copied..]
+}
+
+/// Least share of masked secrets, by list: the last one has shapes that no rule was written for.
+const LEAST_RECALL: [f64; 4] = [0.99, 0.99, 0.97, 0.89];
+
 #[test]
 fn nearly_every_secret_is_masked_wherever_it_stands() {
-    let samples = secrets();
-    assert!(samples.len() >= 60);
-    let mut missed = Vec::new();
-    for sample in &samples {
-        for (place, put) in CONTEXTS {
-            let text = put(&sample.text);
-            let out = masked_text(&text);
-            if !left_in(slice::from_ref(sample), &out).is_empty() {
-                missed.push(format!("{} {place}: {out}", sample.name));
+    for (list, least) in LEAST_RECALL.into_iter().enumerate() {
+        let (mut tried, mut missed) = (0, Vec::new());
+        for seed in 0..3 {
+            let samples = &secrets(seed)[list];
+            assert!(samples.len() >= 60);
+            for sample in samples {
+                let places = CONTEXTS.map(|(place, put)| (place, put(&sample.text)));
+                for (place, text) in places.into_iter().chain([("coloured by value", coloured(sample))]) {
+                    tried += 1;
+                    let out = masked_text(&text);
+                    if !left_in(slice::from_ref(sample), &out).is_empty() {
+                        missed.push(format!("{} {place}: {out}", sample.name));
+                    }
+                }
             }
         }
+        let recall = 1.0 - missed.len() as f64 / f64::from(tried);
+        println!("list {list}: recall {:.1} % of {tried}; missed {missed:#?}", recall * 100.0);
+        assert!(recall >= least, "{recall} {missed:#?}");
     }
-    let tried = samples.len() * CONTEXTS.len();
-    let recall = 1.0 - missed.len() as f64 / tried as f64;
-    println!("recall {:.1} % of {tried}; missed {missed:#?}", recall * 100.0);
-    assert!(recall >= 0.98, "{recall} {missed:#?}");
 }
 
 #[test]
 fn hardly_anything_is_masked_that_only_looks_like_a_secret() {
-    let texts = look_alikes();
-    assert!(texts.len() >= 60);
-    let mut wrong = Vec::new();
-    for text in &texts {
-        for (place, put) in CONTEXTS {
-            let text = put(text);
-            let out = masked_text(&text);
-            if out != text {
-                wrong.push(format!("{place}: {text}\n    {out}"));
+    for list in 0..look_alikes(0).len() {
+        let (mut tried, mut wrong) = (0, Vec::new());
+        for seed in 0..3 {
+            let texts = &look_alikes(seed)[list];
+            assert!(texts.len() >= 60);
+            for text in texts {
+                for (place, put) in CONTEXTS {
+                    tried += 1;
+                    let text = put(text);
+                    let out = masked_text(&text);
+                    if out != text {
+                        wrong.push(format!("{place}: {text}\n    {out}"));
+                    }
+                }
             }
         }
+        let share = wrong.len() as f64 / f64::from(tried);
+        println!("list {list}: false alarms {:.1} % of {tried}: {wrong:#?}", share * 100.0);
+        assert!(share <= 0.02, "{share} {wrong:#?}");
     }
-    let share = wrong.len() as f64 / (texts.len() * CONTEXTS.len()) as f64;
-    println!("false alarms {:.1} %: {wrong:#?}", share * 100.0);
-    assert!(share <= 0.02, "{share} {wrong:#?}");
 }
 
 /// Collects the strings of a value that are masked.
@@ -123,8 +150,8 @@ fn nothing_of_the_recordings_is_taken_for_a_secret() {
         for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let mut own = Vec::new();
             alarms(&line, &masked(&line), &mut strings, &mut own);
-            // One recording contains a fake key.
-            own.retain(|text| !text.contains("AWS_ACCESS_KEY_ID=[redacted]"));
+            // One recording contains fake keys.
+            own.retain(|text| !text.contains("GITHUB_TOKEN=[redacted]"));
             found.extend(own.iter().map(|text| {
                 let at = text.find("[redacted]").unwrap_or(0);
                 let around: String = text[..at].chars().rev().take(80).collect();

@@ -2,6 +2,7 @@
 //!
 //! Secrets without a known pattern are not masked, so `--redact` must not be relied upon alone.
 
+mod assignments;
 mod json;
 mod rules;
 mod view;
@@ -34,6 +35,9 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
 
 /// Returns the value of a key with secrets masked: a value is often recognised by its key alone.
 fn redact_value<'t>(key: &str, text: &'t str) -> Cow<'t, str> {
+    if assignments::is_secret_of(key, text) {
+        return Cow::Owned(MASK.to_owned());
+    }
     let mut found = find_secrets(text);
     if !text.is_empty() && text.len() <= MAX_VALUE_BYTES && RULES.have_keyword_in(key) {
         let assigned = format!("{key}=\"{text}\"");
@@ -50,9 +54,11 @@ fn redact_value<'t>(key: &str, text: &'t str) -> Cow<'t, str> {
 fn find_secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     RULES.find(text, &mut found);
+    assignments::find(text, &mut found);
     if let Some(view) = DecodedText::of(text) {
         let mut decoded = Vec::new();
         RULES.find(&view.text, &mut decoded);
+        assignments::find(&view.text, &mut decoded);
         found.extend(decoded.iter().map(|secret| view.original(secret)));
     }
     found

@@ -32,47 +32,70 @@ impl DecodedText {
             }
             view.text.push_str(&original[copied..begin]);
             view.segments.push((view.text.len(), begin));
-            view.text.push(decoded);
             at = begin + length;
             copied = at;
+            let is_in_word =
+                |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+            match decoded {
+                Decoded::Character(character) => view.text.push(character),
+                // Colours change nothing, but they keep words apart.
+                Decoded::Control => {
+                    let is_between =
+                        is_in_word(view.text.as_bytes().last()) && is_in_word(original.as_bytes().get(at));
+                    view.text.push_str(if is_between { " " } else { "" });
+                }
+            }
             view.segments.push((view.text.len(), at));
         }
         view.text.push_str(&original[copied..]);
         (copied > 0).then_some(view)
     }
 
-    /// Maps a range of the decoded text to the original.
+    /// Maps a range of the decoded text to the original, without control sequences at its ends.
     pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
-        self.original_offset(range.start)..self.original_offset(range.end).min(self.original_len)
+        // The first segment begins at 0.
+        let start = self.segments.partition_point(|(decoded, _)| *decoded <= range.start) - 1;
+        let end = self.segments.partition_point(|(decoded, _)| *decoded < range.end);
+        let end = match self.segments.get(end) {
+            Some((decoded, original)) if *decoded == range.end => *original,
+            _ => self.offset_in(end - 1, range.end),
+        };
+        self.offset_in(start, range.start)..end.min(self.original_len)
     }
 
-    fn original_offset(&self, at: usize) -> usize {
-        // The first segment begins at 0.
-        let behind = self.segments.partition_point(|(decoded, _)| *decoded <= at);
-        let (decoded, original) = self.segments[behind - 1];
+    fn offset_in(&self, segment: usize, at: usize) -> usize {
+        let (decoded, original) = self.segments[segment];
         original + (at - decoded)
     }
 }
 
-/// Decodes an escape at the start of a text; returns the character and the length of the escape.
-fn decode_escape(text: &str) -> Option<(char, usize)> {
+/// What an escape stands for.
+#[derive(Clone, Copy)]
+enum Decoded {
+    Character(char),
+    /// A control sequence of a terminal.
+    Control,
+}
+
+/// Decodes an escape at the start of a text; returns what it stands for and its length.
+fn decode_escape(text: &str) -> Option<(Decoded, usize)> {
     let bytes = text.as_bytes();
     match bytes.first()? {
         b'\\' => decode_backslash(bytes),
-        b'%' => hex(bytes.get(1..3)?).map(|code| (code, 3)),
+        b'%' => hex(bytes.get(1..3)?).map(|code| (Decoded::Character(code), 3)),
         _ if bytes.get(1) == Some(&b'[') => decode_csi_rest(bytes, 1),
         _ => None,
     }
 }
 
 /// Decodes a backslash escape; nested texts have several backslashes.
-fn decode_backslash(bytes: &[u8]) -> Option<(char, usize)> {
+fn decode_backslash(bytes: &[u8]) -> Option<(Decoded, usize)> {
     let slashes = bytes.iter().take_while(|byte| **byte == b'\\').count();
     let after = slashes + 1;
     match bytes.get(slashes)? {
-        b'n' | b'r' => Some(('\n', after)),
-        b't' => Some(('\t', after)),
-        quote @ (b'"' | b'\'' | b'/' | b'`') => Some((char::from(*quote), after)),
+        b'n' | b'r' => Some((Decoded::Character('\n'), after)),
+        b't' => Some((Decoded::Character('\t'), after)),
+        quote @ (b'"' | b'\'' | b'/' | b'`') => Some((Decoded::Character(char::from(*quote)), after)),
         b'u' => decode_code(bytes, after, 4),
         b'x' => decode_code(bytes, after, 2),
         b'e' if bytes.get(after) == Some(&b'[') => decode_csi_rest(bytes, after),
@@ -82,11 +105,11 @@ fn decode_backslash(bytes: &[u8]) -> Option<(char, usize)> {
 }
 
 /// Decodes a hexadecimal code of `digits` digits, with the control sequence that it may begin.
-fn decode_code(bytes: &[u8], at: usize, digits: usize) -> Option<(char, usize)> {
+fn decode_code(bytes: &[u8], at: usize, digits: usize) -> Option<(Decoded, usize)> {
     let after = at + digits;
     let code = hex(bytes.get(at..after)?)?;
     let begins = code == '\u{1b}' && bytes.get(after) == Some(&b'[');
-    begins.then(|| decode_csi_rest(bytes, after)).flatten().or(Some((code, after)))
+    begins.then(|| decode_csi_rest(bytes, after)).flatten().or(Some((Decoded::Character(code), after)))
 }
 
 /// Decodes a hexadecimal ASCII code. Secrets are ASCII, so other characters stay encoded.
@@ -96,12 +119,12 @@ fn hex(digits: &[u8]) -> Option<char> {
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii).map(char::from)
 }
 
-/// Decodes the rest of a terminal control sequence (ECMA-48, CSI) from its `[` on, as a space.
-fn decode_csi_rest(bytes: &[u8], bracket: usize) -> Option<(char, usize)> {
+/// Decodes the rest of a terminal control sequence (ECMA-48, CSI) from its `[` on.
+fn decode_csi_rest(bytes: &[u8], bracket: usize) -> Option<(Decoded, usize)> {
     let rest = bytes.get(bracket + 1..)?;
     let parameters = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
     rest.get(parameters).filter(|byte| byte.is_ascii_alphabetic())?;
-    Some((' ', bracket + 1 + parameters + 1))
+    Some((Decoded::Control, bracket + 1 + parameters + 1))
 }
 
 #[cfg(test)]
@@ -114,10 +137,11 @@ mod tests {
             (r"a\nghp_x", "a\nghp_x"),
             (r#"{\\\"key\\\": \"v\"}"#, "{\"key\": \"v\"}"),
             ("token%3Dghp_x", "token=ghp_x"),
-            ("\u{1b}[32mghp_x\u{1b}[0m", " ghp_x "),
-            (r"\\u001b[32mghp_x", " ghp_x"),
-            (r"\e[1;32mghp_x", " ghp_x"),
-            (r"\033[1;32mghp_x", " ghp_x"),
+            ("\u{1b}[32mghp_x\u{1b}[0m", "ghp_x"),
+            ("a\u{1b}[32mghp_x:\u{1b}[1m\u{1b}[0mb", "a ghp_x:b"),
+            (r"\\u001b[32mghp_x", "ghp_x"),
+            (r"\e[1;32mghp_x", "ghp_x"),
+            (r"\033[1;32mghp_x", "ghp_x"),
             (r"ü\tghp_x ü", "ü\tghp_x ü"),
         ] {
             let view = DecodedText::of(original).unwrap();
