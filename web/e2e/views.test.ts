@@ -306,6 +306,7 @@ it("makes whatever agents write inert", async () => {
     "<script>globalThis.hacked = 1</script><img src=x onerror='globalThis.hacked = 2'>",
     "[link](javascript:globalThis.hacked=3) <a href='javascript:globalThis.hacked=4'>x</a>",
     "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u007f\u009b2J \u001b[2J\u001b]8;;javascript:1\u0007",
+    "&#27;[2J &#127; &#x202e; **&#x200b;** [x](https://docs.rs/&#x202e;)",
     "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe><svg onload='globalThis.hacked=6'/>",
     "![x](https://evil.example/x.png) <style>*{display:none}</style>",
     "</script><!-- <base href='https://evil.example/'>",

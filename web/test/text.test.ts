@@ -3,10 +3,11 @@ import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
 import { diff } from "../src/lib/diff";
 import { count, duration, model, money, seconds } from "../src/lib/format";
+import { svg } from "../src/lib/lanes";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import { sessionTitle } from "../src/lib/words";
+import { program, sessionTitle } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -18,6 +19,12 @@ describe("hidden characters", () => {
   it("are spelled in names that are not prose: models and ids", () => {
     expect(model("claude-x\u007f\u001b[2J")).toBe("x⟨U+007F⟩⟨U+001B⟩[2J");
     expect(sessionTitle({ title: null, id: "a\u001bb" })).toMatch(/^a⟨U\+001/);
+    expect(program({ harness: "x\u007f" })).toBe("x⟨U+007F⟩");
+    const lane = { agent_id: "a\u007f\u001b<b>", depth: 0, spans: [] };
+    const timeline = { rev: null, start_ms: 0, end_ms: 1, lanes: [lane], critical_path: [] };
+    const picture = svg({ timeline, window: { from: 0, to: 1 }, names: new Map(), title: "t\u202e" }, () => "", () => "");
+    expect(picture).toContain("a⟨U+007F⟩⟨U+001B⟩&lt;b&gt;");
+    expect(picture).toContain("t⟨U+202E⟩");
   });
 });
 
@@ -53,6 +60,12 @@ describe("markdown", () => {
   });
   it("shows bidirectional marks", () => {
     expect(markdown("safe\u202etxt.exe")).toContain("⟨U+202E⟩");
+  });
+  it("shows what character references name", () => {
+    const html = markdown("a &#27;[2J &#x7f; &#x202e; `&#27;` [b](https://docs.rs/&#x202e; 'c &#127;') &lt;i&gt;");
+    for (const word of ["⟨U+001B⟩[2J", "⟨U+007F⟩", "⟨U+202E⟩", "<code>&amp;#27;</code>", "&lt;i&gt;"]) expect(html).toContain(word);
+    // eslint-disable-next-line no-control-regex
+    expect(html).not.toMatch(/[\u001b\u007f\u202e]/);
   });
 });
 

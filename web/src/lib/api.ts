@@ -1,5 +1,6 @@
 // What the page asks: of the hub that serves it, or of the session that a saved page carries in itself.
 import type { Event, Hits, Ordered, SessionPage, Tree } from "../model";
+import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
 export interface Span {
@@ -94,7 +95,8 @@ const of = (session: string): string => `/api/v1/sessions/${encodeURIComponent(s
 async function answered<T>(response: Response): Promise<T> {
   if (response.ok) return (await response.json()) as T;
   const said = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new Refused(response.status, said.error ?? `the hub answers ${response.status}`);
+  // It may name what somebody else named.
+  throw new Refused(response.status, oneLine(said.error) || `the hub answers ${response.status}`);
 }
 
 const get = async <T>(path: string, given?: Given): Promise<T> => answered(await fetch(address(path, given)));

@@ -1,5 +1,6 @@
 // The waterfall's geometry: time to pixels, what of a lane is seen, and its pictures on canvas and as SVG.
 import type { Lane, Span, Step, Timeline } from "./api";
+import { oneLine } from "./safe";
 
 export interface Window {
   from: number;
@@ -228,7 +229,7 @@ function drawCall(
 }
 
 const TEXT: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-const quoted = (text: string): string => text.replace(/[&<>"]/g, (character) => TEXT[character] ?? "");
+const quoted = (text: string): string => oneLine(text).replace(/[&<>"]/g, (character) => TEXT[character] ?? "");
 
 export interface Drawn {
   timeline: Timeline;

@@ -99,6 +99,11 @@ export function sessionTitle(session: { title: string | null; id: string }): str
   return oneLine(session.title) || oneLine(session.id).slice(0, 8);
 }
 
+/** The program whose session it is. */
+export function program(session: { harness: string | null }): string {
+  return oneLine(session.harness) || "unknown program";
+}
+
 export function project(session: { cwd: string | null }): string {
   return oneLine(base(session.cwd));
 }
