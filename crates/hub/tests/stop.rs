@@ -44,14 +44,15 @@ fn payload(session: &str, agent: &str, event: &str, call: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// A payload of a hook that waits for its answer.
+fn asking(session: &str, agent: &str, event: &str, call: &str) -> Ingest {
+    let key = format!("{session}-{agent}-{event}-{call}");
+    Ingest { asks: Asks::WhetherToContinue, ..hook_ingest(&key, None, payload(session, agent, event, call)) }
+}
+
 /// Posts a payload as a hook that waits for its answer.
 fn post(hub: &HubHandle, session: &str, agent: &str, event: &str, call: &str) -> IngestReceipt {
-    let key = format!("{session}-{agent}-{event}-{call}");
-    let ingest = Ingest {
-        asks: Asks::WhetherToContinue,
-        ..hook_ingest(&key, None, payload(session, agent, event, call))
-    };
-    answer(|reply| hub.ingest(ingest, reply)).unwrap()
+    answer(|reply| hub.ingest(asking(session, agent, event, call), reply)).unwrap()
 }
 
 /// Starts agents that have each called a tool.
@@ -136,6 +137,14 @@ fn agent_that_goes_on_all_the_same_is_told_again() {
         post(&handle, "s", "a1", "PostToolUse", call);
         assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped, "{call}");
     }
+    // Also where they come at once, before the first is derived.
+    let (sender, answers) = sync_channel(8);
+    for call in ["t4", "t5", "t6"] {
+        let sender = sender.clone();
+        let ingest = asking("s", "a1", "PreToolUse", call);
+        handle.ingest(ingest, Box::new(move |taken| sender.send(taken.unwrap()).unwrap())).unwrap();
+    }
+    assert!((0..3).all(|_| is_stop(&answers.recv_timeout(LIMIT).unwrap())));
     // A repeated delivery gets no new answer.
     assert!(post(&handle, "s", "a1", "PreToolUse", "t3").is_repeat);
 }

@@ -114,13 +114,10 @@ impl EventLoop {
         }
         let dialect = request.dialect?;
         let asker = dialect.asker(request.body)?;
-        let mut orders = self.sessions.stop_orders(&asker.session).to_vec();
-        let place = orders.iter().position(|agent| *agent == asker.agent)?;
+        // Not taken away when it is given: an agent that goes on is told again, also before that is derived.
+        self.sessions.stop_orders(&asker.session).iter().find(|agent| **agent == asker.agent)?;
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
-        // Its next hook may arrive before this is derived.
-        orders.remove(place);
-        self.sessions.set_stop_orders(&asker.session, orders);
         let order = StopOrder {
             schema: StopOrder::SCHEMA.into(),
             step: StopStep::Given,
