@@ -5,10 +5,17 @@
 
 mod common;
 
-use std::{fs, io::Write, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use common::{env, json, listed, run, told};
-use serde_json::Value;
+use serde_json::{Value, json as value};
 use subscope_testkit::{
     corpus::{self, Options},
     env::TestEnv,
@@ -214,6 +221,81 @@ fn what_is_kept_of_a_file_that_was_cut_to_nothing_is_shown() {
     env.adopt(&recording);
     assert_eq!(answer(&env, &format!("tree {id} --json"))["summary"], before.1);
     assert_eq!(answer(&env, "index --json")["sessions"], 1, "it is read again once it is back");
+}
+
+/// All paths below a folder.
+fn paths(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { paths(&path) } else { BTreeSet::new() }.into_iter().chain([path]))
+        .collect()
+}
+
+#[test]
+fn questions_on_a_fresh_machine_leave_nothing_behind() {
+    // Commands that ask and change nothing, with their exit codes.
+    const QUESTIONS: [(&str, i32); 35] = [
+        ("ls", 0),
+        ("ls --live --json", 0),
+        ("ls --iterations", 0),
+        ("status", 0),
+        ("status --json", 0),
+        ("status --session 59d3", 1),
+        ("stats", 0),
+        ("stats --json", 0),
+        ("search word", 1),
+        ("search word --json", 0),
+        ("search word --session 59d3", 1),
+        ("show a1", 1),
+        ("tree last", 1),
+        ("tree 59d3", 1),
+        ("tree nothing.jsonl", 1),
+        ("diff last 59d3", 1),
+        ("watch 59d3", 1),
+        ("replay last --plain", 1),
+        ("export last --as feed", 1),
+        ("export 59d3 --as html", 1),
+        ("import nothing.jsonl --dry-run", 1),
+        ("stop a1", 1),
+        ("serve --stop", 1),
+        ("hooks status", 0),
+        ("hooks status --json", 0),
+        ("hooks remove", 0),
+        ("config", 0),
+        ("config path", 0),
+        ("config schema", 0),
+        ("doctor", 0),
+        ("doctor --json", 0),
+        ("completions bash", 0),
+        ("man", 0),
+        ("mcp query", 0),
+        ("demo --plain --speed 10000", 0),
+    ];
+    let question = value!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "list_sessions", "arguments": {}}});
+    let asked = [
+        value!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "sh", "version": "0"}}}),
+        value!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        question,
+    ];
+    let asked = asked.map(|line| format!("{line}\n")).concat();
+    for starts_hubs in [false, true] {
+        let env = env();
+        let before = paths(env.root());
+        for (words, code) in QUESTIONS {
+            let mut command = env.command();
+            command.args(words.split(' '));
+            if starts_hubs {
+                command.env_remove("SUBSCOPE_NO_AUTOSTART");
+            }
+            let stdin = if words == "mcp query" { asked.as_str() } else { "" };
+            let ran = subscope_testkit::env::run(command, stdin.as_bytes());
+            assert_eq!(ran.code, Some(code), "{words}: {}{}", ran.stdout, ran.stderr);
+            let made: Vec<_> = paths(env.root()).difference(&before).cloned().collect();
+            assert!(made.is_empty(), "{words} makes {made:?}");
+        }
+    }
 }
 
 #[test]

@@ -408,12 +408,12 @@ fn without_autostart_nothing_is_started_and_watch_answers_meanwhile() {
 
 #[test]
 fn first_hub_is_announced_and_doctor_always_names_it() {
-    let hubs = Hubs::new();
+    let (hubs, _) = filled();
     assert!(hubs.run("doctor").stdout.contains("none runs; commands start one"));
     fs::remove_dir_all(hubs.env.path("data/subscope")).unwrap();
     let first = hubs.run("ls");
     assert!(first.stderr.starts_with("a hub runs in the background now"), "{}", first.stderr);
-    assert_eq!(hubs.run("ls").stderr, "no sessions yet\n");
+    assert_eq!(hubs.run("ls").stderr, "");
     let doctor = hubs.run("doctor").stdout;
     assert!(doctor.contains(&format!("process {} in the background", hubs.pid())), "{doctor}");
     // A hub whose socket is gone holds the store, and answers nobody.

@@ -23,7 +23,7 @@ use serde_json::Value;
 use subscope_client::{Address, Client, LiveFeed};
 use subscope_hub::clock;
 use subscope_model::{Feed, FeedItem, Update};
-use subscope_testkit::{fixtures::recording, losses::Losses};
+use subscope_testkit::{fixtures::recording, losses::Losses, random::Random};
 
 #[test]
 fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
@@ -195,6 +195,52 @@ fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
     assert_eq!(losses.found, [""; 0]);
     assert!(touched.len() <= 2, "{touched:?}");
     serving.end("-TERM");
+}
+
+#[test]
+fn harness_folder_that_appears_after_the_start_is_noticed() {
+    /// How many tries run at once.
+    const LANES: u64 = 4;
+    let recording = recording("2.1.330", "c-nested");
+    let projects = recording.projects();
+    let session = recording.truth().session.id;
+    let attempt = |seed: u64| {
+        let mut random = Random::new(seed);
+        let mut pause = |limit| thread::sleep(Duration::from_millis(random.below(limit)));
+        let env = env();
+        let serving = Serving::start(&env, "");
+        // Some before its first look at the folder, some after it.
+        pause(400);
+        for file in recording.conversation() {
+            // Folder by folder, as the harness makes them.
+            let own = Path::new("home/.claude/projects").join(file.strip_prefix(&projects).unwrap());
+            let above: Vec<&Path> = own.ancestors().skip(1).filter(|up| !up.as_os_str().is_empty()).collect();
+            for folder in above.into_iter().rev().map(|folder| env.path(folder.to_str().unwrap())) {
+                if !folder.exists() {
+                    fs::create_dir(folder).unwrap();
+                    pause(20);
+                }
+            }
+            env.write(own.to_str().unwrap(), fs::read(&file).unwrap());
+            pause(20);
+        }
+        let wanted = recording.truth().agents.len();
+        let began = clock::tick();
+        let agents = || {
+            let tree = serving.tree(&session)?;
+            Some(tree["agents"].as_array()?.len())
+        };
+        while agents() != Some(wanted) {
+            assert!(began.elapsed() < LIMIT, "try {seed}: {:?} of {wanted} agents", agents());
+            thread::sleep(Duration::from_millis(20));
+        }
+        serving.end("-TERM");
+    };
+    thread::scope(|scope| {
+        let lanes =
+            (0..LANES).map(|lane| scope.spawn(move || (lane..20).step_by(LANES as usize).for_each(attempt)));
+        lanes.collect::<Vec<_>>().into_iter().for_each(|lane| lane.join().unwrap());
+    });
 }
 
 #[test]

@@ -53,21 +53,26 @@ pub(crate) enum Backend {
     Hub(Client),
     /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
     Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
-    /// There is no data folder, and none is created for this question: only the sessions with a transcript are known.
+    /// There is no data folder, and none is created for this question: only the sessions with a transcript are known,
+    /// if there are any.
     Nothing(Vec<SessionId>),
 }
 
 impl Backend {
     /// Connects to the hub, or opens the store. The store is indexed first, so that answers are up to date without a
-    /// running hub; if another process writes it, answers are what that process has committed.
+    /// running hub; if another process writes it, answers are what that process has committed. Where there is neither a
+    /// data folder nor a session, both stay away.
     pub(crate) fn open(needs: Needs, context: &Context) -> Result<Self, CliError> {
         let start = match needs {
             Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
-        if start == StartPolicy::Never && !context.data_folder()?.exists() {
+        if !context.data_folder()?.exists() {
             let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
-            return Ok(Self::Nothing(on_disk.map(|(id, _)| SessionId::from(id.as_str())).collect()));
+            let on_disk: Vec<_> = on_disk.map(|(id, _)| SessionId::from(id.as_str())).collect();
+            if start == StartPolicy::Never || on_disk.is_empty() {
+                return Ok(Self::Nothing(on_disk));
+            }
         }
         let mut connection = HubConnection::new(start, context)?;
         match connection.hub() {
@@ -179,7 +184,7 @@ impl Backend {
                 let hits = search(&**store, texts, archive, terms, session, limit)?;
                 Ok(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing: false })
             }
-            Self::Nothing(_) => Err(none()),
+            Self::Nothing(_) => Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() }),
         }
     }
 
