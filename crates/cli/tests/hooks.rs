@@ -25,7 +25,11 @@ use std::{
 use subscope_collect::spool::{self, Spool, Spooled};
 use subscope_testkit::env::{Ran, TestEnv, run};
 
-use common::{env, json, told};
+use common::{
+    env, json,
+    serving::{Serving, exchange, posting},
+    told,
+};
 
 const INSTALL: [&str; 4] = ["hooks", "install", "--claude-version", "2.1.330"];
 /// Seconds within which a hook must be over: far above its own limits, since a slow machine is no failure.
@@ -246,6 +250,32 @@ fn http_hooks_post_all_but_the_start_of_a_session() {
     assert_eq!(env.run(&["hooks", "install", "--http", "--claude-version", "2.1.50"]).code, Some(1));
     assert_eq!(env.run(&["hooks", "install", "--http", "--url", "nowhere"]).code, Some(2));
     assert_eq!(env.run(&["hooks", "install", "--claude-version", "new"]).code, Some(2));
+}
+
+#[test]
+fn http_hooks_send_the_token_that_a_hub_asks_for() {
+    let env = env();
+    let serving = Serving::start(&env, "--token-file token");
+    let url = format!("http://{}", serving.address);
+    let ran = env.run(&[&INSTALL, ["--http", "--url", &url, "--with-token"].as_slice()].concat());
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.stderr.contains("SUBSCOPE_TOKEN"), "{}", ran.stderr);
+    let entry = json(&read(&settings(&env)))["hooks"]["PreToolUse"][0]["hooks"][0].clone();
+    assert_eq!(entry["allowedEnvVars"], serde_json::json!(["SUBSCOPE_TOKEN"]));
+    // Claude Code puts in the variables that are listed; one that is not set is empty.
+    let token = fs::read_to_string(env.path("work/token")).unwrap();
+    for (value, status) in [(token.trim(), 200), ("", 401)] {
+        let headers = entry["headers"].as_object().unwrap().iter();
+        let headers = headers.map(|(name, text)| format!("{name}: {}\r\n", text.as_str().unwrap()));
+        let headers = headers.collect::<String>().replace("$SUBSCOPE_TOKEN", value);
+        let body = br#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"1","tool_input":{}}"#;
+        let request = posting(&serving.address, "/hooks/claude", &headers, body);
+        assert_eq!(exchange(serving.connect(), &request).0, status);
+    }
+    // Installing without it takes it away.
+    install(&env, &["--http", "--url", &url]);
+    assert!(!read(&settings(&env)).contains("SUBSCOPE_TOKEN"));
+    serving.end("-TERM");
 }
 
 #[test]

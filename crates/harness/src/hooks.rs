@@ -97,13 +97,21 @@ pub trait HookSettings {
     fn remove(&self, before: Option<&str>);
 }
 
+/// Environment variable of the harness with the token of a hub, for hooks that send it.
+pub const TOKEN_VARIABLE: &str = "SUBSCOPE_TOKEN";
+
 /// What our hook does with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookHandler {
     /// Runs this command.
     Command(String),
-    /// Posts to this URL.
-    Http(String),
+    /// Posts to a hub.
+    Http {
+        /// The URL.
+        url: String,
+        /// Whether it sends the token in [`TOKEN_VARIABLE`], which the harness reads from its environment.
+        sends_token: bool,
+    },
 }
 
 /// An invalid URL of a hub.
@@ -127,11 +135,11 @@ impl HookHandler {
         Self::Command(command)
     }
 
-    /// Returns the post to a hub at `url`, to the route of a harness.
+    /// Returns the post to a hub at `url`, to the route of a harness; with a token for hubs that ask for one.
     ///
     /// # Errors
     /// What is wrong with the URL.
-    pub fn http(url: &str, route: &str) -> Result<Self, HookUrlError> {
+    pub fn http(url: &str, route: &str, sends_token: bool) -> Result<Self, HookUrlError> {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let rest = rest.ok_or_else(|| HookUrlError::Scheme(url.to_owned()))?;
         let is_plain = |character: char| {
@@ -140,14 +148,14 @@ impl HookHandler {
         if rest.starts_with(['/', ':']) || rest.is_empty() || !rest.chars().all(is_plain) {
             return Err(HookUrlError::Form(url.to_owned()));
         }
-        Ok(Self::Http(format!("{}{route}", url.trim_end_matches('/'))))
+        Ok(Self::Http { url: format!("{}{route}", url.trim_end_matches('/')), sends_token })
     }
 
     /// Whether only this machine can listen at the other end.
     pub fn stays_here(&self) -> bool {
         match self {
             Self::Command(_) => true,
-            Self::Http(url) => {
+            Self::Http { url, .. } => {
                 let rest = url.split_once("://").map_or("", |(_, rest)| rest);
                 let authority = rest.split('/').next().unwrap_or_default();
                 let host = match authority.rsplit_once(':') {

@@ -19,7 +19,9 @@ use std::{
 };
 
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
-pub use hooks::{HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope};
+pub use hooks::{
+    HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
+};
 pub use recognise::recognise;
 pub use run::{ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Version};
 use subscope_decode::{Dialect, OWN};

@@ -82,6 +82,11 @@ pub(crate) struct InstallArgs {
     /// URL of the hub.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
     pub(crate) url: String,
+    /// Let the HTTP hooks send the token in SUBSCOPE_TOKEN, for a hub that asks for one (`serve --token-file`; on macOS
+    /// every hub does, with the file `token` in the data folder). Claude Code reads it from its environment; it is not
+    /// written to the settings.
+    #[arg(long, requires = "http")]
+    pub(crate) with_token: bool,
     /// Assume this version of Claude Code instead of running `claude --version`. Versions before 2.1.101 ignore a whole
     /// settings file that names an event they do not know.
     #[arg(long = "claude-version", value_name = "VERSION")]

@@ -94,6 +94,7 @@ fn refuse_wrong_usage_with_code_two() {
         "hooks install --scope all",
         "hooks install --command --http",
         "hooks install --url http://localhost:1",
+        "hooks install --with-token",
         "hooks remove --json",
         "tree x -q -v",
         "tree x --color maybe",

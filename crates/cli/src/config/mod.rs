@@ -31,7 +31,7 @@ use crate::{environment::Environment, error::CliError};
 /// Beginning of the names of our variables.
 pub(crate) const VARIABLE_PREFIX: &str = "SUBSCOPE_";
 /// Variables that are no settings.
-const OTHER_VARIABLES: [&str; 7] = [
+const OTHER_VARIABLES: [&str; 8] = [
     "SUBSCOPE_CONFIG",
     "SUBSCOPE_DATA_DIR",
     "SUBSCOPE_DEPTH",
@@ -39,6 +39,7 @@ const OTHER_VARIABLES: [&str; 7] = [
     "SUBSCOPE_NO_AUTOSTART",
     "SUBSCOPE_OUTER_RUN",
     "SUBSCOPE_PARENT_RUN_ID",
+    subscope_harness::TOKEN_VARIABLE,
 ];
 /// Likeness (0 to 1, Jaro) from which a word is taken for a misspelt one.
 const MIN_LIKENESS: f64 = 0.85;

@@ -11,7 +11,7 @@ pub(crate) mod version;
 use std::{fs, path::PathBuf};
 
 use subscope_harness::{
-    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope, Version, hooked,
+    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope, TOKEN_VARIABLE, Version, hooked,
 };
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
@@ -171,10 +171,10 @@ fn wanted(
         None => harness.run().and_then(|program| version::ask(program, &context.environment)),
     };
     let command = HookHandler::command(&program()?, absolute_store(context)?.as_deref());
-    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route())).transpose();
+    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route(), args.with_token)).transpose();
     let http = http.map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
     if let Some(http) = &http {
-        check_http(http, scope, version, context)?;
+        check_http(http, args, scope, version, context)?;
     }
     if version.is_none() {
         context.warn(&format!(
@@ -191,6 +191,7 @@ fn wanted(
 
 fn check_http(
     http: &HookHandler,
+    args: &InstallArgs,
     scope: &Scope,
     version: Option<Version>,
     context: &Context,
@@ -201,10 +202,16 @@ fn check_http(
         let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
         return Err(CliError::failed(message).hint("install without --http"));
     }
-    if http.stays_here() && !IDENTIFIES_TCP_PEERS {
-        let error =
-            CliError::failed("on this system a hub cannot tell whose an HTTP hook is, and refuses it");
-        return Err(error.hint("install without --http: the command uses the hub's private socket"));
+    if args.with_token {
+        let variable = format!("start {} with {TOKEN_VARIABLE} in its environment", scope.harness.title());
+        context.info(&format!("{variable}: the token that the hub asks for, else it refuses the hooks"));
+    } else if http.stays_here() && !IDENTIFIES_TCP_PEERS {
+        let error = CliError::failed(
+            "on this system a hub cannot tell whose an HTTP hook is, and asks for its token",
+        );
+        return Err(error.hint(
+            "install without --http, since the command uses the hub's private socket, or add --with-token",
+        ));
     }
     if !http.stays_here() {
         context.warn("the URL is not of this machine: every prompt, call and result goes there");

@@ -93,7 +93,7 @@ fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
     };
     let hook = |(event, handler): (String, HookHandler)| match handler {
         HookHandler::Command(target) => Hook { event, kind: "command", target },
-        HookHandler::Http(target) => Hook { event, kind: "http", target },
+        HookHandler::Http { url: target, .. } => Hook { event, kind: "http", target },
     };
     let row = Row {
         scope: name,

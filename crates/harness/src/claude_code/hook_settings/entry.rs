@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::{HookHandler, hooks::is_our_command};
+use crate::{HookHandler, TOKEN_VARIABLE, hooks::is_our_command};
 
 /// How long Claude Code waits for our hook, in seconds, until it goes on without it. The hook itself takes less than
 /// one, but a machine that swaps may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
 /// A header that says that an HTTP hook is ours; the path alone may be somebody else's.
 const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
+/// The header of a hub's token.
+const TOKEN_HEADER: &str = "Authorization";
 
 /// Returns the entry of our hook as it is written.
 pub(in crate::claude_code) fn to_json(handler: &HookHandler) -> Value {
@@ -16,8 +18,14 @@ pub(in crate::claude_code) fn to_json(handler: &HookHandler) -> Value {
         HookHandler::Command(command) => {
             json!({ "type": "command", "command": command, "timeout": TIMEOUT_SECONDS })
         }
-        HookHandler::Http(url) => json!({
+        HookHandler::Http { url, sends_token: false } => json!({
             "type": "http", "url": url, "headers": { MARK.0: MARK.1 }, "timeout": TIMEOUT_SECONDS
+        }),
+        // Claude Code puts in the values of those variables that are listed.
+        HookHandler::Http { url, sends_token: true } => json!({
+            "type": "http", "url": url,
+            "headers": { MARK.0: MARK.1, TOKEN_HEADER: format!("Bearer ${TOKEN_VARIABLE}") },
+            "allowedEnvVars": [TOKEN_VARIABLE], "timeout": TIMEOUT_SECONDS
         }),
     }
 }
@@ -30,9 +38,10 @@ pub(super) fn of_ours(entry: &Value) -> Option<HookHandler> {
             .filter(|command| is_our_command(command))
             .map(|c| HookHandler::Command(c.to_owned())),
         "http" => {
-            let (name, value) = MARK;
-            let is_ours = entry.get("headers")?.get(name)?.as_str() == Some(value);
-            is_ours.then(|| text("url").map(|url| HookHandler::Http(url.to_owned())))?
+            let headers = entry.get("headers")?;
+            headers.get(MARK.0)?.as_str().filter(|value| *value == MARK.1)?;
+            let sends_token = headers.get(TOKEN_HEADER).is_some();
+            text("url").map(|url| HookHandler::Http { url: url.to_owned(), sends_token })
         }
         _ => None,
     }
@@ -97,9 +106,11 @@ mod tests {
             ("https://hub.example.org/team", false),
             ("http://localhost.evil.org", false),
         ] {
-            let handler = HookHandler::http(url, "/hooks/claude").unwrap();
-            assert_eq!(handler.stays_here(), stays_here, "{url}");
-            assert_eq!(of_ours(&to_json(&handler)), Some(handler));
+            for sends_token in [false, true] {
+                let handler = HookHandler::http(url, "/hooks/claude", sends_token).unwrap();
+                assert_eq!(handler.stays_here(), stays_here, "{url}");
+                assert_eq!(of_ours(&to_json(&handler)), Some(handler));
+            }
         }
         for url in [
             "",
@@ -112,7 +123,7 @@ mod tests {
             "http://u:p@h",
             "http://h?x",
         ] {
-            assert!(HookHandler::http(url, "/hooks/claude").is_err(), "{url}");
+            assert!(HookHandler::http(url, "/hooks/claude", false).is_err(), "{url}");
         }
     }
 }
