@@ -7,11 +7,13 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Write as _},
     process::{Child, ChildStdin, Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use common::{
@@ -22,7 +24,7 @@ use serde_json::{Value, json};
 use subscope_hub::clock;
 use subscope_model::iso8601;
 use subscope_testkit::{
-    env::{Ran, TestEnv, run},
+    env::{Ran, Terminal, TestEnv, run},
     fixtures::{self, Recording, recording},
     lines::{Line, launch_result, spawn_input, transcript},
 };
@@ -74,8 +76,8 @@ const VERBS: [(&str, &str, &str); 14] = [
     ("export csv", "export {id} --as csv", "{agent}"),
 ];
 
-/// The routes of a session, below `/api/v1/sessions/ID/`.
-const ROUTES: [(&str, &str); 9] = [
+/// The routes of a session, below `/api/v1/sessions/ID/`; what its page asks for is among them, and below `/`.
+const ROUTES: [(&str, &str); 14] = [
     ("HTTP tree", "tree"),
     ("HTTP timeline", "timeline"),
     ("HTTP events", "feed"),
@@ -85,18 +87,28 @@ const ROUTES: [(&str, &str); 9] = [
     ("HTTP feed", "export?as=feed"),
     ("HTTP html", "export?as=html"),
     ("HTTP csv", "export?as=csv"),
+    ("page: tree, summary", "tree"),
+    ("page: waterfall", "timeline"),
+    ("page: feed", "feed?limit=1000&brief=true"),
+    ("page: agent", "feed?agent={agent}&limit=10000"),
+    ("page: search", "/api/v1/search?q={word}&limit=200"),
 ];
+
+/// The terminal UI, without a command.
+const UI: &str = "terminal UI";
 
 /// What is done in turn to each session as the last one, without a hub.
 const IN_TURN: [&str; 4] = ["tree last", "export last", "diff last ID", "forget last"];
 
 /// Combinations that cannot work.
-const CANNOT: [(Told, &str); 5] = [
+const CANNOT: [(Told, &str); 7] = [
     (Told::Deleted, "watch ID"),
     (Told::Deleted, "replay ID"),
     (Told::Deleted, "export feed"),
     (Told::Deleted, "HTTP events"),
     (Told::Deleted, "HTTP feed"),
+    (Told::Deleted, "page: feed"),
+    (Told::Deleted, "page: agent"),
 ];
 
 /// Sources whose running agents `stop` reaches; it says of the others why not ([`UNHEARD`], [`ENDED`]).
@@ -154,10 +166,11 @@ impl Session {
     }
 }
 
-/// The lines of a published subagent.
+/// The lines of a published subagent; its name is that of its run.
 fn published(run: &str, word: &str) -> String {
     let event = |kind: &str, more: Value| {
-        let mut event = json!({"subagentName": "scout", "subagentRunId": run, "timestamp": clock::now_ms(), "type": kind});
+        let mut event =
+            json!({"subagentName": run, "subagentRunId": run, "timestamp": clock::now_ms(), "type": kind});
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         format!("{event}\n")
     };
@@ -344,6 +357,64 @@ fn check(env: &TestEnv, session: &Session, (verb, words, wanted): (&str, &str, &
     wrong(session, verb, (ran.code.unwrap_or(-1), &ran.stdout, &ran.stderr), &wanted)
 }
 
+/// What every face shows of a session: its title in lists, the number of its agents, and what they are called, each as
+/// far as there is room for it.
+fn faces(env: &TestEnv, session: &Session) -> (String, String, Vec<String>) {
+    let tree = json(&run(command(env, &session.filled("tree {id} --json", env)), b"").success());
+    let cut = |text: &Value| {
+        let text = text.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(text.chars().take(16).collect::<String>().trim_end().to_owned())
+    };
+    let page = json(&run(command(env, "ls --json -n 100"), b"").success());
+    let row =
+        page["sessions"].as_array().unwrap().iter().find(|row| row["id"] == session.id.as_str()).unwrap();
+    let title = cut(&row["title"]).or_else(|| cut(&row["id"])).unwrap();
+    let agents = tree["agents"].as_array().unwrap();
+    let below = agents.iter().filter(|agent| agent["id"] != "root");
+    let names = below
+        .map(|agent| ["description", "name", "type", "id"].iter().find_map(|key| cut(&agent[key])).unwrap());
+    let names: Vec<String> = names.collect();
+    (title, format!("Agent Tree ({}", names.len()), names)
+}
+
+/// Selects one session after the other in the terminal UI. Returns the errors.
+fn check_ui(env: &TestEnv, sessions: &[Session]) -> Vec<String> {
+    /// How often a screen is looked at until it counts as the answer to the last key: at the end of the list.
+    const LOOKS: u32 = 250;
+    let Some(terminal) = Terminal::start(env, 240, 80, &[]) else { return Vec::new() };
+    terminal.wait_for_text(LIMIT, &format!("Sessions {}", sessions.len()));
+    let all: Vec<_> = sessions.iter().map(|session| faces(env, session)).collect();
+    // The list is on the left.
+    let shown = |screen: &str| {
+        let behind_list = screen.lines().filter_map(|line| Some(line.split_once('│')?.1));
+        let tree = behind_list.collect::<Vec<_>>().join("\n");
+        all.iter().position(|(title, count, names)| {
+            let has = |words: &String| tree.contains(words.as_str());
+            screen.contains(title.as_str()) && has(count) && names.iter().all(has)
+        })
+    };
+    let mut left: BTreeSet<usize> = (0..all.len()).collect();
+    let (mut last, mut looks) = (None, 0);
+    let began = clock::tick();
+    terminal.send(&["BTab", "Home"]);
+    while !left.is_empty() && began.elapsed() < 4 * LIMIT {
+        thread::sleep(Duration::from_millis(20));
+        let now = shown(&terminal.capture());
+        looks += 1;
+        // The list may be sorted anew meanwhile: then one comes twice, and one at the next round.
+        if (now.is_none() || now == last) && looks < LOOKS {
+            continue;
+        }
+        left.retain(|session| Some(*session) != now);
+        terminal.send(&[if now.is_some() && now == last { "Home" } else { "Down" }]);
+        (last, looks) = (now, 0);
+    }
+    terminal.send(&["q"]);
+    // It holds the store where no hub does.
+    terminal.wait_for(LIMIT, |_| terminal.exit_code() == Some(0));
+    left.iter().map(|at| format!("{} × {UI}: {:?}", sessions[*at].name(), all[*at])).collect()
+}
+
 /// Runs all commands on all sessions. Returns the errors.
 fn check_all(env: &TestEnv, sessions: &[Session]) -> Vec<String> {
     let cells = sessions.iter().flat_map(|session| VERBS.map(|verb| (session, verb)));
@@ -358,7 +429,7 @@ fn until_indexed(env: &TestEnv, sessions: &[Session]) {
     };
     while !sessions.iter().all(is_found) {
         assert!(began.elapsed() < LIMIT, "the full text does not know all");
-        thread::sleep(std::time::Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -381,14 +452,22 @@ fn every_session_that_ls_lists_works_with_every_verb() {
     });
     for session in &sessions {
         for (name, route) in ROUTES {
-            let (status, body) = serving.get(&format!("/api/v1/sessions/{}/{route}", session.id));
+            let route = session.filled(route, &env);
+            let (route, wanted) = match route.starts_with('/') {
+                true => (route, &session.id),
+                false => (format!("/api/v1/sessions/{}/{route}", session.id), &session.agent),
+            };
+            let (status, body) = serving.get(&route);
             let said = if status == 200 { (0, body.as_str(), "") } else { (1, "", body.as_str()) };
-            failing.extend(wrong(session, name, said, &session.agent));
+            failing.extend(wrong(session, name, said, wanted));
         }
+        let (status, document) = serving.get(&format!("/s/{}", session.id));
+        assert!(status == 200 && document.contains("id=\"app\""), "{}: {status} {document}", session.name());
     }
+    failing.extend(check_ui(&env, &sessions));
     told_or_fail("with a hub", &failing);
     serving.end("-INT");
-    told_or_fail("without a hub", &check_all(&env, &sessions));
+    told_or_fail("without a hub", &[check_all(&env, &sessions), check_ui(&env, &sessions)].concat());
     // Each is the last in its turn, for everybody.
     for _ in &sessions {
         let first = listed(&env).remove(0);
@@ -466,7 +545,7 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
     let began = clock::tick();
     while !ready.exists() || serving.tree("events:open-mcp").is_none() {
         assert!(began.elapsed() < LIMIT, "they do not begin");
-        thread::sleep(std::time::Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     let ended = |recording: &Recording| Session::of(Told::Deleted, recording).agent;
     let cells = [
@@ -506,13 +585,13 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
 fn page() -> String {
     let mut page = "# Which command works with which session\n\n\
         Written by `cargo xtask parity`, from the test that runs every pair with the real program: each command with a hub\n\
-        and without one (`SUBSCOPE_NO_AUTOSTART=1`), each HTTP route at a hub.\n\n\
+        and without one (`SUBSCOPE_NO_AUTOSTART=1`), each HTTP route, and what the page asks for, at a hub.\n\n\
         ✓ works. ✗ cannot work, and says why in one sentence, with exit code 1 or HTTP status 404:\n"
         .to_owned();
     write!(page, "“{SENTENCE}”.\n\n| command |").unwrap();
     SOURCES.iter().for_each(|(_, source)| write!(page, " {source} |").unwrap());
     write!(page, "\n|---|{}\n", "---|".repeat(SOURCES.len())).unwrap();
-    let commands = VERBS.iter().map(|(verb, ..)| *verb).chain(IN_TURN);
+    let commands = VERBS.iter().map(|(verb, ..)| *verb).chain(IN_TURN).chain([UI]);
     for verb in commands.chain(ROUTES.iter().map(|(name, _)| *name)) {
         let cells =
             SOURCES.iter().map(|(told, _)| if CANNOT.contains(&(*told, verb)) { " ✗ |" } else { " ✓ |" });
