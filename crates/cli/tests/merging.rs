@@ -118,15 +118,11 @@ fn session_of(recording: &Recording) -> String {
     recording.mains()[0].file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// A tree without text that depends on the time of the query (ages in words).
+/// A tree without the numbers of what is kept.
 fn lasting(mut tree: Value) -> Value {
-    // Numbers of what is kept.
     tree["session"].as_object_mut().unwrap().remove("rev");
     for row in tree["agents"].as_array_mut().into_iter().flatten() {
         row.as_object_mut().unwrap().remove("rev");
-        if row["evidence"].as_str().is_some_and(|words| words.starts_with("silent for")) {
-            row["evidence"] = Value::from("silence");
-        }
     }
     tree
 }

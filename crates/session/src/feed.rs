@@ -13,7 +13,7 @@ use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
     feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
-    lifecycle::{LifecycleState, add_session_data},
+    lifecycle::{LifecycleState, SESSION_START_KEY, add_session_data},
     pending_event::{OwnedCall, OwnedClaim, PendingEvent},
     router::UnreadLines,
 };
@@ -26,6 +26,51 @@ pub(crate) struct SessionFeed {
     lifecycle: LifecycleState,
     guessed: Vec<GuessedEvent>,
     tool_names: HashMap<String, String>,
+    held: HeldEvents,
+    /// Published begins (`true`) and ends of calls without ids, by the digest of the call: a report with an id that comes
+    /// later repeats one of them.
+    nameless: HashMap<(bool, u64), u32>,
+}
+
+/// How long the events of calls without ids are held back while sources grow: the hook of a call may come before its
+/// line in the transcript, which has the call's id.
+const HOLD_MS: Millis = 1_000;
+
+/// Events of calls without ids, and those after them in their sources, until a source has call ids or for [`HOLD_MS`].
+#[derive(Default)]
+struct HeldEvents {
+    events: Vec<PendingEvent>,
+    since: Option<Millis>,
+}
+
+impl HeldEvents {
+    /// Returns the events that are due of those held back and new ones, in order.
+    fn take_due(
+        &mut self,
+        new: Vec<PendingEvent>,
+        attribution: &Attribution<'_>,
+        now: &Now<'_>,
+    ) -> Vec<PendingEvent> {
+        let mut all = std::mem::take(&mut self.events);
+        all.extend(new);
+        let is_nameless = |event: &PendingEvent| matches!(event.call, OwnedCall::Line);
+        let may_hold = now.is_growing && !attribution.has_call_ids() && all.iter().any(is_nameless);
+        let since = self.since.take().unwrap_or(now.at);
+        if !may_hold || now.at >= since + HOLD_MS {
+            return all;
+        }
+        self.since = Some(since);
+        let mut sources = HashSet::new();
+        let (held, due) = all.into_iter().partition(|event| {
+            let source = event.place.source;
+            if is_nameless(event) {
+                sources.insert(source);
+            }
+            sources.contains(&source)
+        });
+        self.events = held;
+        due
+    }
 }
 
 /// An event that was published with a guessed actor.
@@ -86,6 +131,11 @@ impl ReportedMessages {
 
 /// Returns the identity of an event within its session.
 fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Cow<'p, str> {
+    if pending.kind == EventKind::SessionStart
+        && attribution.is_opening(pending.place, pending.data["reason"].as_str())
+    {
+        return SESSION_START_KEY.into();
+    }
     if pending.kind == EventKind::UserPrompt
         && let Some(run) = attribution.run_begun_in(pending.place)
         && pending.data["text"].as_str().is_some_and(|text| run.has_prompt(text))
@@ -115,12 +165,13 @@ pub fn problem_event(problem: &Problem) -> Event {
 impl SessionFeed {
     /// Forgets which messages were reported, but not what was published: the same sources report them again.
     pub(crate) fn restart(&mut self) {
-        self.messages = ReportedMessages::default();
+        (self.messages, self.held) = Default::default();
     }
 
     /// Returns the time at which [`Self::advance`] has events without new input.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.lifecycle.next_due()
+        // The end of a run waits for what is held back.
+        self.held.since.map(|since| since + HOLD_MS).or_else(|| self.lifecycle.next_due())
     }
 
     /// Returns the new events in order: the pending ones, and those that follow from the rows. `unread` are the lines
@@ -128,15 +179,16 @@ impl SessionFeed {
     pub(crate) fn advance(
         &mut self,
         derived: &Derived<'_>,
-        pending: &[PendingEvent],
+        pending: Vec<PendingEvent>,
         now: &Now<'_>,
         unread: &UnreadLines,
     ) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
-        let orders = order_pending(pending, derived);
+        let pending = self.held.take_due(pending, attribution, now);
+        let orders = order_pending(&pending, derived);
         let publish = |(event, order)| self.publish(event, order, tree, attribution);
         let mut placed: Vec<PlacedEvent> = pending.iter().zip(orders).filter_map(publish).collect();
-        let mut lifecycle = self.lifecycle.advance(derived, now, unread);
+        let mut lifecycle = self.lifecycle.advance(derived, now, unread, self.held.since.is_some());
         lifecycle.retain(|event| self.published_ids.insert(event.id.clone()));
         let lines = placed.len();
         lifecycle.sort_by_key(|event| event.kind == EventKind::RunStart);
@@ -173,7 +225,9 @@ impl SessionFeed {
             None => event_key(pending, attribution),
         };
         let id = event_id(&tree.session.id, &key);
-        if !pending.is_mark && !self.published_ids.insert(id.clone()) {
+        if !pending.is_mark
+            && (!self.published_ids.insert(id.clone()) || self.repeats_nameless(pending, attribution))
+        {
             return None;
         }
         let mut data = pending.data.clone();
@@ -207,6 +261,24 @@ impl SessionFeed {
             });
         }
         Some(PlacedEvent { order, event, is_mark: pending.is_mark })
+    }
+
+    /// Whether the event of a call was published before, when no source had the call's id. Counts it if it has none.
+    fn repeats_nameless(&mut self, pending: &PendingEvent, attribution: &Attribution<'_>) -> bool {
+        let call = pending.call.borrow();
+        let Some(digest) = attribution.call_digest(call, pending.place) else { return false };
+        let key = (pending.kind == EventKind::ToolPre, digest);
+        match call {
+            CallName::None => false,
+            CallName::Line => {
+                *self.nameless.entry(key).or_default() += 1;
+                false
+            }
+            CallName::Id(_) => {
+                let known = self.nameless.get_mut(&key).filter(|count| **count > 0);
+                known.map(|count| *count -= 1).is_some()
+            }
+        }
     }
 
     /// Adds the tool's name and duration to ends without them, and to spawn calls the started agent and its report.

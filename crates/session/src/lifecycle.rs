@@ -22,6 +22,9 @@ const END_DELAY_MS: Millis = 300;
 /// says which call started it, what it is asked, or what it does.
 const START_DELAY_MS: Millis = 2_000;
 
+/// Key of the start of a session, whether a hook reports it or rows do.
+pub(crate) const SESSION_START_KEY: &str = "session/start";
+
 /// Published state of a session's agents.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
@@ -130,19 +133,20 @@ impl LifecycleState {
     }
 
     /// Returns the events for the differences between a tree and the published state, and updates the state. `unread`
-    /// are the lines of problems.
+    /// are the lines of problems; with `is_holding`, events of lines are still held back, which precede the end of a run.
     pub(crate) fn advance(
         &mut self,
         derived: &Derived<'_>,
         now: &Now<'_>,
         unread: &UnreadLines,
+        is_holding: bool,
     ) -> Vec<Event> {
         let tree = &derived.tree;
         let mut events = Vec::new();
-        if !self.has_started {
+        // A hook's own event reports it, and why.
+        if !self.has_started && !derived.attribution.reports_opening() {
             self.has_started = true;
-            // A hook's own event reports it, and why.
-            events.extend((!derived.attribution.reports_opening()).then(|| session_start_event(tree)));
+            events.push(session_start_event(tree));
         }
         events.extend(
             tree.agents
@@ -174,13 +178,19 @@ impl LifecycleState {
             let key = format!("problem/{}/{}", problem.at, problem.what);
             events.push(make_event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
         }
-        self.advance_runs(derived, now, &mut events);
+        self.advance_runs(derived, now, is_holding, &mut events);
         events
     }
 
     /// Publishes each run's start and end. A run ends where the next begins; the last one, once neither the root nor a
     /// subagent is at work.
-    fn advance_runs(&mut self, derived: &Derived<'_>, now: &Now<'_>, events: &mut Vec<Event>) {
+    fn advance_runs(
+        &mut self,
+        derived: &Derived<'_>,
+        now: &Now<'_>,
+        is_holding: bool,
+        events: &mut Vec<Event>,
+    ) {
         let Derived { tree, attribution } = derived;
         let Some(root) = tree.agents.first() else { return };
         let runs = attribution.runs();
@@ -203,7 +213,7 @@ impl LifecycleState {
             };
             let is_lost = status == AgentStatus::Lost;
             let is_due = self.ended_runs.get(&number).is_none_or(|was_lost| *was_lost != is_lost);
-            if is_due && (!is_last || self.is_at_rest(at_rest_since, tree, now)) {
+            if is_due && (!is_last || self.is_at_rest(at_rest_since, tree, now, is_holding)) {
                 self.ended_runs.insert(number, is_lost);
                 let error = root.error.as_ref().filter(|_| is_last);
                 let data = json!({ "run": number, "status": status, "text": error });
@@ -218,12 +228,12 @@ impl LifecycleState {
 
     /// Whether neither the root nor a subagent is at work, nor likely to be in a moment: the end of a subagent in the
     /// background wakes the root. `since`: since when nobody is.
-    fn is_at_rest(&mut self, since: Option<Millis>, tree: &Tree, now: &Now<'_>) -> bool {
+    fn is_at_rest(&mut self, since: Option<Millis>, tree: &Tree, now: &Now<'_>, is_holding: bool) -> bool {
         if tree.agents.iter().any(|row| row.status.is_live()) {
             return false;
         }
         let since = since.unwrap_or(now.at);
-        let is_waiting = now.at < since + END_DELAY_MS || !self.delayed_ends.is_empty();
+        let is_waiting = now.at < since + END_DELAY_MS || !self.delayed_ends.is_empty() || is_holding;
         self.at_rest_since = Some(since).filter(|_| now.is_growing && is_waiting);
         self.at_rest_since.is_none()
     }
@@ -330,7 +340,7 @@ fn session_start_event(tree: &Tree) -> Event {
         tree.session.started_at_ms,
         EventKind::SessionStart,
         AgentId::from(AgentId::ROOT),
-        "session/start",
+        SESSION_START_KEY,
         data,
     )
 }

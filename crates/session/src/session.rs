@@ -104,7 +104,7 @@ impl Session {
         let mut derived = self.tracker.derive(now);
         add_problems(&mut derived.tree, unassigned);
         let pending = std::mem::take(&mut self.pending_events);
-        let events = self.feed.advance(&derived, &pending, now, lines);
+        let events = self.feed.advance(&derived, pending, now, lines);
         let deadline = next_deadline(&derived.tree, now).into_iter().chain(self.feed.next_due()).min();
         SessionUpdate { tree: derived.tree, events, deadline }
     }

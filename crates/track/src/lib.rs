@@ -241,7 +241,17 @@ impl Attribution<'_> {
     /// Returns whether a call is counted: one without an id repeats one with an id if any source of the session has
     /// call ids.
     pub fn is_counted(&self, call: CallName<'_>) -> bool {
-        !matches!(call, CallName::Line) || self.facts.call_by_id.is_empty()
+        !matches!(call, CallName::Line) || !self.has_call_ids()
+    }
+
+    /// Returns whether any source of the session has call ids.
+    pub fn has_call_ids(&self) -> bool {
+        !self.facts.call_by_id.is_empty()
+    }
+
+    /// Returns the digest of a call's tool and arguments, which is the same in all sources; `None` for an unknown call.
+    pub fn call_digest(&self, call: CallName<'_>, place: SourcePosition) -> Option<u64> {
+        self.facts.call(self.call(call, place)?).digest.map(|(_, digest)| digest)
     }
 
     /// Returns begin and end of a call, as its row has them.
@@ -276,8 +286,22 @@ impl Attribution<'_> {
     /// transcript has more.
     pub fn reports_opening(&self) -> bool {
         let is_later = self.facts.agent(facts::ROOT).last_lines[0].is_some();
-        self.hooks.opened.first().is_some_and(|reason| !is_later || reason.as_deref() != Some("resume"))
+        self.hooks.opened.as_ref().is_some_and(|(_, reason)| !is_later || !is_resumed(reason))
     }
+
+    /// Returns whether a hook's line, with this reason, reports that the session began: it is the first opening, and did
+    /// not resume a session.
+    pub fn is_opening(&self, place: SourcePosition, reason: Option<&str>) -> bool {
+        let opened = self.hooks.opened.as_ref();
+        opened.is_some_and(|(offset, first)| {
+            *offset == place.offset && first.as_deref() == reason && !is_resumed(first)
+        })
+    }
+}
+
+/// Whether a process opened a session to go on with it.
+fn is_resumed(reason: &Option<Text>) -> bool {
+    reason.as_deref() == Some("resume")
 }
 
 /// Returns the line at a position.

@@ -322,8 +322,9 @@ impl Derivation<'_> {
         }
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
         match silence.last {
+            // The limit, not the silence so far, which would be another at each derivation.
             Some(last) if silent(last) >= silence.lost_after_ms => {
-                Some(format!("silent for {} min", silent(last) / 60_000))
+                Some(format!("silent for {} min", silence.lost_after_ms / 60_000))
             }
             Some(_) => None,
             // Nothing of it has a time: use the session's last event, else the end of the file.
