@@ -13,7 +13,7 @@ use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
     feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
-    lifecycle::{LifecycleState, SESSION_START_KEY, add_session_data},
+    lifecycle::{LifecycleState, add_session_data},
     pending_event::{OwnedCall, OwnedClaim, PendingEvent},
     router::UnreadLines,
 };
@@ -131,11 +131,6 @@ impl ReportedMessages {
 
 /// Returns the identity of an event within its session.
 fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Cow<'p, str> {
-    if pending.kind == EventKind::SessionStart
-        && attribution.is_opening(pending.place, pending.data["reason"].as_str())
-    {
-        return SESSION_START_KEY.into();
-    }
     if pending.kind == EventKind::UserPrompt
         && let Some(run) = attribution.run_begun_in(pending.place)
         && pending.data["text"].as_str().is_some_and(|text| run.has_prompt(text))

@@ -22,9 +22,6 @@ const END_DELAY_MS: Millis = 300;
 /// says which call started it, what it is asked, or what it does.
 const START_DELAY_MS: Millis = 2_000;
 
-/// Key of the start of a session, whether a hook reports it or rows do.
-pub(crate) const SESSION_START_KEY: &str = "session/start";
-
 /// Published state of a session's agents.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
@@ -340,7 +337,7 @@ fn session_start_event(tree: &Tree) -> Event {
         tree.session.started_at_ms,
         EventKind::SessionStart,
         AgentId::from(AgentId::ROOT),
-        SESSION_START_KEY,
+        "session/start",
         data,
     )
 }

@@ -39,8 +39,8 @@ pub(crate) struct HookLog {
     pub(crate) prompts: u32,
     /// Owners of the calls that permission questions without an agent are about, by source and offset.
     pub(crate) asked: HashMap<(u32, u64), (AgentIndex, Basis)>,
-    /// Offset of the first report that a process opened the session, and why it did.
-    pub(crate) opened: Option<(u64, Option<Text>)>,
+    /// Why the first process of the harness opened the session.
+    pub(crate) opened: Option<Option<Text>>,
 }
 
 /// A permission question: the harness asks the user to allow a call.
@@ -164,7 +164,7 @@ impl HookReplay<'_> {
                 self.log.questions.retain(|question| question.agent.is_some());
             }
             HookStepKind::SessionStart { time, reason } => {
-                self.log.opened.get_or_insert_with(|| (step.offset, reason.clone()));
+                self.log.opened.get_or_insert_with(|| reason.clone());
                 (self.log.is_open, self.log.is_in_turn, self.log.has_left) = (true, false, false);
                 self.log.opened_at = self.log.opened_at.max(*time);
             }

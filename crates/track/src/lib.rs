@@ -286,22 +286,8 @@ impl Attribution<'_> {
     /// transcript has more.
     pub fn reports_opening(&self) -> bool {
         let is_later = self.facts.agent(facts::ROOT).last_lines[0].is_some();
-        self.hooks.opened.as_ref().is_some_and(|(_, reason)| !is_later || !is_resumed(reason))
+        self.hooks.opened.as_ref().is_some_and(|reason| !is_later || reason.as_deref() != Some("resume"))
     }
-
-    /// Returns whether a hook's line, with this reason, reports that the session began: it is the first opening, and did
-    /// not resume a session.
-    pub fn is_opening(&self, place: SourcePosition, reason: Option<&str>) -> bool {
-        let opened = self.hooks.opened.as_ref();
-        opened.is_some_and(|(offset, first)| {
-            *offset == place.offset && first.as_deref() == reason && !is_resumed(first)
-        })
-    }
-}
-
-/// Whether a process opened a session to go on with it.
-fn is_resumed(reason: &Option<Text>) -> bool {
-    reason.as_deref() == Some("resume")
 }
 
 /// Returns the line at a position.
