@@ -107,7 +107,7 @@ fn lists_and_statistics_are_the_same() {
             store.list(&ListQuery { words: words.to_owned(), ..ListQuery::first(limit) }).unwrap()
         };
         let last = rows.last().unwrap();
-        assert_eq!(named(&format!("CLAUDE {}", last.id), 2), [last.clone()], "{which}");
+        assert_eq!(named(&format!("CLAUDE {}", last.id), 2), std::slice::from_ref(last), "{which}");
         assert_eq!(named("claude-code", 2), rows[..2], "{which}");
         assert!(named("claude-code nowhere", 2).is_empty(), "{which}");
         let stats = store.stats().unwrap();
