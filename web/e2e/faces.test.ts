@@ -3,6 +3,7 @@ import { afterAll, afterEach, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type { Agent, Tree } from "../src/model";
 import { timer } from "../src/lib/words";
+import { crowd, publish } from "./crowd";
 import { closed, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
@@ -248,6 +249,31 @@ it("finds every session by its words, and says where else to look", async () => 
       return orderOf(page, LISTED);
     })
     .toMatch(/many-0$/);
+  isQuiet(seen);
+});
+
+it("finds agents of a crowd by words and by what they are", async () => {
+  server = await Server.start();
+  await publish(server, crowd("crowd", Date.now() - 60_000, 120, 2), "crowd");
+  const { agents, summary } = await server.get<Tree>("/api/v1/sessions/crowd/tree");
+  seen = await look(server, "/s/crowd");
+  const { page } = seen;
+  await page.waitForSelector(row("run-0"));
+  const rows = page.locator('[data-testid="agent-row"]');
+  const all = await rows.count();
+  await page.getByRole("button", { name: `running ${agents.filter(({ status }) => status === "running").length}` }).waitFor();
+  await page.getByRole("searchbox", { name: "find an agent" }).fill("plan 41");
+  // It is seen with those above it.
+  const found = agents.filter(({ name, type, description }) => [name, type, description].some((word) => word?.includes("Plan 41")));
+  expect(found.length).toBe(1);
+  await expect.poll(() => rows.last().getAttribute("data-agent-id")).toBe(found[0]?.id);
+  expect(await rows.count()).toBe((found[0]?.depth ?? 0) + 1);
+  await page.getByRole("searchbox", { name: "find an agent" }).fill("");
+  await expect.poll(() => rows.count()).toBe(all);
+  await page.getByRole("button", { name: "fold all" }).click();
+  await page.getByText(`${agents.filter(({ depth }) => depth <= 1).length} agents`).waitFor();
+  await page.getByRole("button", { name: "unfold all" }).click();
+  await page.getByText(`${summary.agents + 1} agents`).waitFor();
   isQuiet(seen);
 });
 

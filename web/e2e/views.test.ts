@@ -158,6 +158,16 @@ it("finds words by agent, and leads to the agent", async () => {
   expect(await seen.page.locator("mark").first().textContent()).toMatch(/checkout/i);
   await first.click();
   await seen.page.waitForSelector("aside .top > h2");
+  // A search is one step: Escape leads back to what was shown before it.
+  const before = seen.page.url();
+  await seen.page.keyboard.press("/");
+  await seen.page.keyboard.type("checkout");
+  await seen.page.keyboard.press("Enter");
+  await seen.page.waitForURL("**/search?q=checkout");
+  await first.waitFor();
+  await seen.page.keyboard.press("Escape");
+  await seen.page.keyboard.press("Escape");
+  await seen.page.waitForURL(before);
   isQuiet(seen);
 });
 

@@ -4,7 +4,7 @@ import { merged } from "../src/lib/timeline.svelte";
 import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
-import { Rows, unfolded } from "../src/lib/rows";
+import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
 import { story } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
@@ -54,6 +54,17 @@ describe("rows", () => {
     expect(ids(rows.agents)).toBe("root");
     rows.change(change(7, [], ["root"]));
     expect(rows.agents).toEqual([]);
+  });
+  it("are found by words and by kind, with those above them", () => {
+    const rows = [
+      agent("root", null, 0), agent("a", "root", 1, { status: "completed", description: "Map the cart" }),
+      agent("b", "a", 2, { status: "failed", description: "Check prices" }), agent("c", "root", 3, { description: "Map the docs", flags: ["looping"] }),
+    ];
+    expect(countsOf(rows)).toEqual({ running: 2, failed: 1, flagged: 1 });
+    expect(ids(found(rows, "MAP the", null))).toBe("root a c");
+    expect(ids(found(rows, "", "failed"))).toBe("root a b");
+    expect(ids(found(rows, "map", "running"))).toBe("root c");
+    expect(ids(found(rows, "nothing", null))).toBe("");
   });
   it("are folded away below a row", () => {
     const rows = [agent("root", null, 0), agent("a", "root", 1), agent("b", "a", 2), agent("c", "root", 3)];

@@ -83,10 +83,15 @@ const isInside = (link: HTMLAnchorElement): boolean =>
 
 class Router {
   route: Route = $state.raw(HOME);
+  /** How many steps of this page lie behind the one on show. */
+  #depth = 0;
 
   start(): void {
     this.route = read(location);
-    addEventListener("popstate", () => (this.route = read(location)));
+    addEventListener("popstate", () => {
+      this.#depth = Math.max(0, this.#depth - 1);
+      this.route = read(location);
+    });
     document.addEventListener("click", (event) => this.#follow(event));
   }
 
@@ -94,6 +99,13 @@ class Router {
   go(to: Partial<Route>): void {
     this.route = own({ ...HOME, ...to });
     history.pushState(null, "", href(this.route));
+    this.#depth += 1;
+  }
+
+  /** Shows what was shown before, or the start where nothing was. */
+  back(): void {
+    if (this.#depth > 0) history.back();
+    else this.go({ name: "home" });
   }
 
   /** Changes what is shown of the same, without a step. */

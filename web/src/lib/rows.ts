@@ -1,5 +1,6 @@
 // Rows as the stream gives them: each with its place, the highest rev wins. No rules, no sorting.
 import type { Agent, Change, Session, Summary, Tree } from "../model";
+import { isAtWork, title } from "./words";
 
 const rev = (row: { rev?: number }): number => row.rev ?? 0;
 const newest = (tree: Tree): number => Math.max(rev(tree.session), ...tree.agents.map(rev));
@@ -71,4 +72,33 @@ export function unfolded(rows: Agent[], folded: ReadonlySet<string>): Agent[] {
 /** Ids of rows that have others below them. */
 export function parents(rows: Agent[]): Set<string> {
   return new Set(rows.flatMap((row) => (row.parent_id === null ? [] : [row.parent_id])));
+}
+
+/** What agents of a tree are looked for by. */
+export type Kind = "running" | "failed" | "flagged";
+
+const KINDS: Record<Kind, (row: Agent) => boolean> = {
+  running: isAtWork,
+  failed: ({ status }) => status === "failed" || status === "lost",
+  flagged: ({ flags }) => flags.length > 0,
+};
+
+export function countsOf(rows: Agent[]): Record<Kind, number> {
+  const count = (kind: Kind): number => rows.filter(KINDS[kind]).length;
+  return { running: count("running"), failed: count("failed"), flagged: count("flagged") };
+}
+
+/** Rows with all of these words in their names, of a kind if one is chosen, and those above them. */
+export function found(rows: Agent[], words: string, kind: Kind | null): Agent[] {
+  const wanted = words.toLowerCase().split(/\s+/);
+  const isFound = (row: Agent): boolean => {
+    const text = `${title(row)} ${row.name ?? ""} ${row.id}`.toLowerCase();
+    return (kind === null || KINDS[kind](row)) && wanted.every((word) => text.includes(word));
+  };
+  const above = new Map(rows.map((row) => [row.id, row.parent_id]));
+  const shown = new Set<string>();
+  for (const row of rows.filter(isFound)) {
+    for (let id: string | null | undefined = row.id; id && !shown.has(id); id = above.get(id)) shown.add(id);
+  }
+  return rows.filter(({ id }) => shown.has(id));
 }
