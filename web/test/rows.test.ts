@@ -6,7 +6,7 @@ import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
-import { story } from "../src/lib/story";
+import { line, rowsOf, story } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
 
 function agent(id: string, parent: string | null, start: number, more: Partial<Agent> = {}): Agent {
@@ -189,6 +189,17 @@ describe("a story", () => {
     const parts = story(agent("a", "root", 0, { tools: [call] }), events);
     expect(parts.map((part) => part.kind)).toEqual(["message", "tool"]);
     expect(parts[1]).toMatchObject({ call: { status: "error" }, result: "gone" });
+  });
+  it("is a feed with one row for a call, and one more for its failure", () => {
+    const id = (tool_use_id: string) => ({ tool_use_id, tool_name: "Read" });
+    const events = [
+      event("tool.pre", 1, { ...id("a"), detail: "x.js" }), event("tool.pre", 2, { ...id("b"), detail: "y.js" }),
+      event("tool.post", 3, { ...id("a"), duration_ms: 2 }), event("tool.failure", 4, { ...id("b"), error: "gone" }),
+      event("tool.post", 5, { ...id("of before"), duration_ms: 7 }), event("subagent.stop", 6, { status: "completed" }),
+    ];
+    expect(rowsOf(events).map((row) => line(row).trim())).toEqual([
+      "✓ Read x.js 2ms", "→ Read y.js", "✗ Read y.js · gone", "✓ Read 7ms", "✓ completed",
+    ]);
   });
   it("has the calls of the row where no event tells them", () => {
     const parts = story(agent("a", "root", 0, { tools: [call], prompt: "look" }), [event("agent.message", 5, { text: "x" })]);

@@ -65,7 +65,7 @@ export interface Api {
   readonly isServed: boolean;
   sessions(query: SessionsQuery): Promise<SessionPage>;
   tree(session: string, at?: number): Promise<Tree>;
-  timeline(session: string, since?: number, at?: number): Promise<Timeline>;
+  timeline(session: string, since?: number): Promise<Timeline>;
   feed(session: string, query: FeedQuery): Promise<FeedPage>;
   search(words: string): Promise<Hits>;
   stop(session: string, agent: string): Promise<Ordered>;
@@ -112,7 +112,7 @@ export const served: Api = {
   isServed: true,
   sessions: (query) => get("/api/v1/sessions", { ...query }),
   tree: (session, at) => get(`${of(session)}/tree`, { at }),
-  timeline: (session, since, at) => get(`${of(session)}/timeline`, { since, at }),
+  timeline: (session, since) => get(`${of(session)}/timeline`, { since }),
   feed: (session, query) => get(`${of(session)}/feed`, { ...query }),
   search: (words) => get("/api/v1/search", { q: words, limit: 200 }),
   stop: async (session, agent) =>

@@ -36,7 +36,7 @@ class Notices {
     if (words === "") return;
     const shown = store.get(event.session_id);
     const agent = shown?.agents.find((one) => one.id === agentOf(event));
-    const of = shown ? sessionTitle(shown.session) : "subscope";
+    const of = shown ? sessionTitle(shown) : "subscope";
     const notice = new Notification(of, { body: agent ? `${title(agent)} ${words}` : words, tag: event.id });
     notice.onclick = () => {
       window.focus();

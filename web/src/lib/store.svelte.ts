@@ -6,6 +6,7 @@ import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
 import { Rows } from "./rows";
 import type { Told } from "./sse";
+import { title } from "./words";
 
 /** How long what came may wait to be shown: a frame or two. */
 const SHOWN_AFTER_MS = 30;
@@ -44,12 +45,20 @@ export class Shown {
     return this.attention !== "ended";
   }
 
+  /** The first prompt; of a session without one, its first subagent. */
+  get title(): string | null {
+    const first = this.agents.find(({ id }) => id !== "root");
+    if (this.session.title !== null || !first) return this.session.title;
+    const asked = first.description === null ? first.prompt?.split("\n").find((line) => line.trim() !== "") : undefined;
+    return asked === undefined ? title(first) : `${title(first)}: ${asked.trim().slice(0, 120)}`;
+  }
+
   /** Its row in a list, in place of one that was asked for before. */
   row(before?: SessionRow): SessionRow {
     const { session, summary } = this;
     return {
       ...session,
-      title: session.title ?? before?.title ?? null,
+      title: this.title ?? before?.title ?? null,
       status: this.isLive ? "live" : "ended",
       attention: summary.attention,
       last_event_at_ms: session.ended_at_ms,

@@ -136,18 +136,40 @@ const ENDS: Partial<Record<AgentStatus, string>> = { completed: "✓", failed: "
 
 const lasted = ({ data }: Event): string => (typeof data["duration_ms"] === "number" ? duration(data["duration_ms"]) : "");
 
-/** An event in one line of a feed. */
-export function line(event: Event): string {
+/** An event of a feed, with the begin and the end of its call where they are known. */
+export interface Row {
+  event: Event;
+  begin: Event | undefined;
+  end: Event | undefined;
+}
+
+/** One row for each call that ended well; a failure has a row of its own, where it happened. */
+export function rowsOf(events: Event[]): Row[] {
+  const begins = new Map<string, Event>();
+  const ends = new Map<string, Event>();
+  for (const event of events) {
+    if (event.kind === "tool.pre") begins.set(text(event, "tool_use_id"), event);
+    else if (event.kind === "tool.post") ends.set(text(event, "tool_use_id"), event);
+  }
+  for (const known of [begins, ends]) known.delete("");
+  return events
+    .filter((event) => event.kind !== "tool.post" || !begins.has(text(event, "tool_use_id")))
+    .map((event) => ({ event, begin: begins.get(text(event, "tool_use_id")), end: ends.get(text(event, "tool_use_id")) }));
+}
+
+/** A row of a feed in one line. */
+export function line({ event, begin, end }: Row): string {
   const { data } = event;
+  const call = [text(event, "tool_name"), text(begin ?? event, "detail")].filter((word) => word !== "").join(" ");
   switch (event.kind) {
     case "tool.pre":
-      return `→ ${text(event, "tool_name")} ${text(event, "detail")}`;
+      return end ? `✓ ${call} ${lasted(end)}`.trimEnd() : `→ ${call}`;
     case "tool.post":
-      return `← ${text(event, "tool_name")} ✓ ${lasted(event)}`.trimEnd();
+      return `✓ ${call} ${lasted(event)}`.trimEnd();
     case "tool.failure":
-      return `← ${text(event, "tool_name")} ✗ ${lasted(event)} ${short(data["error"])}`;
+      return `✗ ${[call, lasted(event), short(data["error"])].filter((word) => word !== "").join(" · ")}`;
     case "permission.denied":
-      return `⊘ ${text(event, "tool_name")} denied`;
+      return `⊘ ${call} denied`;
     case "permission.request":
       return asks(event);
     case "subagent.start":

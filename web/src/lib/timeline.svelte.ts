@@ -12,42 +12,40 @@ export class Timelines {
   #isStale = false;
   #alarm: ReturnType<typeof setTimeout> | undefined;
 
-  /** Shows a session's, at a moment where one is given. What is known of the same is only brought up to date. */
-  show(session: string, at: number | null): void {
-    const of = `${session}@${at ?? ""}`;
-    if (of !== this.#of) {
-      // Of another moment of the same session the picture stays until there is a new one.
-      if (!this.#of.startsWith(`${session}@`)) this.timeline = null;
-      this.#of = of;
+  /** Shows a session's. What is known of it is only brought up to date. */
+  show(session: string): void {
+    if (session !== this.#of) {
+      this.timeline = null;
+      this.#of = session;
       clearTimeout(this.#alarm);
       this.#alarm = undefined;
       this.#isAsking = false;
-      void this.#ask(session, at, of, false);
+      void this.#ask(session, false);
     } else if (this.#isAsking) {
       this.#isStale = true;
     } else {
       this.#alarm ??= setTimeout(() => {
         this.#alarm = undefined;
-        void this.#ask(session, at, of, true);
+        void this.#ask(session, true);
       }, PACE_MS);
     }
   }
 
-  async #ask(session: string, at: number | null, of: string, isMore: boolean): Promise<void> {
+  async #ask(session: string, isMore: boolean): Promise<void> {
     this.#isAsking = true;
     this.#isStale = false;
     try {
       const known = isMore ? this.timeline : null;
-      const told = await api.timeline(session, known?.rev ?? undefined, at ?? undefined);
-      if (of !== this.#of) return;
+      const told = await api.timeline(session, known?.rev ?? undefined);
+      if (session !== this.#of) return;
       this.timeline = known ? merged(known, told) : told;
       this.error = "";
     } catch (error) {
-      if (of !== this.#of) return;
+      if (session !== this.#of) return;
       this.error = error instanceof Error ? error.message : String(error);
     }
     this.#isAsking = false;
-    if (this.#isStale) this.show(session, at);
+    if (this.#isStale) this.show(session);
   }
 }
 
