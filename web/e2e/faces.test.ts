@@ -188,7 +188,34 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   await page.mouse.move(640, 5);
   await expect.poll(() => orderOf(page, CARDS)).toBe(`asks ${before}`);
   expect(await orderOf(page, LISTED)).toBe(`asks ${before}`);
-  await need.getByRole("link").click();
+  // A notification names the session and the command, and opens the agent.
+  await page.addInitScript(() => {
+    const told: object[] = [];
+    class Told {
+      static permission = "granted";
+      static requestPermission = (): Promise<string> => Promise.resolve("granted");
+      onclick: (() => void) | null = null;
+      constructor(readonly title: string, readonly options: object) {
+        told.push(this);
+      }
+      close(): void {}
+    }
+    Object.assign(globalThis, { Notification: Told, told });
+  });
+  await page.reload();
+  await page.getByRole("button", { name: "notifications off" }).click();
+  await page.getByRole("button", { name: "notifications on" }).waitFor();
+  await asking(server, "other", "git push --force");
+  await page.waitForFunction(() => (globalThis as unknown as { told: unknown[] }).told.length > 0);
+  const notice = await page.evaluate(() => {
+    const [one] = (globalThis as unknown as { told: { title: string; options: { body: string }; onclick: () => void }[] }).told;
+    one?.onclick();
+    return [one?.title, one?.options.body];
+  });
+  expect(notice).toEqual(["clean up", "Explore asks for permission: Bash git push --force"]);
+  await page.waitForURL("**/s/other/a/a1");
+  await page.goBack();
+  await page.locator('[data-testid="need"][data-session-id="asks"]').getByRole("link").click();
   await page.waitForURL("**/s/asks/a/a1");
   await page.locator("aside .note.waiting", { hasText: COMMAND }).waitFor();
   isQuiet(seen);
@@ -350,6 +377,37 @@ it("keeps names at every width: nothing over anything, with and without a panel"
     }
   }
   expect(wrong).toEqual({});
+});
+
+it("gives room where a person wants it, and keeps it", async () => {
+  server = await Server.over("c-nested");
+  const { session } = new Recording("c-nested");
+  seen = await look(server, `/s/${session}/a/root`);
+  const { page } = seen;
+  await page.waitForSelector("aside .top > h2");
+  const width = (part: string): Promise<number> => page.locator(part).evaluate((one) => Math.round(one.getBoundingClientRect().width));
+  for (const [edge, part, key] of [["width of the list", ".side", "ArrowRight"], ["width of the names", ".corner", "ArrowRight"], ["width of the agent", "aside", "ArrowLeft"]] as const) {
+    const before = await width(part);
+    await page.getByRole("separator", { name: edge }).focus();
+    await page.keyboard.press(key);
+    expect(await width(part), part).toBeGreaterThan(before + 10);
+  }
+  const box = await page.getByRole("separator", { name: "width of the agent" }).boundingBox();
+  const wide = await width("aside");
+  await page.mouse.move((box?.x ?? 0) + 3, 400);
+  await page.mouse.down();
+  await page.mouse.move((box?.x ?? 0) - 57, 400, { steps: 4 });
+  await page.mouse.up();
+  expect(await width("aside")).toBeGreaterThan(wide + 40);
+  const kept = await Promise.all([".side", ".corner", "aside"].map(width));
+  await page.reload();
+  await page.waitForSelector("aside .top > h2");
+  expect(await Promise.all([".side", ".corner", "aside"].map(width))).toEqual(kept);
+  await page.keyboard.press("[");
+  await page.locator(".side").waitFor({ state: "hidden" });
+  await page.keyboard.press("[");
+  await page.locator(".side").waitFor();
+  isQuiet(seen);
 });
 
 it("shows an agent as one document: what is opened is seen, and the result stands there once", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Agent, Attention, Change, Event, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
-import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
+import { bars, pathSums, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
@@ -148,6 +148,13 @@ describe("lanes", () => {
     expect(zoomed(whole, 0.5, 500, whole)).toEqual({ from: 250, to: 750 });
     expect(zoomed({ from: 0, to: 500 }, 4, 0, whole)).toEqual(whole);
     expect(ticks(whole, 100, 20).length).toBeLessThanOrEqual(6);
+  });
+  it("say what the critical path is made of", () => {
+    const step = (agent_id: string, from_ms: number, to_ms: number) => ({ agent_id, from_ms, to_ms });
+    const critical_path = [step("root", 0, 2), step("a", 2, 9), step("root", 9, 10)];
+    expect(pathSums({ rev: null, start_ms: 0, end_ms: 10, lanes: [], critical_path })).toEqual({
+      total: 10, agents: [{ id: "a", ms: 7 }, { id: "root", ms: 3 }],
+    });
   });
   it("are replaced by those that are told anew", () => {
     const lane = (agent_id: string, depth: number) => ({ agent_id, depth, spans: [] });

@@ -142,6 +142,14 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
   return by;
 }
 
+/** How long the critical path lasts, and the agents that it is made of, the longest first. */
+export function pathSums({ critical_path }: Timeline): { total: number; agents: { id: string; ms: number }[] } {
+  const by = new Map<string, number>();
+  for (const { agent_id, from_ms, to_ms } of critical_path) by.set(agent_id, (by.get(agent_id) ?? 0) + to_ms - from_ms);
+  const agents = [...by].map(([id, ms]) => ({ id, ms })).sort((one, other) => other.ms - one.ms);
+  return { total: agents.reduce((sum, { ms }) => sum + ms, 0), agents };
+}
+
 /** How thick a bar gets, however much room there is. */
 const THICKEST = 20;
 /** A bar that is narrower has no label. */

@@ -11,6 +11,9 @@ const KEPT = "subscope-notifications";
 /** What is older than this when it comes was not just now. */
 const FRESH_MS = 60_000;
 
+/** How long rows may come behind an event. */
+const SETTLED_MS = 500;
+
 class Notices {
   isOn = $state(false);
   /** Whether a person asked for them and the browser does not let this page. */
@@ -33,14 +36,18 @@ class Notices {
   #told(event: Event): void {
     if (!this.isOn || event.at_ms === null || Date.now() - event.at_ms > FRESH_MS) return;
     const words = this.#words(event);
-    if (words === "") return;
+    // The rows of what has just begun come behind its events.
+    if (words !== "") setTimeout(() => this.#show(event, words), SETTLED_MS);
+  }
+
+  #show(event: Event, words: string): void {
     const shown = store.get(event.session_id);
     const agent = shown?.agents.find((one) => one.id === agentOf(event));
     const of = shown ? sessionTitle(shown) : "subscope";
     const notice = new Notification(of, { body: agent ? `${title(agent)} ${words}` : words, tag: event.id });
     notice.onclick = () => {
       window.focus();
-      router.go({ name: "session", session: event.session_id, agent: agent?.id ?? null });
+      router.go({ name: "session", session: event.session_id, agent: agentOf(event) });
       notice.close();
     };
   }
