@@ -140,6 +140,8 @@ fn alerts_name_project_and_session() {
     terminal.wait_for(LIMIT, |screen| {
         screen.contains("✓ project-5: Task 5 of ten") && screen.contains("main has finished")
     });
+    // It is unread, and counted, until somebody looks at it.
+    terminal.wait_for_text(LIMIT, "✓ 1 ended");
     ask(&serving, 2);
     let words = "◆ project-2: Task 2 of ten";
     terminal.wait_for(LIMIT, |screen| screen.contains(words) && screen.contains("waits for your permission"));
@@ -152,7 +154,8 @@ fn alerts_name_project_and_session() {
     terminal.send(&["a"]);
     terminal.wait_for_text(LIMIT, "1 of 2: project-2");
     terminal.send(&["a"]);
-    terminal.wait_for_text(LIMIT, "2 of 2: project-5: Task 5 of ten, main has finished");
+    let screen = terminal.wait_for_text(LIMIT, "2 of 2: project-5: Task 5 of ten, main has finished");
+    assert!(!screen.contains("1 ended"), "{screen}");
     drop(terminal);
     serving.end("-TERM");
 }

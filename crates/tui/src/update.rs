@@ -256,6 +256,13 @@ pub fn refresh(state: &mut UiState) {
         state.dirty.rows = false;
         refresh_rows(state);
     }
+    // A session is read once a person has it on the screen.
+    if state.view != View::Mission
+        && state.sessions.is_user_choice
+        && let Some(session) = state.session().cloned()
+    {
+        state.sessions.unread.remove(&session);
+    }
     if state.view == View::Timeline {
         let now = state.moment_ms();
         state.timeline_view.timeline = state.tree().and_then(|tree| timeline(tree, Some(now)));

@@ -77,10 +77,9 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         View::Agents if !state.shows_tree() => detail::draw(state, area, canvas),
         View::Agents if area.width >= VERY_WIDE - 41 && state.size.0 >= VERY_WIDE => {
             // Both panels get what they need: the tree its columns, but never less than half.
-            let width = tree::width(state).clamp(area.width / 2, area.width - LEAST_DETAIL);
-            let left = Rect { width, ..area };
+            let most = Rect { width: area.width - LEAST_DETAIL, ..area };
+            let width = tree::draw_from(state, most, area.width / 2, canvas);
             let right = Rect { x: area.x + width + 1, width: area.width - width - 1, ..area };
-            tree::draw(state, left, canvas);
             canvas.vertical_rule(area.x + width, area.y, area.bottom());
             detail::draw(state, right, canvas);
         }

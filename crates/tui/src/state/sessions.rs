@@ -1,6 +1,6 @@
 //! The list of sessions, in the order of [`SessionRow::attention_place`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use subscope_model::{Attention, Millis, SessionId, SessionRow, SessionStatus};
 
@@ -22,6 +22,8 @@ pub(crate) struct SessionList {
     pub(crate) limit: usize,
     /// Time of the last query, by the monotonic clock.
     pub(crate) queried_ms: Millis,
+    /// Sessions that ended since the user last looked at them.
+    pub(crate) unread: HashSet<SessionId>,
     /// Whether the user has selected a session.
     pub(crate) is_user_choice: bool,
 }

@@ -49,6 +49,10 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     } else {
         parts.push((None, format!("{} live", counts.live)));
     }
+    let unread = state.sessions.unread.len();
+    if unread > 0 {
+        parts.push((Some(Ink::Strong), format!("{} {unread} ended", glyphs.completed)));
+    }
     if counts.running > 0 {
         parts.push((Some(Ink::Running), format!("{} running", text::plural(counts.running, "agent"))));
     }

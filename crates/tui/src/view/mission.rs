@@ -212,7 +212,7 @@ fn figures_line(
 ) -> StyledLine {
     let style = canvas.style;
     let (icon, ink) = style.glyphs().session(row);
-    let over = over(row);
+    let over = over(state, row);
     let cell = |words: &str, width: usize| text::pad(&style.one_line(words, width.saturating_sub(1)), width);
     let mut line = StyledLine::painted(ink, icon).with(None, " ");
     line.add(over, &cell(place_of(row), columns.place));

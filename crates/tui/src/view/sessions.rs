@@ -43,7 +43,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         if is_wide {
             canvas.line(list.x, y, list.width, wide_line(state, row, list.width, widest, canvas));
         } else {
-            canvas.line(list.x, y, list.width, title_line(row, list.width, canvas));
+            canvas.line(list.x, y, list.width, title_line(state, row, list.width, canvas));
         }
         if lines_each > 1 {
             canvas.line(list.x, y + 1, list.width, facts_line(state, row, list.width, canvas));
@@ -71,9 +71,16 @@ pub(super) fn place_of(row: &SessionRow) -> &str {
     row.cwd.as_deref().map(text::base_name).unwrap_or_default()
 }
 
-/// The colour of all text of an ended session.
-pub(super) fn over(row: &SessionRow) -> Option<Ink> {
-    (row.status == SessionStatus::Ended).then_some(Ink::Done)
+/// The colour of all text of an ended session that has been read.
+pub(super) fn over(state: &UiState, row: &SessionRow) -> Option<Ink> {
+    let is_read = !state.sessions.unread.contains(&row.id);
+    (row.status == SessionStatus::Ended && is_read).then_some(Ink::Done)
+}
+
+/// The colour of the title of a session: strong until the end of the session has been read.
+pub(super) fn title_ink(state: &UiState, row: &SessionRow) -> Option<Ink> {
+    let is_unread = state.sessions.unread.contains(&row.id);
+    if is_unread { Some(Ink::Strong) } else { over(state, row) }
 }
 
 /// Time since the last event, in one unit.
@@ -83,12 +90,12 @@ pub(super) fn quiet(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> S
 }
 
 /// Mark and title.
-fn title_line(row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
+fn title_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
     let (icon, ink) = canvas.glyphs().session(row);
     let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
     let title = row.title.as_deref().unwrap_or(&row.id);
     let room = usize::from(width).saturating_sub(line.width() + 1);
-    line.add(over(row), &canvas.style.one_line(title, room));
+    line.add(title_ink(state, row), &canvas.style.one_line(title, room));
     line
 }
 
@@ -133,7 +140,7 @@ fn wide_line(
 ) -> StyledLine {
     let style = canvas.style;
     let (icon, ink) = style.glyphs().session(row);
-    let over = over(row);
+    let over = over(state, row);
     let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
     let mut right = StyledLine::default();
     let agents = match row.running {
@@ -148,7 +155,7 @@ fn wide_line(
     line.add(over, &text::pad(&style.one_line(place_of(row), widest), widest));
     line.push(" ");
     let title = row.title.as_deref().unwrap_or(&row.id);
-    line.add(over, &style.one_line(title, room.saturating_sub(widest + 1)));
+    line.add(title_ink(state, row), &style.one_line(title, room.saturating_sub(widest + 1)));
     line.end_at(usize::from(width).saturating_sub(right.width() + 1), None, "");
     line.append(right);
     line

@@ -47,24 +47,21 @@ pub(super) fn height(state: &UiState, width: u16) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-/// Returns the columns that the tree needs without cutting anything, margins included.
-pub(super) fn width(state: &UiState) -> u16 {
-    let Some(tree) = state.tree() else { return 0 };
-    let options = options(state, WIDEST);
-    let width = TreeRenderer::new(tree, &state.rows, &options).width();
-    u16::try_from(width).unwrap_or(u16::MAX).saturating_add(2)
+/// Draws the tree over the whole area.
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    draw_from(state, area, area.width, canvas);
 }
 
-/// Most columns of a tree.
-const WIDEST: u16 = 240;
-
-pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    canvas.add_panel(area, Panel::Main, 0);
-    let Some(tree) = state.tree() else { return };
-    let has_focus = state.panel == Panel::Main;
-    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
-    let options = options(state, inner.width);
+/// Draws the tree over as many columns of the area as its rows need, at least `least`. Returns their number.
+pub(super) fn draw_from(state: &UiState, area: Rect, least: u16, canvas: &mut Canvas<'_>) -> u16 {
+    let Some(tree) = state.tree() else { return area.width };
+    let options = options(state, area.width.saturating_sub(2));
     let renderer = TreeRenderer::new(tree, &state.rows, &options);
+    let needed = u16::try_from(renderer.width()).unwrap_or(u16::MAX).saturating_add(2);
+    let area = Rect { width: needed.max(least).min(area.width), ..area };
+    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+    canvas.add_panel(area, Panel::Main, 0);
+    let has_focus = state.panel == Panel::Main;
     canvas.line(inner.x, inner.y, inner.width, renderer.head());
     let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
     let selected = state.selected_row();
@@ -97,6 +94,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
     let left = state.rows.len().saturating_sub(first + shown);
     draw_scroll_arrows(canvas, area, first, left);
+    area.width
 }
 
 /// Draws arrows at the right edge if there is more above or below.
