@@ -117,6 +117,7 @@ fn ui_opens_on_what_needs_a_person_and_leads_on_from_there() {
                 && joined(screen).contains("the-end")
         });
         assert!(joined(&screen).contains(&joined(COMMAND)), "the whole command:\n{screen}");
+        assert_eq!(terminal.title(), "(2) subscope");
         terminal.send(&["a"]);
         terminal.wait_for_text(LIMIT, "2 of 2: project-8: Task 8 of ten");
         terminal.send(&["a"]);

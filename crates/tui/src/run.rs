@@ -101,7 +101,7 @@ pub fn run(settings: Settings, links: Links, playback: Option<Playback>) -> Resu
         start_playback(&mut state, playback);
     }
     let mut main_loop =
-        MainLoop { screen: &mut screen, state, updates, answers, clocks, backlog: Vec::new() };
+        MainLoop { screen: &mut screen, state, updates, answers, clocks, backlog: Vec::new(), titled: None };
     let ends = main_loop.run(&signals);
     drop(screen);
     Ok(ends?)
@@ -140,6 +140,8 @@ struct MainLoop<'a> {
     clocks: Clocks,
     /// Questions to send again: the queue was full.
     backlog: Vec<Question>,
+    /// Number of waiting agents in the window's title.
+    titled: Option<usize>,
 }
 
 impl MainLoop<'_> {
@@ -236,10 +238,14 @@ impl MainLoop<'_> {
                 Effect::Copy(text) => self.screen.write(&clipboard::sequence(&text))?,
                 Effect::Bell => self.screen.write("\u{7}")?,
                 Effect::Notify(words) => self.screen.write(&screen::notification(&words))?,
-                Effect::Suspend => self.screen.suspend()?,
+                Effect::Suspend => {
+                    self.screen.suspend()?;
+                    self.titled = None;
+                }
                 Effect::Open(text) => {
                     let editor = self.state.settings.editor.clone();
                     let failed = self.screen.open(&text, editor.as_deref())?;
+                    self.titled = None;
                     if let Some(words) = failed {
                         update(&mut self.state, UiMessage::Failed(words));
                     }
@@ -269,6 +275,10 @@ impl MainLoop<'_> {
             update(&mut self.state, UiMessage::Resize(width, height));
         }
         refresh(&mut self.state);
+        let waiting = self.state.trees.counts().waiting;
+        if self.titled.replace(waiting) != Some(waiting) {
+            self.screen.write(&screen::title(waiting))?;
+        }
         let state = &self.state;
         let mut drawn = None;
         self.screen.draw(|area, buffer| drawn = Some(view(state, area, buffer)))?;

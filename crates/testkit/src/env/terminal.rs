@@ -71,6 +71,11 @@ impl<'e> Terminal<'e> {
         self.ask(&["capture-pane", "-p", "-e"])
     }
 
+    /// Returns the title that the program has set.
+    pub fn title(&self) -> String {
+        self.ask(&["display-message", "-p", "#{pane_title}"]).trim_end().to_owned()
+    }
+
     /// Waits until the screen fulfils `ready` and returns it; panics with the last screen after about `limit`.
     pub fn wait_for(&self, limit: Duration, ready: impl Fn(&str) -> bool) -> String {
         let looks = limit.as_millis() / POLL_INTERVAL.as_millis();

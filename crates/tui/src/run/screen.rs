@@ -18,6 +18,7 @@ use ratatui::{
         cursor::{Hide, Show},
         event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
         execute,
+        style::Print,
         terminal::{self, EnterAlternateScreen, LeaveAlternateScreen},
     },
     layout::Rect,
@@ -27,6 +28,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 /// Synchronized output (DEC mode 2026): the terminal shows the frame at once; terminals without it ignore the sequence.
 const BEGIN_FRAME: &str = "\u{1b}[?2026h";
 const END_FRAME: &str = "\u{1b}[?2026l";
+
+/// Saves the window's title on the terminal's stack, and restores it (XTWINOPS); others ignore the sequences.
+const SAVE_TITLE: &str = "\u{1b}[22;2t";
+const RESTORE_TITLE: &str = "\u{1b}[23;2t";
 
 /// Most characters of a desktop notification.
 const MAX_NOTIFICATION: usize = 120;
@@ -141,8 +146,14 @@ static IS_FULL_SCREEN: AtomicBool = AtomicBool::new(false);
 fn enter_full_screen() -> io::Result<()> {
     terminal::enable_raw_mode()?;
     IS_FULL_SCREEN.store(true, Ordering::Release);
-    let entered =
-        execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, EnableBracketedPaste, Hide);
+    let entered = execute!(
+        io::stdout(),
+        Print(SAVE_TITLE),
+        EnterAlternateScreen,
+        EnableMouseCapture,
+        EnableBracketedPaste,
+        Hide
+    );
     entered.inspect_err(|_| {
         // The first error is reported.
         let _ = leave_full_screen();
@@ -161,8 +172,15 @@ fn leave_full_screen() -> io::Result<()> {
     }
     // Cleared first: a tmux pane that was resized meanwhile keeps lines of the alternate screen (observed: tmux 3.3a).
     let clear = terminal::Clear(terminal::ClearType::All);
-    let left =
-        execute!(io::stdout(), clear, DisableBracketedPaste, DisableMouseCapture, LeaveAlternateScreen, Show);
+    let left = execute!(
+        io::stdout(),
+        clear,
+        DisableBracketedPaste,
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        Print(RESTORE_TITLE),
+        Show
+    );
     terminal::disable_raw_mode().and(left)
 }
 
@@ -181,6 +199,13 @@ fn open_in_editor(text: &str, editor: Option<&str>) -> io::Result<()> {
         .stdin(Stdio::inherit())
         .status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{editor} ended with {status}"))) }
+}
+
+/// Returns the escape sequence that sets the window's title (OSC 2) to the program's name, with the number of agents
+/// that wait for a person.
+pub(super) fn title(waiting: usize) -> String {
+    let count = if waiting > 0 { format!("({waiting}) ") } else { String::new() };
+    format!("\u{1b}]2;{count}subscope\u{7}")
 }
 
 /// Returns the escape sequence of a desktop notification (OSC 9), without control characters in `words`.
