@@ -52,6 +52,11 @@ impl LogEntry {
         })
     }
 
+    /// Whether it is the end of a tool call.
+    pub(crate) fn is_end_of_call(&self) -> bool {
+        matches!(self.kind, EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied)
+    }
+
     /// Approximate memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + 64 + self.words.len() + self.body.as_ref().map_or(0, |body| body.len())

@@ -20,6 +20,8 @@ pub(crate) struct EventLog {
     /// In chronological order; entries without a time stay where they arrived.
     entries: Vec<LogEntry>,
     ids: HashSet<Text>,
+    /// Ids of the calls whose begin is an entry.
+    begun: HashSet<Text>,
     bytes: usize,
     /// Whether the events before the subscription were loaded.
     pub(crate) is_complete: bool,
@@ -95,6 +97,16 @@ impl EventLog {
         &self.entries
     }
 
+    /// Whether an entry is the end of a call whose begin is an entry, too.
+    pub(crate) fn is_end_of_begun(&self, entry: &LogEntry) -> bool {
+        entry.is_end_of_call() && entry.call.as_ref().is_some_and(|call| self.begun.contains(call))
+    }
+
+    /// The end of a call, if it is an entry.
+    pub(crate) fn end_of(&self, call: &str) -> Option<&LogEntry> {
+        self.entries.iter().rev().find(|entry| entry.is_end_of_call() && entry.call.as_deref() == Some(call))
+    }
+
     fn apply(&mut self, event: &Event) -> bool {
         if event.kind == EventKind::Attribution {
             return self.correct(event);
@@ -106,6 +118,7 @@ impl EventLog {
             return false;
         };
         self.ids.insert(entry.id.clone());
+        self.begun.extend(entry.call.clone().filter(|_| entry.kind == EventKind::ToolPre));
         self.bytes += entry.bytes();
         let place = match entry.at_ms {
             // Nearly always the end: events arrive in order.
@@ -147,6 +160,9 @@ impl EventLog {
         for entry in self.entries.drain(..count) {
             freed += entry.bytes();
             self.ids.remove(&entry.id);
+            if let Some(call) = entry.call.as_ref().filter(|_| entry.kind == EventKind::ToolPre) {
+                self.begun.remove(call);
+            }
         }
         self.bytes -= freed;
         self.missed += count as u64;

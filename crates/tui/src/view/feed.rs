@@ -1,15 +1,16 @@
-//! Feed view: one line per event, newest last.
+//! Feed view: one line per event, newest last. A tool call is one line, at its start: how it ended and how long it took
+//! stand in it.
 
 use std::cmp::Reverse;
 
 use ratatui::layout::Rect;
-use subscope_model::{EventKind, Millis, SessionId};
-use subscope_render::{Ink, style::StyledLine, text};
+use subscope_model::{Agent, EventKind, Millis, SessionId, ToolCall, ToolStatus};
+use subscope_render::{Ink, Style, style::StyledLine, text, tree::call_mark};
 
 use super::{detail::event_symbol, paint::Canvas};
 use crate::{
     log_entry::LogEntry,
-    state::{EventFilter, FeedScope, MouseTarget, Panel, UiState},
+    state::{EventFilter, FeedScope, MouseTarget, Panel, UiState, logs::EventLog},
 };
 
 /// Columns of the session's directory, shown in the scope of all sessions.
@@ -56,12 +57,13 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
     let agent = state.agent_id();
     let reading = &state.reading;
-    let is_shown = |session: &'_ SessionId, entry: &LogEntry| {
+    let is_shown = |session: &'_ SessionId, log: &EventLog, entry: &LogEntry| {
         let travel = state.travel.as_ref().filter(|travel| travel.session == *session);
         let until = travel.map_or(Millis::MAX, |travel| travel.at_ms);
         entry.at_ms.is_none_or(|at| at <= until)
             && (reading.scope != FeedScope::Agent || Some(&entry.agent) == agent.as_ref())
             && reading.kinds.has(entry.kind)
+            && (reading.kinds == EventFilter::Troubles || !log.is_end_of_begun(entry))
             && (reading.text.is_empty() || entry.has(&reading.text))
     };
     let logs = state
@@ -70,7 +72,7 @@ fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
         .filter(|(session, _)| reading.scope == FeedScope::Everything || state.session() == Some(*session));
     let mut rows: Vec<FeedRow<'_>> = Vec::new();
     for (session, log) in logs {
-        let own = log.entries().iter().rev().filter(|entry| is_shown(session, entry)).take(count);
+        let own = log.entries().iter().rev().filter(|entry| is_shown(session, log, entry)).take(count);
         rows.extend(own.map(|entry| (session, entry)));
     }
     if reading.scope == FeedScope::Everything {
@@ -96,15 +98,20 @@ fn line(
         let place = cwd.map_or(session.as_str(), text::base_name);
         line.paint(Ink::Done, &text::pad(&style.one_line(place, PLACE), PLACE + 1));
     }
+    let agents = state.travel().and_then(|travel| travel.tree.as_ref()).or(tree);
+    let agent = agents.and_then(|tree| tree.agents.iter().find(|agent| agent.id == entry.agent));
     if state.reading.scope != FeedScope::Agent {
         let room = (usize::from(width) / 3).clamp(10, 34);
-        let agents = state.travel().and_then(|travel| travel.tree.as_ref()).or(tree);
-        let agent = agents.and_then(|tree| tree.agents.iter().find(|agent| agent.id == entry.agent));
         let title = agent.map_or_else(|| entry.agent.to_string(), subscope_model::Agent::title);
         let title = if entry.agent.is_root() { "main".to_owned() } else { title };
         let guess = if entry.is_guess { "~" } else { "" };
         let words = text::pad(&style.one_line(&format!("{guess}{title}"), room), room + 1);
         line.add(agent.filter(|agent| !agent.status.is_live()).map(|_| Ink::Done), &words);
+    }
+    let call = agent.zip(entry.call.as_deref().filter(|_| entry.kind == EventKind::ToolPre));
+    if let Some((agent, call)) = call.and_then(|(agent, id)| Some((agent, call_of(agent, id)?))) {
+        push_call(&mut line, state, session, entry, (agent, call), &style);
+        return line;
     }
     let (icon, ink) = event_symbol(entry.kind, &entry.words, canvas);
     line.paint(ink, icon);
@@ -116,6 +123,41 @@ fn line(
     };
     line.add(tone, &style.one_line(&entry.words, room));
     line
+}
+
+fn call_of<'a>(agent: &'a Agent, id: &str) -> Option<&'a ToolCall> {
+    agent.tools.iter().rev().find(|call| call.id.as_ref().is_some_and(|known| known.as_str() == id))
+}
+
+/// Appends how a call stands, what it is, its error, and how long it took.
+fn push_call(
+    line: &mut StyledLine,
+    state: &UiState,
+    session: &SessionId,
+    entry: &LogEntry,
+    (agent, call): (&Agent, &ToolCall),
+    style: &Style,
+) {
+    let (mark, ink) = call_mark(agent, call.status, style);
+    let is_open = call.status == ToolStatus::Open && agent.status.is_live();
+    let until = call.ended_at_ms.or(is_open.then(|| state.moment_ms()));
+    let span =
+        entry.at_ms.or(call.started_at_ms).zip(until).map(|(from, to)| text::duration(Some(to - from)));
+    let span = span.map(|span| format!("  {span}")).unwrap_or_default();
+    line.paint(ink, mark);
+    line.push(" ");
+    let room = style.width.saturating_sub(line.width() + text::width(&span));
+    let has_failed = matches!(call.status, ToolStatus::Error | ToolStatus::Denied);
+    line.add(has_failed.then_some(ink), &style.one_line(&entry.words, room));
+    let end = call.id.as_ref().filter(|_| call.status == ToolStatus::Error);
+    let end = end.and_then(|id| state.logs.get(session)?.end_of(id.as_str()));
+    if let Some((_, error)) = end.and_then(|end| end.words.split_once(' ')) {
+        let room = style.width.saturating_sub(line.width() + text::width(&span) + 2);
+        if room > 8 {
+            line.paint(ink, &format!("  {}", style.one_line(error, room)));
+        }
+    }
+    line.paint(Ink::Done, &span);
 }
 
 impl EventFilter {

@@ -114,7 +114,7 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
     let calls_of = || own.iter().filter_map(|event| Some((event.call.as_deref()?, *event)));
     let begun: HashSet<&str> =
         calls_of().filter(|(_, event)| event.kind == EventKind::ToolPre).map(|(id, _)| id).collect();
-    let ended: HashMap<&str, &LogEntry> = calls_of().filter(|(_, event)| is_end(event.kind)).collect();
+    let ended: HashMap<&str, &LogEntry> = calls_of().filter(|(_, event)| event.is_end_of_call()).collect();
     if let Some(missed) = log.map(|log| log.missed).filter(|missed| *missed > 0) {
         entries.push(DetailEntry::Note(format!("{missed} earlier events of this session are not kept")));
     }
@@ -128,7 +128,7 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
                 let (call, end) = (calls.get(id).copied(), ended.get(id).copied());
                 entries.push(DetailEntry::Call(call, Some(event), end));
             }
-            (kind, Some(id)) if is_end(kind) && begun.contains(id) => {}
+            (_, Some(id)) if event.is_end_of_call() && begun.contains(id) => {}
             (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
             _ => entries.push(DetailEntry::Event(event)),
         }
@@ -148,10 +148,6 @@ fn is_said(entries: &[DetailEntry<'_>], text: &str) -> bool {
         let Some(body) = event.body.as_deref().map(str::trim) else { return false };
         body == text.trim() || (event.cut_bytes > 0 && text.trim().starts_with(body))
     })
-}
-
-fn is_end(kind: EventKind) -> bool {
-    matches!(kind, EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied)
 }
 
 fn entry_lines(
