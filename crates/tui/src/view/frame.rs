@@ -299,7 +299,7 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
         }
         (Panel::Main, View::Summary) => &[(A::Agents, "agents"), (A::Copy, "copy id")],
     };
-    hints.extend(own);
+    hints.extend(own.iter().filter(|(action, _)| !state.is_replay || *action != A::Mission));
     if state.travel().is_none() {
         hints.push((A::Pause, "pause"));
     }

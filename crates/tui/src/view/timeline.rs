@@ -201,11 +201,12 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
         let (symbol, look) = cell_symbol(kind, cell, is_critical, canvas);
         canvas.symbol(x + at as u16, y, symbol, look);
     }
-    draw_names(lane, axis, x, y, canvas);
+    draw_names(lane, critical, axis, x, y, canvas);
 }
 
-/// Writes the names of tools into their bars, as far as they fit: a kind of call is told by its name, not by a colour.
-fn draw_names(lane: &Lane, axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
+/// Writes the names of tools into their bars, or the first letter where there is no room: a kind of call is told by its
+/// name, not by a colour.
+fn draw_names(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
     let mut free_from = 0;
     for span in lane.spans.iter().filter(|span| span.kind == SpanKind::Tool) {
         // `as` saturates.
@@ -214,13 +215,16 @@ fn draw_names(lane: &Lane, axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>)
         if from < free_from || to < from + LEAST_NAME {
             continue;
         }
+        let is_critical = critical.iter().any(|[begin, end]| *begin < span.to_ms && span.from_ms < *end);
         let ink = match span.status {
             Some(ToolStatus::Error) => Ink::Failed,
             Some(ToolStatus::Open) => Ink::Running,
+            Some(ToolStatus::Ok | ToolStatus::Denied) | None if is_critical => Ink::Strong,
             Some(ToolStatus::Ok | ToolStatus::Denied) | None => Ink::Done,
         };
         let name = canvas.style.one_line(span.name.as_deref().unwrap_or_default(), usize::from(axis.columns));
-        let name = text::truncate_with(&name, usize::from(to - from), "");
+        let room = usize::from(to - from);
+        let name = if text::width(&name) > room { text::truncate_with(&name, 1, "") } else { name };
         canvas.label(x + from, y, &name, canvas.theme.ink(Some(ink)).reversed());
         free_from = to;
     }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Most hits of a search.
-const MAX_HITS: usize = 50;
+const MAX_HITS: usize = 500;
 
 /// Returns the key of a setting that the UI saves.
 fn setting_key(setting: Setting) -> &'static str {
