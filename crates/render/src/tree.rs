@@ -248,7 +248,7 @@ impl Label {
             [] => String::new(),
             words => format!("  {mark} {}", words.join(" ")),
         };
-        let (troubles, notes) = (mark("!", &troubles), mark(style.glyphs().dot, &notes));
+        let (troubles, notes) = (mark(style.glyphs().trouble, &troubles), mark(style.glyphs().dot, &notes));
         let activity = match options.detail {
             Detail::Minimal => activity(agent, options.now, style),
             Detail::Off | Detail::Moderate | Detail::Full => None,

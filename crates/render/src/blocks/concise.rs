@@ -90,13 +90,16 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
         EventKind::Stall => {
             line = begin(event, context);
             line.push(&format!("  {}", context.subject(event, name_width(context))));
-            line.paint(Ink::Stalled, &format!(" ! stalled: {}", context.stall_facts(event)));
+            line.paint(Ink::Stalled, &format!(" {} stalled: {}", glyphs.trouble, context.stall_facts(event)));
         }
         EventKind::Problem => {
             line = begin(event, context);
             let at = event.text("at").unwrap_or_default();
             let what = event.text("what").unwrap_or_default();
-            line.paint(Ink::Stalled, &format!("! problem at {}", words(&format!("{at}: {what}"))));
+            line.paint(
+                Ink::Stalled,
+                &format!("{} problem at {}", glyphs.trouble, words(&format!("{at}: {what}"))),
+            );
         }
         EventKind::SessionStart
         | EventKind::SessionEnd

@@ -16,10 +16,8 @@ const SHOWN_MS: Millis = 12_000;
 /// What an agent does that waits for a person.
 const WAITS: &str = "waits for your permission";
 
-/// How an agent ended.
-const FINISHED: &str = "has finished";
+/// How an agent ended by an error.
 const FAILED: &str = "failed";
-const LOST: &str = "is lost";
 
 /// What an agent does whose calls fail one after the other.
 const FAILS: &str = "fails again and again";
@@ -60,11 +58,6 @@ impl Alert {
             ink,
             at_ms,
         }
-    }
-
-    /// Whether it is about the end of a session's root.
-    pub(crate) fn is_end_of_session(&self) -> bool {
-        self.agent.is_root() && matches!(self.what, FINISHED | FAILED | LOST)
     }
 
     pub(crate) fn key(&self) -> (SessionId, AgentId) {
@@ -162,9 +155,11 @@ pub(crate) fn raised_alerts(
     let was_live = before.is_some_and(|before| before.status.is_live());
     let ending = match now.status {
         AgentStatus::Failed => Some(alert(FAILED, Ink::Failed)),
-        AgentStatus::Lost => Some(alert(LOST, Ink::Stalled)),
+        AgentStatus::Lost => Some(alert("is lost", Ink::Stalled)),
         // A foreground subagent is a step of its parent: only the end of root and background agents is an alert.
-        AgentStatus::Completed if now.id.is_root() || now.background => Some(alert(FINISHED, Ink::Done)),
+        AgentStatus::Completed if now.id.is_root() || now.background => {
+            Some(alert("has finished", Ink::Done))
+        }
         AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
     };
     alerts.extend(ending.filter(|_| was_live));

@@ -46,6 +46,15 @@ impl SessionList {
             }
         }
         rows.sort_by_cached_key(SessionRow::attention_place);
+        let live = self.rows.iter().filter(|row| row.status == SessionStatus::Live);
+        let was_live: HashSet<&SessionId> = live.map(|row| &row.id).collect();
+        for row in &rows {
+            if row.status == SessionStatus::Live {
+                self.unread.remove(&row.id);
+            } else if was_live.contains(&row.id) && trees.is_subscribed(&row.id) {
+                self.unread.insert(row.id.clone());
+            }
+        }
         self.rows = rows;
         // Until the user selects one, the first is selected: the one that needs a person most.
         if let Some(first) = self.rows.first().filter(|_| !self.is_user_choice || self.selected.is_none()) {
@@ -100,6 +109,29 @@ mod tests {
         (sessions.selected, sessions.is_user_choice) = (Some("old".into()), true);
         sessions.rebuild(&trees);
         assert_eq!(sessions.selected_index(), Some(3));
+    }
+
+    #[test]
+    fn sessions_that_end_are_unread_until_they_are_live_again() {
+        let (mut trees, mut sessions) = (Trees::default(), SessionList::default());
+        let mut unread = |status| {
+            let mut tree = samples::tree("s", &[("root", 0)]);
+            tree.agents[0].status = status;
+            trees.apply(Update::snapshot(tree));
+            sessions.rebuild(&trees);
+            sessions.unread.len()
+        };
+        assert_eq!(unread(AgentStatus::Completed), 0, "it had ended before");
+        assert_eq!(
+            [AgentStatus::Running, AgentStatus::Failed, AgentStatus::Running].map(&mut unread),
+            [0, 1, 0]
+        );
+        // A feed that begins anew ends nothing.
+        sessions.history = sessions.rows.clone();
+        trees.apply(Update::Reset);
+        sessions.rebuild(&trees);
+        assert_eq!(sessions.rows[0].status, SessionStatus::Ended);
+        assert!(sessions.unread.is_empty());
     }
 
     #[test]

@@ -80,8 +80,6 @@ fn new_alerts(before: &Tree, agents: &[Agent], awake_ms: i64) -> Vec<Alert> {
 fn add_alerts(state: &mut UiState, alerts: Vec<Alert>) -> Vec<Effect> {
     let Some(newest) = alerts.last().filter(|_| state.is_caught_up) else { return Vec::new() };
     let words = format!("{}, {} {}", newest.session_name, newest.title, newest.what);
-    let ends = alerts.iter().filter(|alert| alert.is_end_of_session());
-    state.sessions.unread.extend(ends.map(|alert| alert.session.clone()));
     let effects = match state.settings.alerts {
         Alerts::Line => Vec::new(),
         Alerts::Bell => vec![Effect::Bell],
