@@ -77,6 +77,9 @@ const DEBOUNCE_MS: Millis = 90;
 /// Interval of the session query: a hub that has just started is still loading earlier sessions.
 const SESSIONS_MS: Millis = 10_000;
 
+/// How long the order of sessions is held after the pointer has moved over it: whoever aims at a row hits it.
+const HOLD_MS: Millis = 1_500;
+
 /// Display time of a notice.
 const NOTICE_MS: Millis = 4_000;
 
@@ -174,6 +177,10 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.notice.as_ref().is_some_and(|notice| notice.until_ms <= state.awake_ms) {
         state.notice = None;
+    }
+    if state.sessions.pointed_ms.is_some_and(|at| state.awake_ms - at >= HOLD_MS) {
+        state.sessions.pointed_ms = None;
+        state.dirty.sessions = true;
     }
     let is_old = state.awake_ms - state.sessions.queried_ms >= SESSIONS_MS;
     if !state.is_replay && (state.sessions.limit == 0 || is_old) {

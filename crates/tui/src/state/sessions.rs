@@ -22,6 +22,8 @@ pub(crate) struct SessionList {
     pub(crate) limit: usize,
     /// Time of the last query, by the monotonic clock.
     pub(crate) queried_ms: Millis,
+    /// When the pointer last moved over a row, by the monotonic clock; until some time later no row moves.
+    pub(crate) pointed_ms: Option<Millis>,
     /// Sessions that ended since the user last looked at them.
     pub(crate) unread: HashSet<SessionId>,
     /// Whether the user has selected a session.
@@ -45,7 +47,12 @@ impl SessionList {
                 (row.status, row.attention) = (SessionStatus::Ended, Attention::Ended);
             }
         }
-        rows.sort_by_cached_key(SessionRow::attention_place);
+        // Under the pointer no known row changes its place.
+        let held = self.rows.iter().filter(|_| self.pointed_ms.is_some());
+        let held: HashMap<&SessionId, usize> = held.enumerate().map(|(at, row)| (&row.id, at)).collect();
+        rows.sort_by_cached_key(|row| {
+            (held.get(&row.id).copied().unwrap_or(usize::MAX), row.attention_place())
+        });
         let live = self.rows.iter().filter(|row| row.status == SessionStatus::Live);
         let was_live: HashSet<&SessionId> = live.map(|row| &row.id).collect();
         for row in &rows {

@@ -2,7 +2,7 @@
 
 use ratatui::{
     crossterm::event::{MouseButton, MouseEvent, MouseEventKind},
-    layout::Position,
+    layout::{Position, Rect},
 };
 
 use super::{
@@ -22,6 +22,12 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
             state.overlay = None;
         }
         return Vec::new();
+    }
+    let is_row = |(area, target): &(Rect, MouseTarget)| {
+        matches!(target, MouseTarget::Session(_)) && area.contains(position)
+    };
+    if state.drawn.mouse_targets.iter().any(is_row) {
+        state.sessions.pointed_ms = Some(state.awake_ms);
     }
     let mouse_targets = || state.drawn.mouse_targets.iter().rev().filter(|(area, _)| area.contains(position));
     use MouseEventKind as Kind;

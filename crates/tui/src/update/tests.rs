@@ -251,6 +251,30 @@ fn mouse_selects_folds_scrolls_and_changes_views() {
 }
 
 #[test]
+fn no_session_moves_under_the_pointer() {
+    let mut ui = TestUi::live(120, 40);
+    let (mut other, events) = recorded("c-nested", None);
+    other.session.id = "other".into();
+    other.session.started_at_ms = Some(i64::MAX);
+    other.agents[0].status = AgentStatus::Running;
+    other.agents[0].liveness = None;
+    ui.feed(other.clone(), events);
+    ui.frame();
+    let order = |ui: &TestUi| -> Vec<String> {
+        ui.state.sessions.rows[..2].iter().map(|row| row.id.to_string()).collect()
+    };
+    let before = order(&ui);
+    assert_eq!(before[1], "other");
+    mouse(&mut ui, MouseEventKind::Moved, 5, 4);
+    other.agents[0].flags = vec![Flag::Stalled];
+    ui.send(UiMessage::Feed(Update::snapshot(other)));
+    ui.frame();
+    assert_eq!(order(&ui), before);
+    ui.pass(HOLD_MS);
+    assert_eq!(order(&ui)[0], "other", "the pointer rests");
+}
+
+#[test]
 fn slider_is_moved_by_the_mouse() {
     let mut ui = TestUi::ended("k-big", 120, 40);
     ui.press(&[KeyCode::Char(' ')]);
