@@ -10,7 +10,7 @@ use super::{
     navigation::{self, Stride},
     time,
 };
-use crate::state::{FeedScope, MouseTarget, Panel, UiState, View};
+use crate::state::{FeedScope, MouseTarget, Overlay, Panel, UiState, View};
 
 /// Lines per wheel event.
 const WHEEL: usize = 3;
@@ -18,8 +18,10 @@ const WHEEL: usize = 3;
 pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
     let position = Position { x: event.column, y: event.row };
     if state.overlay.is_some() {
-        if matches!(event.kind, MouseEventKind::Down(_)) {
-            state.overlay = None;
+        if matches!(event.kind, MouseEventKind::Down(_))
+            && let Some(Overlay::Theme { before }) = state.overlay.take()
+        {
+            state.settings.palette = before;
         }
         return Vec::new();
     }

@@ -211,6 +211,9 @@ fn settings(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str
             ui.press(&[K::Esc]);
             assert_eq!((ui.state.settings.palette, ui.asked()), (Palette::Dark, Vec::new()), "{what}");
             press(ui, code);
+            mouse(ui, MouseEventKind::Down(MouseButton::Left), 50, 10);
+            assert_eq!((ui.state.settings.palette, ui.asked()), (Palette::Dark, Vec::new()), "{what}");
+            press(ui, code);
             ui.press(&[K::Enter]);
             Question::Keep(Setting::Theme, "light")
         }
