@@ -103,7 +103,8 @@ fn title_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
 fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
     let style = canvas.style;
     let mut parts = Vec::new();
-    let place = style.one_line(place_of(row), PLACE);
+    // The number of agents has to fit beside the project.
+    let place = style.one_line(place_of(row), usize::from(width).saturating_sub(20).clamp(6, PLACE));
     if !place.is_empty() {
         parts.push((Some(Ink::Done), place));
     }
