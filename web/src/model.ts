@@ -261,6 +261,7 @@ export type EventKind =
   | "reasoning"
   | "usage"
   | "stall"
+  | "budget"
   | "heartbeat"
   | "retry"
   | "notification"

@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, path::PathBuf, time::Duration};
 
-use subscope_hub::HubOptions;
+use subscope_hub::{Budgets, HubOptions};
 use subscope_model::{Millis, Problem};
 use subscope_render::{Detail, Style, TreeOptions, safe};
 use subscope_session::{LimitRule, Limits};
@@ -148,6 +148,7 @@ impl Context {
         Ok(HubOptions {
             prices: self.prices()?.table.clone(),
             limits: self.limits(),
+            budgets: Budgets { session: self.settings().budget.session, day: self.settings().budget.day },
             ..HubOptions::default()
         })
     }

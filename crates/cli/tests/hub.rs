@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "hub/budget.rs"]
+mod budget;
 mod common;
 #[path = "hub/process_gone.rs"]
 mod process_gone;

@@ -170,7 +170,9 @@ fn fact<'a>(
         | EventKind::TodoCreated
         | EventKind::TodoCompleted
         | EventKind::UnknownHook => Fact::Activity,
-        EventKind::Attribution | EventKind::AgentRenamed | EventKind::Problem => return None,
+        EventKind::Attribution | EventKind::AgentRenamed | EventKind::Budget | EventKind::Problem => {
+            return None;
+        }
     })
 }
 

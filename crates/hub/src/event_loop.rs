@@ -13,6 +13,7 @@
 //! inside `poll`.
 //!
 //! Modules:
+//! * [`budget`]: alerts when a session or a day has cost 80 % or all of its budget.
 //! * [`backfill`]: loads the transcript files of a session for which only input from programs has arrived.
 //! * [`mod@derive`]: derives rows and events from facts, commits and publishes them; retries failed commits.
 //! * [`duplicates`]: decides which session counts a response that several sessions contain.
@@ -33,6 +34,7 @@
 //! * [`stop`]: orders to stop a subagent.
 
 mod backfill;
+mod budget;
 mod derive;
 mod duplicates;
 mod duty_cycle;
@@ -65,7 +67,9 @@ use subscope_model::{Millis, PriceTable, SessionId, Update};
 use subscope_session::{FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
+pub use self::budget::Budgets;
 use self::{
+    budget::DayCost,
     derive::{DerivePace, FailedCommit},
     duplicates::DuplicateIndex,
     eviction::EvictPace,
@@ -96,6 +100,8 @@ pub struct HubOptions {
     pub limits: Limits,
     /// Full-text index, if there is one.
     pub texts: Option<FullTextLocation>,
+    /// Amounts of money that alerts are about.
+    pub budgets: Budgets,
     /// Whether the hub orders a stalled subagent to stop, as a user could.
     pub stops_stalled: bool,
     /// Idle time after which a session without running agents is evicted from memory. It is served from the store, and
@@ -109,6 +115,7 @@ impl Default for HubOptions {
             prices: PriceTable::default(),
             limits: Limits::default(),
             texts: None,
+            budgets: Budgets::default(),
             stops_stalled: false,
             evict_after: Duration::from_secs(60),
         }
@@ -264,6 +271,8 @@ struct EventLoop {
     partitions: Partitions,
     pending: PendingInput,
     duplicates: DuplicateIndex,
+    /// `None` until it is needed.
+    day_cost: Option<DayCost>,
     startup: Startup,
     pace: Pace,
     time: HubTime,
@@ -293,6 +302,7 @@ impl EventLoop {
             partitions: Partitions::default(),
             pending: PendingInput::default(),
             duplicates: DuplicateIndex::default(),
+            day_cost: None,
             startup,
             pace: Pace { derive, save: SavePace::default(), evict: EvictPace::default() },
             time: HubTime { clock, suspend: SuspendDetector::default() },

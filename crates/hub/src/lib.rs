@@ -41,7 +41,7 @@ pub use command::{
     AskError, Asks, Figures, Ingest, IngestError, IngestReceipt, LinePlace, ReplyCallback, SubscriptionStart,
 };
 pub use driver::{Driver, Nothing, PollResult};
-pub use event_loop::{FullTextLocation, Hub, HubError, HubOptions};
+pub use event_loop::{Budgets, FullTextLocation, Hub, HubError, HubOptions};
 pub use event_routing::{PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};

@@ -42,6 +42,8 @@ pub enum EventKind {
     Usage,
     /// An agent has been silent for longer than its limit.
     Stall,
+    /// A session or a day has cost 80 % or all of its budget.
+    Budget,
     /// A sign of life of the harness.
     Heartbeat,
     /// An API request is retried.
@@ -67,7 +69,7 @@ pub enum EventKind {
 }
 
 /// Every kind with its word.
-const WORDS: [(EventKind, &str); 28] = [
+const WORDS: [(EventKind, &str); 29] = [
     (EventKind::SessionStart, "session.start"),
     (EventKind::SessionEnd, "session.end"),
     (EventKind::RunStart, "run.start"),
@@ -85,6 +87,7 @@ const WORDS: [(EventKind, &str); 28] = [
     (EventKind::Reasoning, "reasoning"),
     (EventKind::Usage, "usage"),
     (EventKind::Stall, "stall"),
+    (EventKind::Budget, "budget"),
     (EventKind::Heartbeat, "heartbeat"),
     (EventKind::Retry, "retry"),
     (EventKind::Notification, "notification"),

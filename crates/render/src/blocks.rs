@@ -188,6 +188,7 @@ impl Blocks {
             | EventKind::Reasoning
             | EventKind::Usage
             | EventKind::Stall
+            | EventKind::Budget
             | EventKind::Heartbeat
             | EventKind::Retry
             | EventKind::Notification
@@ -352,6 +353,21 @@ fn hash(text: &str) -> u64 {
 
 /// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final
 /// message.
+/// Returns what a `budget` event says.
+pub fn budget_words(event: &Event) -> String {
+    let amount =
+        |key: &str| crate::text::money(event.data.get(key).and_then(Value::as_i64).unwrap_or(0), false);
+    let (cost, budget) = (amount("cost_micro_usd"), amount("budget_micro_usd"));
+    let what = match event.text("day") {
+        Some(day) => format!("the sessions of {day} have cost {cost}"),
+        None => format!("the session has cost {cost}"),
+    };
+    match event.data.get("percent").and_then(Value::as_u64) {
+        Some(percent @ ..100) => format!("{what}: over {percent} % of the budget of {budget}"),
+        _ => format!("{what}: the budget is {budget}"),
+    }
+}
+
 fn is_own_step(kind: EventKind) -> bool {
     match kind {
         EventKind::ToolPre
@@ -381,6 +397,7 @@ fn is_own_step(kind: EventKind) -> bool {
         | EventKind::UnknownHook
         | EventKind::Attribution
         | EventKind::AgentRenamed
+        | EventKind::Budget
         | EventKind::Problem => false,
     }
 }

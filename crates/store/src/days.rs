@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, Usage, iso8601};
+use subscope_model::{
+    Agent, MicroUsd, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, Usage, iso8601,
+};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +61,13 @@ pub(crate) fn days(tree: &Tree) -> DayRows {
         row.sessions = 1;
     }
     days
+}
+
+/// Returns what the agents of a session that started on a day (days since 1970, UTC) have cost.
+pub fn cost_of_day(tree: &Tree, day: i64) -> MicroUsd {
+    let rows = days(tree);
+    let of_day = rows.iter().filter(|((row_day, by, _), _)| *row_day == day && *by == By::Type);
+    MicroUsd::try_from(of_day.map(|(_, row)| row.cost_micro_usd).sum::<u64>()).unwrap_or(MicroUsd::MAX)
 }
 
 /// Brings the sums by type to the session's own total, which the list of sessions has: what the total has and no agent,

@@ -18,9 +18,12 @@ mod word;
 
 use std::path::PathBuf;
 
+pub use days::cost_of_day;
 pub use memory::MemoryStore;
 pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
+use subscope_model::{
+    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree,
+};
 pub use texts::{ByteSpan, Hit, InboxPosition, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery};
 pub use word::words;
 
@@ -301,6 +304,9 @@ pub trait History: Send {
 
     /// Returns statistics over all sessions.
     fn stats(&self) -> StoreResult<Stats>;
+
+    /// Returns what the agents that started on a day (days since 1970, UTC) have cost: those of one session, or all.
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd>;
 
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsRow, Text,
-    Tree,
+    Agent, AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats,
+    StatsRow, Text, Tree,
 };
 
 use crate::{
@@ -217,6 +217,11 @@ impl History for MemoryStore {
             agent_type: row.agent_type.clone(),
             description: row.description.clone(),
         }))
+    }
+
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
+        let of = self.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
+        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).sum())
     }
 
     fn stats(&self) -> StoreResult<Stats> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
 use subscope_render::{
-    blocks::{detail as detail_of, first_line, full_text, pretty_json},
+    blocks::{budget_words, detail as detail_of, first_line, full_text, pretty_json},
     text::prefix,
 };
 
@@ -121,6 +121,7 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
             (join(event.text("status").unwrap_or("ended"), &error), full_text(event.data.get("result")))
         }
         EventKind::Stall => (format!("stalled: waits for {}", own("waiting_for")), String::new()),
+        EventKind::Budget => (budget_words(event), String::new()),
         EventKind::Problem => (format!("problem at {}: {}", own("at"), own("what")), String::new()),
         EventKind::Retry => (join("retry", &own("error")), String::new()),
         EventKind::Notification => (join("notification", &own("message")), String::new()),

@@ -4,7 +4,7 @@ import { commandOf } from "./payload";
 import { agentOf, store } from "./store.svelte";
 import { oneLine } from "./safe";
 import { router } from "./route.svelte";
-import { sessionTitle, title } from "./words";
+import { budgetWords, sessionTitle, title } from "./words";
 
 const KEPT = "subscope-notifications";
 
@@ -44,18 +44,24 @@ class Notices {
     const shown = store.get(event.session_id);
     const agent = shown?.agents.find((one) => one.id === agentOf(event));
     const of = shown ? sessionTitle(shown) : "subscope";
-    const notice = new Notification(of, { body: agent ? `${title(agent)} ${words}` : words, tag: event.id });
+    const body = agent && event.kind !== "budget" ? `${title(agent)} ${words}` : words;
+    const notice = new Notification(of, { body, tag: event.id });
     notice.onclick = () => {
       window.focus();
-      router.go({ name: "session", session: event.session_id, agent: agentOf(event) });
+      // A day's budget is no session's.
+      if (event.session_id === "") router.go({ name: "home" });
+      else router.go({ name: "session", session: event.session_id, agent: agentOf(event) });
       notice.close();
     };
   }
 
-  #words({ kind, data }: Event): string {
+  #words(event: Event): string {
+    const { kind, data } = event;
     switch (kind) {
       case "stall":
         return `is stalled: waits for ${oneLine(String(data["waiting_for"] ?? "something"))}`;
+      case "budget":
+        return budgetWords(event);
       case "permission.request":
         return `asks for permission: ${oneLine(`${String(data["tool_name"] ?? "")} ${commandOf(data["input"])}`).slice(0, 200)}`;
       case "subagent.stop":

@@ -2,6 +2,7 @@
 import type { Agent, AgentStatus, Event, ToolCall } from "../model";
 import { duration } from "./format";
 import { commandOf } from "./payload";
+import { budgetWords } from "./words";
 
 export type Part =
   | { kind: "prompt" | "message" | "thought" | "result"; key: string; at: number | null; text: string }
@@ -15,6 +16,7 @@ const text = (event: Event, name: string): string => {
 
 const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> = {
   stall: [(event) => `stalled: waits for ${text(event, "waiting_for") || "something"}`, "stalled"],
+  budget: [budgetWords, "stalled"],
   retry: [(event) => `asks the API again (${String(event.data["attempt"] ?? "?")}): ${text(event, "error")}`, "stalled"],
   "permission.request": [(event) => asks(event), "waiting"],
   "compact.pre": [() => "the conversation is compacted", ""],
@@ -188,6 +190,8 @@ export function line({ event, begin, end }: Row): string {
       return "the session is opened";
     case "session.end":
       return "the session is closed";
+    case "budget":
+      return `! ${budgetWords(event)}`;
     case "stall":
       return `! stalled: waits for ${text(event, "waiting_for")}`;
     default:

@@ -1,6 +1,6 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Liveness } from "../model";
-import { base, seconds } from "./format";
+import type { Agent, Event, Liveness } from "../model";
+import { base, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
 /** `Explore: Map the checkout flow`. */
@@ -9,6 +9,15 @@ export function title(agent: Agent): string {
   const words = [kind, agent.description].filter((word) => word !== null).map(oneLine);
   if (words.length > 0) return words.join(": ");
   return agent.id === "root" ? "main" : oneLine(agent.id);
+}
+
+/** What an event of kind `budget` says. */
+export function budgetWords({ data }: Event): string {
+  const amount = (name: string): string => money(typeof data[name] === "number" ? data[name] : 0);
+  const day = data["day"];
+  const what = `${typeof day === "string" ? `the sessions of ${day} have` : "the session has"} cost ${amount("cost_micro_usd")}`;
+  const [percent, budget] = [Number(data["percent"] ?? 100), amount("budget_micro_usd")];
+  return percent < 100 ? `${what}: over ${percent} % of the budget of ${budget}` : `${what}: the budget is ${budget}`;
 }
 
 /** What an agent at work does or waits for. */

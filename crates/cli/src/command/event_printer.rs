@@ -35,6 +35,7 @@ fn weight(event: &Event) -> Weight {
             | EventKind::SubagentStart
             | EventKind::SubagentStop
             | EventKind::Stall
+            | EventKind::Budget
             | EventKind::AgentRenamed
             | EventKind::Attribution
     );

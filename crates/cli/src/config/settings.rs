@@ -10,7 +10,7 @@ use std::{
 use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::Millis;
+use subscope_model::{MicroUsd, Millis};
 use subscope_render::Detail;
 use subscope_tui::{Alerts, Palette, TreePanel};
 
@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
     /// The hub's address and idle timeout.
     pub(crate) hub: HubSettings,
+    /// Amounts of money that alerts are about.
+    pub(crate) budget: BudgetSettings,
     /// The terminal UI.
     pub(crate) ui: UiSettings,
 }
@@ -108,6 +110,22 @@ pub(crate) struct HubSettings {
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) idle: Duration,
+}
+
+/// Section `[budget]`. A hub alerts at 80 % and at 100 %: an event of kind `budget`, a line in the terminal UI and in
+/// `watch`, and a notification of the page.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct BudgetSettings {
+    /// US dollars for all sessions of a day (UTC) together.
+    #[serde(with = "words::dollars")]
+    #[schemars(with = "Option<f64>", range(min = 0.01), example = 20)]
+    pub(crate) day: Option<MicroUsd>,
+    /// US dollars for each session.
+    #[serde(with = "words::dollars")]
+    #[schemars(with = "Option<f64>", range(min = 0.01), example = 5)]
+    pub(crate) session: Option<MicroUsd>,
 }
 
 /// Section `[ui]`.

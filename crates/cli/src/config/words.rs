@@ -78,6 +78,60 @@ impl Visitor<'_> for DaysVisitor {
     }
 }
 
+/// Amounts of money, in dollars in the file and in micro-dollars here.
+pub(super) mod dollars {
+    use subscope_model::MicroUsd;
+
+    use super::*;
+
+    const MICROS: f64 = 1_000_000.0;
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        value: D,
+    ) -> Result<Option<MicroUsd>, D::Error> {
+        value.deserialize_f64(DollarsVisitor).map(Some)
+    }
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        amount: &Option<MicroUsd>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        amount.map(|micro| micro as f64 / MICROS).serialize(to)
+    }
+
+    struct DollarsVisitor;
+
+    impl Visitor<'_> for DollarsVisitor {
+        type Value = MicroUsd;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an amount in dollars, such as 20 or 2.5")
+        }
+
+        fn visit_str<E: Error>(self, digits: &str) -> Result<MicroUsd, E> {
+            let amount = digits.parse().map_err(|_| E::invalid_value(Unexpected::Str(digits), &self))?;
+            self.visit_f64(amount)
+        }
+
+        fn visit_i64<E: Error>(self, amount: i64) -> Result<MicroUsd, E> {
+            self.visit_f64(amount as f64)
+        }
+
+        fn visit_u64<E: Error>(self, amount: u64) -> Result<MicroUsd, E> {
+            self.visit_f64(amount as f64)
+        }
+
+        fn visit_f64<E: Error>(self, amount: f64) -> Result<MicroUsd, E> {
+            let micros = (amount * MICROS).round();
+            if (0.01 * MICROS..1e9 * MICROS).contains(&micros) {
+                Ok(micros as MicroUsd)
+            } else {
+                Err(E::custom("must be from 0.01 to 1000000000 dollars"))
+            }
+        }
+    }
+}
+
 struct AsciiVisitor;
 
 impl Visitor<'_> for AsciiVisitor {

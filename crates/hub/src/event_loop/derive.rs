@@ -9,7 +9,7 @@ use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update
 use subscope_session::{Now, problem_event};
 use subscope_store::{Commit, StoreError};
 
-use super::{EventLoop, duty_cycle::DutyCycle, session_table::Task};
+use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
 use crate::command::IngestError;
 
 /// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
@@ -160,9 +160,17 @@ impl EventLoop {
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (mut trees, mut events) = (Vec::new(), Vec::new());
         for session in sessions {
-            let live = self.sessions.load(session);
-            let is_reread = std::mem::take(&mut live.is_reloading) || !self.startup.is_done;
+            let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
+            let is_reread = is_reloading || !self.startup.is_done;
             let Some(mut update) = self.router.update(session, &now) else { continue };
+            let mut budget = BudgetWatch {
+                budgets: self.options.budgets,
+                day_cost: &mut self.day_cost,
+                sessions: &mut self.sessions,
+                store: &self.store,
+            };
+            update.events.extend(budget.alerts(&update.tree, at));
+            let live = self.sessions.load(session);
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
             if let Some(published) = live.published(session, &self.startup, &self.store) {
                 published.retain_new(&mut update.events, is_reread);

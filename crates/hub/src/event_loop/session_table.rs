@@ -9,7 +9,7 @@ use std::{
 use subscope_model::{Agent, AgentId, Millis, SessionId, Tree};
 
 use super::{
-    duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
+    budget::SessionCost, duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
     row_broadcast::BroadcastState,
 };
 
@@ -87,6 +87,7 @@ pub(super) struct LiveSession {
     /// Its input from programs, once all of it is in the router.
     pub(super) inbox: Option<SessionInput>,
     pub(super) keys: Option<LiveKeys>,
+    pub(super) cost: SessionCost,
 }
 
 /// How far the transcript files of a session were loaded because input arrived for it.

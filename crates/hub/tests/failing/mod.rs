@@ -121,6 +121,10 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.stats())
     }
 
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<i64, StoreError> {
+        self.read(|store| store.cost_of_day(day, session))
+    }
+
     fn last_seq(&self) -> u64 {
         self.inner.last_seq()
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use subscope_model::{AgentStatus, Event, EventKind};
 
-use super::{RenderContext, payload, verbose::ENCRYPTED};
+use super::{RenderContext, budget_words, payload, verbose::ENCRYPTED};
 use crate::{
     safe,
     style::{Ink, StyledLine, write_lines},
@@ -91,6 +91,10 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             line = begin(event, context);
             line.push(&format!("  {}", context.subject(event, name_width(context))));
             line.paint(Ink::Stalled, &format!(" {} stalled: {}", glyphs.trouble, context.stall_facts(event)));
+        }
+        EventKind::Budget => {
+            line = begin(event, context);
+            line.paint(Ink::Stalled, &format!("{} {}", glyphs.trouble, budget_words(event)));
         }
         EventKind::Problem => {
             line = begin(event, context);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use subscope_model::{AgentStatus, Event, EventKind};
 
-use super::{RenderContext, payload};
+use super::{RenderContext, budget_words, payload};
 use crate::safe;
 
 /// Most columns of a name.
@@ -77,6 +77,7 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
         EventKind::Stall => {
             (about(event, context, &format!("stalled: {}", context.stall_facts(event)), ""), String::new())
         }
+        EventKind::Budget => (format!("#### {}", budget_words(event)), String::new()),
         EventKind::Problem => {
             let at = context.style().one_line(event.text("at").unwrap_or_default(), NAME_WIDTH);
             (format!("#### problem at {at}"), fenced(event.text("what").unwrap_or_default()))

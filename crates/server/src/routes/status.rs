@@ -95,6 +95,10 @@ fn status_message(event: &Event) -> Option<String> {
             "type": "stall", "subagentId": field("agent_id"), "waitingFor": field("waiting_for"),
             "sinceMs": field("since_ms"),
         }),
+        EventKind::Budget => json!({
+            "type": "budget", "scope": field("scope"), "day": field("day"), "percent": event.data["percent"],
+            "costMicroUsd": event.data["cost_micro_usd"], "budgetMicroUsd": event.data["budget_micro_usd"],
+        }),
         EventKind::Heartbeat if event.source.as_ref() == "subscope" => {
             let mut data = event.data.clone();
             data["type"] = Value::from("subagent-heartbeat");

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsRow, Text, Tree, Usage,
+    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsRow, Text, Tree, Usage,
 };
 
 use super::{SharedHistory, SqliteStore, deferred_index, pack, session_keys::unpack_keys};
@@ -359,6 +359,18 @@ impl History for SqliteStore {
             }
         }
         Ok(None)
+    }
+
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
+        let types = By::Type as u8;
+        let sum = "SELECT COALESCE(SUM(cost), 0) FROM days WHERE by = ?1 AND day = ?2";
+        Ok(match session {
+            None => self.db.query_row(sum, params![types, day], |row| row.get(0))?,
+            Some(session) => {
+                let own = format!("{sum} AND session_no = (SELECT no FROM sessions WHERE id = ?3)");
+                self.db.query_row(&own, params![types, day, session.as_str()], |row| row.get(0))?
+            }
+        })
     }
 
     fn stats(&self) -> StoreResult<Stats> {

@@ -1,7 +1,7 @@
 //! Feed updates and replies of the host.
 
 use subscope_model::{Agent, AgentId, Event, EventKind, SessionId, Tree, Update};
-use subscope_render::Ink;
+use subscope_render::{Ink, blocks::budget_words};
 
 use super::{Effect, navigation, show_notice};
 use crate::{
@@ -26,6 +26,11 @@ pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
         Update::Event(event) => {
             state.logs.apply(event);
             follow(state, event);
+            if event.kind == EventKind::Budget && state.is_caught_up {
+                let words = budget_words(event);
+                show_notice(state, words.clone(), Ink::Stalled);
+                return signal(state, words);
+            }
         }
         Update::Missed(count) => {
             state.logs.mark_missed(*count);
@@ -80,13 +85,18 @@ fn new_alerts(before: &Tree, agents: &[Agent], awake_ms: i64) -> Vec<Alert> {
 fn add_alerts(state: &mut UiState, alerts: Vec<Alert>) -> Vec<Effect> {
     let Some(newest) = alerts.last().filter(|_| state.is_caught_up) else { return Vec::new() };
     let words = format!("{}, {} {}", newest.session_name, newest.title, newest.what);
-    let effects = match state.settings.alerts {
+    let effects = signal(state, words);
+    state.alerts.add(alerts);
+    effects
+}
+
+/// Returns what signals an alert, as the user chose.
+fn signal(state: &UiState, words: String) -> Vec<Effect> {
+    match state.settings.alerts {
         Alerts::Line => Vec::new(),
         Alerts::Bell => vec![Effect::Bell],
         Alerts::Notify => vec![Effect::Notify(words)],
-    };
-    state.alerts.add(alerts);
-    effects
+    }
 }
 
 /// In follow mode, selects the agent that acts in the selected session.

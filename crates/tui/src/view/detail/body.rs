@@ -272,7 +272,9 @@ pub(in crate::view) fn event_symbol(
             let status = known.into_iter().find(|known| known.as_str() == status);
             status.map_or((glyphs.other, Ink::Done), |status| (glyphs.icon(status), Ink::of_status(status)))
         }
-        EventKind::Stall | EventKind::Retry | EventKind::Problem => (glyphs.trouble, Ink::Stalled),
+        EventKind::Stall | EventKind::Budget | EventKind::Retry | EventKind::Problem => {
+            (glyphs.trouble, Ink::Stalled)
+        }
         EventKind::SessionStart
         | EventKind::SessionEnd
         | EventKind::RunStart

@@ -1,0 +1,70 @@
+//! Budgets: a session and a day that pass 80 % and 100 % of theirs are told of once, whatever happens to the hub.
+
+use super::*;
+
+/// The alerts among lines of `watch --json`: scope and percent, with what it had cost.
+fn alerts(watching: &Going) -> Vec<(String, u64, i64)> {
+    let events = watching.seen.iter().map(|line| json(line)).filter(|event| event["kind"] == "budget");
+    events
+        .map(|event| {
+            let data = &event["data"];
+            let (scope, percent) = (data["scope"].as_str().unwrap(), data["percent"].as_u64().unwrap());
+            assert_eq!(data["day"].is_string(), scope == "day", "{event}");
+            assert_eq!(event["session_id"] == "", scope == "day", "{event}");
+            (scope.to_owned(), percent, data["cost_micro_usd"].as_i64().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn session_and_day_that_pass_their_budget_are_told_of_once_even_if_the_hub_is_killed() {
+    let (hubs, recording) = (Hubs::new(), recording("2.1.330", "k-big"));
+    fs::create_dir_all(hubs.env.home().join(".claude/projects")).unwrap();
+    let mut growing = Growing::of(&hubs.env, &recording);
+    let total = growing.0.len();
+    // The recording costs $0.75.
+    let mut command = hubs.command("watch --json");
+    command.env("SUBSCOPE_BUDGET_SESSION", "0.3").env("SUBSCOPE_BUDGET_DAY", "0.5");
+    let mut watching = Going::start(command);
+    until("the watcher is there", || {
+        hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
+    });
+    growing.write(total * 2 / 3);
+    watching.until(|line| line.contains(r#""kind":"budget""#) && line.contains(r#""percent":100"#));
+    hubs.processes().into_iter().for_each(kill);
+    growing.write(total);
+    watching.until(|line| line.contains(r#""kind":"run.end""#));
+    watching.until(|line| line.contains(r#""scope":"day""#) && line.contains(r#""percent":100"#));
+    // Derived anew some times: nothing is repeated.
+    let began = clock::tick();
+    while began.elapsed() < Duration::from_secs(2) {
+        watching.seen.extend(watching.lines.recv_timeout(Duration::from_millis(50)));
+    }
+    let alerts = alerts(&watching);
+    for (scope, budget) in [("session", 300_000), ("day", 500_000)] {
+        let marks: Vec<u64> =
+            alerts.iter().filter(|(of, ..)| of == scope).map(|(_, mark, _)| *mark).collect();
+        assert!(marks == [80, 100] || marks == [100], "{scope}: {marks:?}");
+        let reached = |(of, mark, cost): &(String, u64, i64)| {
+            of != scope || i128::from(*cost) * 100 >= i128::from(budget) * i128::from(*mark)
+        };
+        assert!(alerts.iter().all(reached), "{alerts:?}");
+    }
+    watching.end();
+}
+
+#[test]
+fn budget_is_an_amount_of_dollars() {
+    let env = env();
+    for (value, problem) in [("0", "0.01"), ("much", "amount"), ("-3", "0.01")] {
+        let mut command = env.command();
+        command.args(["config", "show"]).env("SUBSCOPE_BUDGET_DAY", value);
+        let ran = run(command, b"");
+        assert_ne!(ran.code, Some(0), "{value}");
+        assert!(ran.stderr.contains("budget.day") && ran.stderr.contains(problem), "{}", ran.stderr);
+    }
+    let mut command = env.command();
+    command.args(["config", "show"]).env("SUBSCOPE_BUDGET_SESSION", "2.5");
+    let shown = run(command, b"").success();
+    assert!(shown.contains("session = 2.5"), "{shown}");
+}

@@ -1,0 +1,176 @@
+//! Alerts when a session, or all sessions of a day, have cost 80 % or all of their budget.
+//!
+//! An alert is an event of kind `budget` in the feed of the session whose cost has passed the mark. Its id depends on
+//! the budget and the mark alone, so that a restarted hub does not repeat it. Without a budget nothing is computed.
+
+use serde_json::json;
+use subscope_model::{
+    Actor, AgentId, Basis, Event, EventKind, MicroUsd, Millis, SessionId, Tree, event_id, iso8601,
+};
+use subscope_store::cost_of_day;
+
+use super::{hub_store::HubStore, session_table::SessionTable};
+
+/// Marks, in percent of the budget.
+const MARKS: [u8; 2] = [80, 100];
+
+const DAY_MS: Millis = 86_400_000;
+
+/// Most alerts of days that are looked for in the change log.
+const MAX_ALERTS: usize = 1_000;
+
+/// Amounts of money that alerts are about; `None` for no alert.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budgets {
+    /// For each session.
+    pub session: Option<MicroUsd>,
+    /// For all sessions of a day (UTC) together.
+    pub day: Option<MicroUsd>,
+}
+
+/// What all sessions have cost on the current day.
+#[derive(Debug)]
+pub(super) struct DayCost {
+    /// Days since 1970, UTC.
+    day: i64,
+    cost: MicroUsd,
+    /// Highest mark that was alerted, in percent; 0 for none.
+    alerted: u8,
+}
+
+/// What a session in memory contributes.
+#[derive(Debug, Default)]
+pub(super) struct SessionCost {
+    /// Highest mark that was alerted, in percent; 0 for none. The change log decides about those of earlier hubs.
+    alerted: u8,
+    /// Day, and what of the session is in that day's cost.
+    counted: Option<(i64, MicroUsd)>,
+}
+
+/// The parts of the event loop that alerts depend on.
+pub(super) struct BudgetWatch<'l> {
+    pub(super) budgets: Budgets,
+    pub(super) day_cost: &'l mut Option<DayCost>,
+    pub(super) sessions: &'l mut SessionTable,
+    pub(super) store: &'l HubStore,
+}
+
+impl BudgetWatch<'_> {
+    /// Returns the alerts that follow from new rows of a session.
+    pub(super) fn alerts(&mut self, tree: &Tree, at: Millis) -> Vec<Event> {
+        let budgets = self.budgets;
+        let mut events = Vec::new();
+        if let (Some(budget), Some(cost)) = (budgets.session, tree.summary.cost_micro_usd) {
+            let own = &mut self.sessions.load(&tree.session.id).cost;
+            if let Some(mark) = passed_mark(cost, budget, own.alerted) {
+                own.alerted = mark;
+                events.push(alert(tree, at, &Scope::Session, cost, budget, mark));
+            }
+        }
+        if let Some(budget) = budgets.day
+            && let Some(total) = self.count_cost(tree, at.div_euclid(DAY_MS))
+            && let Some(mark) = passed_mark(total.cost, budget, total.alerted)
+        {
+            total.alerted = mark;
+            events.push(alert(tree, at, &Scope::Day(total.day), total.cost, budget, mark));
+        }
+        events
+    }
+
+    /// Counts what a session has cost on a day. `None` if the store cannot be read.
+    fn count_cost(&mut self, tree: &Tree, day: i64) -> Option<&mut DayCost> {
+        let session = &tree.session.id;
+        let store = self.store;
+        let stored = |of| store.read("the cost of a day", store.cost_of_day(day, of));
+        if self.day_cost.as_ref().is_none_or(|known| known.day != day) {
+            let cost = stored(None)?;
+            let log = self.store.latest_events(&SessionId::from(""), MAX_ALERTS);
+            let log = self.store.read("alerts of the day", log)?;
+            let is_alerted = |mark: u8| {
+                let id = event_id("", &Scope::Day(day).key(mark));
+                log.iter().any(|(known, _)| **known == *id)
+            };
+            let alerted = MARKS.into_iter().rev().find(|mark| is_alerted(*mark)).unwrap_or(0);
+            *self.day_cost = Some(DayCost { day, cost, alerted });
+        }
+        let before = match self.sessions.load(session).cost.counted {
+            Some((counted_day, cost)) if counted_day == day => cost,
+            _ => stored(Some(session))?,
+        };
+        let now = cost_of_day(tree, day);
+        self.sessions.load(session).cost.counted = Some((day, now));
+        let total = self.day_cost.as_mut()?;
+        total.cost = total.cost.saturating_add(now).saturating_sub(before);
+        Some(total)
+    }
+}
+
+/// What a budget is for.
+enum Scope {
+    Session,
+    /// Days since 1970, UTC.
+    Day(i64),
+}
+
+impl Scope {
+    /// Key of the event of a mark.
+    fn key(&self, mark: u8) -> String {
+        match self {
+            Self::Session => format!("budget/session/{mark}"),
+            Self::Day(day) => format!("budget/{}/{mark}", date(*day)),
+        }
+    }
+}
+
+fn date(day: i64) -> String {
+    iso8601(day.saturating_mul(DAY_MS)).chars().take(10).collect()
+}
+
+/// Returns the highest mark that a cost has passed, if it is higher than the one that was alerted.
+fn passed_mark(cost: MicroUsd, budget: MicroUsd, alerted: u8) -> Option<u8> {
+    let has_passed = |mark: u8| i128::from(cost) * 100 >= i128::from(budget) * i128::from(mark);
+    MARKS.into_iter().rev().find(|mark| has_passed(*mark)).filter(|mark| *mark > alerted)
+}
+
+fn alert(tree: &Tree, at: Millis, scope: &Scope, cost: MicroUsd, budget: MicroUsd, mark: u8) -> Event {
+    let mut data = json!({
+        "scope": "session", "percent": mark, "cost_micro_usd": cost, "budget_micro_usd": budget,
+    });
+    let session = match scope {
+        Scope::Session => tree.session.id.clone(),
+        Scope::Day(day) => {
+            data["scope"] = "day".into();
+            data["day"] = date(*day).into();
+            SessionId::from("")
+        }
+    };
+    Event {
+        schema: Event::SCHEMA.into(),
+        id: event_id(&session, &scope.key(mark)),
+        seq: 0,
+        at_ms: Some(at),
+        run: if session.is_empty() { 0 } else { tree.session.runs },
+        session_id: session,
+        actor_id: Actor(AgentId::from(AgentId::ROOT)),
+        basis: Basis::Link,
+        source: "subscope".into(),
+        kind: EventKind::Budget,
+        data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mark_is_alerted_once_and_the_highest_counts() {
+        assert_eq!(passed_mark(799, 1_000, 0), None);
+        assert_eq!(passed_mark(800, 1_000, 0), Some(80));
+        assert_eq!(passed_mark(999, 1_000, 80), None);
+        assert_eq!(passed_mark(1_000, 1_000, 80), Some(100));
+        assert_eq!(passed_mark(5_000, 1_000, 0), Some(100));
+        assert_eq!(passed_mark(5_000, 1_000, 100), None);
+        assert_eq!(passed_mark(i64::MAX, i64::MAX, 0), Some(100));
+    }
+}
