@@ -172,8 +172,10 @@ pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
         if name.len() > MAX_NAME_BYTES {
             continue;
         }
-        let Some(kind) = kind_of(text, &name) else { continue };
+        // The cheap test first: most names are assigned nothing long.
         if let Some((value, style)) = assigned(text.as_bytes(), &name)
+            && value.len() >= MIN_PASSWORD_BYTES
+            && let Some(kind) = kind_of(text, &name)
             && text.get(value.clone()).is_some_and(|value| is_secret(kind, style, value))
         {
             found.push(value);

@@ -4,6 +4,7 @@
 
 mod assignments;
 mod json;
+mod prefixed;
 mod rules;
 mod view;
 
@@ -55,10 +56,12 @@ fn find_secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     RULES.find(text, &mut found);
     assignments::find(text, &mut found);
+    prefixed::find(text, &mut found);
     if let Some(view) = DecodedText::of(text) {
         let mut decoded = Vec::new();
         RULES.find(&view.text, &mut decoded);
         assignments::find(&view.text, &mut decoded);
+        prefixed::find(&view.text, &mut decoded);
         found.extend(decoded.iter().map(|secret| view.original(secret)));
     }
     found

@@ -1,0 +1,48 @@
+//! Tokens of services that no rule knows: a prefix in small letters, then many letters of both cases with digits
+//! (`acme_live_…`).
+
+use std::ops::Range;
+
+use super::rules::{RULES, entropy};
+
+/// Fewest characters behind the prefix, most in it, and in each of its words.
+const MIN_RANDOM_BYTES: usize = 32;
+const MAX_PREFIX_BYTES: usize = 40;
+const MAX_WORD_BYTES: usize = 12;
+/// Minimum entropy in bits per byte, with the prefix.
+const MIN_ENTROPY: f64 = 4.2;
+
+/// Appends the byte ranges of such tokens, in order.
+pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
+    let bytes = text.as_bytes();
+    let mut start = 0;
+    for at in 0..=bytes.len() {
+        if bytes.get(at).is_some_and(u8::is_ascii_alphanumeric) {
+            continue;
+        }
+        if at - start >= MIN_RANDOM_BYTES && start > 0 && matches!(bytes[start - 1], b'_' | b'.') {
+            found.extend(token(text, start..at));
+        }
+        start = at + 1;
+    }
+}
+
+/// Returns the token that ends with these random characters.
+fn token(text: &str, random: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let has = |is: fn(&u8) -> bool| bytes[random.clone()].iter().any(is);
+    if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {
+        return None;
+    }
+    let is_of_prefix =
+        |byte: &&u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(byte);
+    let length = bytes[..random.start].iter().rev().take(MAX_PREFIX_BYTES).take_while(is_of_prefix).count();
+    let begin = random.start - length;
+    let is_inside = begin > 0 && (bytes[begin - 1].is_ascii_alphanumeric() || bytes[begin - 1] == b'\\');
+    let mut words = text[begin..random.start - 1].split(['_', '.']);
+    let is_prefix =
+        bytes[begin].is_ascii_lowercase() && words.all(|word| (1..=MAX_WORD_BYTES).contains(&word.len()));
+    let spelled = text.get(begin..random.end)?;
+    let is_token = is_prefix && !is_inside && entropy(spelled.as_bytes()) >= MIN_ENTROPY;
+    (is_token && !RULES.stands_for_secret(spelled)).then_some(begin..random.end)
+}
