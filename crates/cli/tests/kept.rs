@@ -6,14 +6,21 @@
 mod common;
 
 use std::{
-    fs,
+    fs::{self, OpenOptions},
+    io::Write as _,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, UNIX_EPOCH},
 };
 
-use common::{env, json, run, told};
+use common::{
+    env, json, run,
+    serving::{LIMIT, Serving},
+    told,
+};
 use serde_json::Value;
+use subscope_hub::clock;
 use subscope_testkit::{
     env::{Ran, TestEnv},
     fixtures::{self, recording},
@@ -44,6 +51,39 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The archive of the store that [`kept`] names.
 fn archive(env: &TestEnv) -> PathBuf {
     env.path("kept").join("archive")
+}
+
+/// A forgotten session does not come back with a hub that follows its transcript, until it goes on.
+#[test]
+fn forgotten_session_with_a_recent_transcript_comes_back_only_when_it_goes_on() {
+    let (env, recording) = (env(), recording("2.1.330", "c-nested"));
+    env.adopt(&recording);
+    let id = recording.truth().session.id;
+    let main = projects(&env).join(recording.mains()[0].strip_prefix(recording.projects()).unwrap());
+    // A hub that followed it has left nothing but its rows.
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    assert!(serving.tree(&id).is_some());
+    serving.end("-TERM");
+    assert_eq!(run(&env, &format!("forget {id}"), &[]).success(), "1 session forgotten\n");
+    for _ in 0..2 {
+        let serving = Serving::start(&env, "");
+        serving.has_read();
+        assert!(serving.tree(&id).is_none(), "it comes back unasked");
+        assert_eq!(serving.json("/api/v1/sessions")["sessions"].as_array().unwrap().len(), 0);
+        serving.end("-TERM");
+    }
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let line = fixtures::text(&main).lines().next_back().unwrap().replace("\"uuid\":\"", "\"uuid\":\"f");
+    OpenOptions::new().append(true).open(&main).unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+    let began = clock::tick();
+    while serving.tree(&id).is_none() {
+        assert!(began.elapsed() < LIMIT, "it goes on, and stays forgotten");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(serving.tree(&id).unwrap()["summary"]["agents"], recording.truth().summary.agents);
+    serving.end("-TERM");
 }
 
 /// Words of a command with the store in a folder of the test's own.

@@ -8,12 +8,15 @@ use std::{
 use subscope_model::Millis;
 
 /// The clock of a hub.
-pub trait Clock: Send {
+pub trait Clock: Send + Sync {
     /// Returns a monotonic instant.
     fn tick(&self) -> Instant;
 
     /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> Millis;
+
+    /// Returns monotonic milliseconds that do not advance while the machine is suspended.
+    fn awake_ms(&self) -> Millis;
 }
 
 /// The clock of the machine.
@@ -27,6 +30,10 @@ impl Clock for SystemClock {
 
     fn now_ms(&self) -> Millis {
         now_ms()
+    }
+
+    fn awake_ms(&self) -> Millis {
+        awake_ms()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Drivers: sources of bytes that the event loop polls.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_session::SessionRouter;
+use subscope_store::SourceFile;
 
 use crate::{clock, handle::Waker};
 
@@ -42,6 +43,17 @@ pub trait Driver: Send {
     /// Whether it tails the files of this session.
     fn follows(&self, _session: &SessionId) -> bool {
         false
+    }
+
+    /// Whether it tails this file of the session and the file is not deleted.
+    fn tails(&self, _session: &SessionId, _file: &Path) -> bool {
+        false
+    }
+
+    /// Returns the tailed files of a session that were read further since the last call, each with its state as far as it
+    /// was read.
+    fn take_read_files(&mut self, _session: &SessionId) -> Vec<SourceFile> {
+        Vec::new()
     }
 
     /// Bytes to re-read if the session is evicted; `None` if this driver cannot reload it.

@@ -14,7 +14,7 @@
 //!
 //! Modules:
 //! * [`budget`]: alerts when a session or a day has cost 80 % or all of its budget.
-//! * [`backfill`]: loads the transcript files of a session for which only input from programs has arrived.
+//! * [`backfill`]: loads everything that a session's rows are derived from, before they are derived.
 //! * [`mod@derive`]: derives rows and events from facts, commits and publishes them; retries failed commits.
 //! * [`duplicates`]: decides which session counts a response that several sessions contain.
 //! * [`duty_cycle`]: limits how much of the time each kind of work takes.
@@ -161,6 +161,9 @@ const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// Most sessions derived in one turn because a deadline passed: thousands may have started at one moment.
 const MAX_DUE_SESSIONS: usize = 256;
+
+/// Most of them that are loaded for it.
+const MAX_DUE_LOADS: usize = 8;
 
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
@@ -318,6 +321,11 @@ impl EventLoop {
         while next == LoopControl::Continue && self.turn() == LoopControl::Continue {
             next = self.wait_for_command();
         }
+        self.stop_saving();
+    }
+
+    /// Saves everything, as the last thing that the hub does.
+    fn stop_saving(&mut self) {
         // Last attempt for a failed commit.
         self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
@@ -410,10 +418,7 @@ impl EventLoop {
             self.mark_dirty(replayed);
         }
         let at = self.read_clock();
-        let due = self.sessions.deadlines().take_while(|(deadline, _)| *deadline <= at);
-        let due = due.map(|(_, session)| session).filter(|session| !self.is_dirty(session));
-        let due: Vec<SessionId> = due.take(MAX_DUE_SESSIONS).cloned().collect();
-        self.mark_dirty(due);
+        self.mark_due(at);
         if polled.has_ended {
             self.end_loading();
             // The end of input decides the state of agents that were left open, in all sessions.
@@ -446,13 +451,33 @@ impl EventLoop {
         }
     }
 
+    /// Marks the sessions dirty whose deadline has passed. Those that are not in memory are loaded when they are derived.
+    fn mark_due(&mut self, at: Millis) {
+        let due = self.sessions.deadlines().take_while(|(deadline, _)| *deadline <= at);
+        let due = due.map(|(_, session)| session).filter(|session| !self.is_dirty(session));
+        let (held, stored): (Vec<_>, Vec<_>) = due
+            .take(MAX_DUE_SESSIONS)
+            .cloned()
+            .partition(|session| self.sessions.live(session).is_some_and(|live| live.is_complete));
+        self.mark_dirty(held);
+        if !self.startup.is_read {
+            // Silence does not count yet.
+            return;
+        }
+        for session in stored.into_iter().take(MAX_DUE_LOADS) {
+            if self.sessions.live(&session).is_none() {
+                self.sessions.load(&session).is_due_only = true;
+            }
+            self.mark_dirty([session]);
+        }
+    }
+
     /// Returns the driver's time. After a clock jump all deadlines are void: their sessions become dirty.
     fn read_clock(&mut self) -> Millis {
         let now = self.driver.now();
         let tick = self.time.tick();
         if self.time.suspend.record(now, self.driver.awake_ms(), tick) {
-            let all: Vec<SessionId> = self.sessions.deadlines().map(|(_, session)| session.clone()).collect();
-            self.mark_dirty(all);
+            self.mark_all_dirty();
         }
         now
     }
@@ -474,7 +499,8 @@ impl EventLoop {
     }
 
     fn mark_changed(&mut self, session: SessionId) {
-        self.sessions.load(&session).evicts_after_startup = false;
+        let live = self.sessions.load(&session);
+        (live.evicts_after_startup, live.is_due_only) = (false, false);
         self.ensure_replayed(&session);
         // If the store cannot be read, assume that it has rows of the session.
         let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,18 +13,19 @@ use std::{
 
 use subscope_collect::{
     CollectError, Found,
-    follow::{FileEvent, FileId, Follow, FollowOptions},
+    follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
 };
 use subscope_harness::Root;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
+use subscope_store::{FileIdentity, SourceFile};
 
 use crate::{
-    clock,
+    clock::{Clock, SystemClock},
     driver::{Driver, PollResult},
     file_thread::{Drained, FileReaderThread},
     handle::Waker,
-    loader::{FileLoader, file_spec},
+    loader::{FileLoader, file_identity, file_spec},
 };
 
 /// Files to tail.
@@ -33,9 +34,24 @@ enum TailTarget {
     Roots(Vec<Root>),
 }
 
+/// How the driver notices changes and what time it is.
+#[derive(Clone)]
+struct TailTime {
+    clock: Arc<dyn Clock>,
+    watching: Watching,
+}
+
+impl Default for TailTime {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), watching: Watching::default() }
+    }
+}
+
 impl TailTarget {
-    fn follow(&self) -> Result<Follow, CollectError> {
-        let options = FollowOptions::new(Box::new(clock::now_ms));
+    fn follow(&self, time: &TailTime) -> Result<Follow, CollectError> {
+        let clock = Arc::clone(&time.clock);
+        let options =
+            FollowOptions { watching: time.watching, ..FollowOptions::new(Box::new(move || clock.now_ms())) };
         match self {
             Self::Targets(targets) => Follow::targets(targets.clone(), options),
             Self::Roots(roots) => Follow::roots(roots.clone(), options),
@@ -46,6 +62,7 @@ impl TailTarget {
 /// Tails files and pushes new content into the router.
 pub struct FileTailDriver {
     target: TailTarget,
+    time: TailTime,
     reader: TailReader,
     files: TailedFiles,
     /// Set by the owner to end the input.
@@ -77,6 +94,8 @@ struct TailedFiles {
     is_at_end: bool,
     /// Loads evicted sessions again.
     loader: FileLoader,
+    /// Files of forgotten sessions, with their size when they were forgotten.
+    forgotten: HashMap<PathBuf, u64>,
 }
 
 /// Files of one session.
@@ -89,6 +108,8 @@ struct SessionFiles {
     is_evicted: bool,
     /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
     is_replaced: bool,
+    /// Whether the session was forgotten and its files have nothing new since: it stays evicted.
+    is_forgotten: bool,
 }
 
 struct TailedFile {
@@ -101,6 +122,8 @@ struct TailedFile {
     source: Option<SourceId>,
     /// Offset up to which it was read.
     read: u64,
+    /// The same when [`Driver::take_read_files`] last returned it.
+    recorded: Option<u64>,
     /// Whether it was deleted.
     is_gone: bool,
     /// Whether its earlier content is void.
@@ -113,7 +136,7 @@ impl FileTailDriver {
     /// # Errors
     /// If a target cannot be read.
     pub fn targets(targets: Vec<PathBuf>, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        Self::new(TailTarget::Targets(targets), dialect)
+        Self::new(TailTarget::Targets(targets), dialect, TailTime::default())
     }
 
     /// Tails every live session below the roots of harnesses, and new ones.
@@ -121,7 +144,25 @@ impl FileTailDriver {
     /// # Errors
     /// If a root cannot be watched.
     pub fn roots(roots: Vec<Root>) -> Result<Self, CollectError> {
-        Self::new(TailTarget::Roots(roots), None)
+        Self::new(TailTarget::Roots(roots), None, TailTime::default())
+    }
+
+    /// The same with a clock of its own, and by looking at all files in every second of that clock.
+    ///
+    /// # Errors
+    /// If a root cannot be watched.
+    #[cfg(test)]
+    pub(crate) fn polled_roots(roots: Vec<Root>, clock: Arc<dyn Clock>) -> Result<Self, CollectError> {
+        Self::new(TailTarget::Roots(roots), None, TailTime { clock, watching: Watching::Polling })
+    }
+
+    /// Leaves out the sessions of these files, given with their size, until one of their files changes.
+    #[must_use]
+    pub fn without(mut self, forgotten: impl IntoIterator<Item = (PathBuf, u64)>) -> Self {
+        // Files are reported below the canonical path of their root.
+        let canonical = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+        self.files.forgotten = forgotten.into_iter().map(|(path, bytes)| (canonical(path), bytes)).collect();
+        self
     }
 
     /// Tails the files of one session until `shutdown` is set: then all files are read once more to their end, and the
@@ -135,20 +176,22 @@ impl FileTailDriver {
         Ok(live)
     }
 
-    fn new(target: TailTarget, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        let reader = TailReader::Inline(Box::new(target.follow()?));
-        Ok(Self { target, reader, files: TailedFiles { dialect, ..TailedFiles::default() }, shutdown: None })
+    fn new(target: TailTarget, dialect: Option<Dialect>, time: TailTime) -> Result<Self, CollectError> {
+        let reader = TailReader::Inline(Box::new(target.follow(&time)?));
+        let files = TailedFiles { dialect, ..TailedFiles::default() };
+        Ok(Self { target, time, reader, files, shutdown: None })
     }
 }
 
 impl Driver for FileTailDriver {
     fn poll(&mut self, wait: Duration, router: &mut SessionRouter) -> PollResult {
-        let Self { reader, files, shutdown, .. } = self;
+        let Self { reader, files, shutdown, time, .. } = self;
         let mut polled = PollResult::default();
         match reader {
             TailReader::Inline(follow) => {
-                let outcome = follow
-                    .poll(wait, &mut |event| files.handle_event(event, clock::now_ms(), router, &mut polled));
+                let outcome = follow.poll(wait, &mut |event| {
+                    files.handle_event(event, time.clock.now_ms(), router, &mut polled)
+                });
                 if let Err(error) = outcome {
                     polled.problems.push(Problem { at: String::new(), what: error.to_string() });
                 }
@@ -172,16 +215,31 @@ impl Driver for FileTailDriver {
     }
 
     fn now(&self) -> Millis {
-        clock::now_ms()
+        self.time.clock.now_ms()
+    }
+
+    fn awake_ms(&self) -> Millis {
+        self.time.clock.awake_ms()
     }
 
     fn follows(&self, session: &SessionId) -> bool {
         self.files.sessions.contains_key(session)
     }
 
+    fn tails(&self, session: &SessionId, file: &Path) -> bool {
+        let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
+        own.filter_map(|id| self.files.all.get(id)).any(|own| own.found.path == file && !own.is_gone)
+    }
+
+    fn take_read_files(&mut self, session: &SessionId) -> Vec<SourceFile> {
+        self.files.take_read(session)
+    }
+
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
         let group = self.files.group(session).filter(|group| !group.is_evicted)?;
-        Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
+        let mut files = group.files.iter().filter_map(|file| self.files.all.get(file));
+        // What a deleted file said cannot be read again.
+        files.clone().all(|file| !file.is_gone).then(|| files.by_ref().map(|file| file.read).sum())
     }
 
     fn evict(&mut self, session: &SessionId, router: &mut SessionRouter) -> Option<BTreeSet<SourceId>> {
@@ -209,7 +267,7 @@ impl Driver for FileTailDriver {
             self.reader = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
                 Ok(thread) => TailReader::Thread(thread),
                 // Without a thread `poll` waits for files, as before; they are listed again for it.
-                Err(_) => match self.target.follow() {
+                Err(_) => match self.target.follow(&self.time) {
                     Ok(follow) => TailReader::Inline(Box::new(follow)),
                     Err(_) => TailReader::Stopped,
                 },
@@ -232,12 +290,16 @@ impl TailedFiles {
             FileEvent::Appeared { file, found } => self.appear(file, found, router),
             FileEvent::Bytes { file, offset, bytes } => {
                 let Some(place) = self.all.get(&file).map(|file| file.group) else { return };
+                let end = offset + bytes.len() as u64;
+                if self.is_still_forgotten(file, end) {
+                    return;
+                }
                 let is_replaced = self.groups.get(place).is_some_and(|group| group.is_replaced);
                 if !is_replaced {
                     self.reload_evicted(place, router);
                 }
                 let Some(known) = self.all.get_mut(&file) else { return };
-                known.read = offset + bytes.len() as u64;
+                known.read = end;
                 if is_replaced {
                     return;
                 }
@@ -257,10 +319,9 @@ impl TailedFiles {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 (known.read, known.is_replaced) = (0, true);
                 // A rewritten object may contain all its former content and more.
-                if let Some(group) = self.groups.get_mut(known.group)
-                    && (!known.is_object || group.is_evicted)
-                {
-                    group.is_replaced = true;
+                if let Some(group) = self.groups.get_mut(known.group) {
+                    group.is_forgotten = false;
+                    group.is_replaced |= !known.is_object || group.is_evicted;
                 }
             }
             FileEvent::Gone { file } => {
@@ -295,7 +356,12 @@ impl TailedFiles {
             return;
         }
         let number = self.group_of(found);
+        let is_forgotten = self.forgotten.contains_key(&found.path);
         let Some(group) = self.groups.get_mut(number) else { return };
+        if is_forgotten && group.files.is_empty() {
+            (group.is_forgotten, group.is_evicted) = (true, true);
+        }
+        let has_new = group.is_forgotten && !is_forgotten;
         group.files.push(file);
         let mut new = TailedFile {
             found: found.clone(),
@@ -303,6 +369,7 @@ impl TailedFiles {
             is_object: false,
             source: None,
             read: 0,
+            recorded: None,
             is_gone: false,
             is_replaced: false,
         };
@@ -312,6 +379,38 @@ impl TailedFiles {
             new.open(number, self.dialect, router);
         }
         self.all.insert(file, new);
+        if has_new {
+            self.reload_evicted(number, router);
+        }
+    }
+
+    /// Whether a file that was read up to an offset belongs to a forgotten session and has nothing new.
+    fn is_still_forgotten(&mut self, file: FileId, end: u64) -> bool {
+        let Self { all, groups, forgotten, .. } = self;
+        let Some(known) = all.get_mut(&file) else { return false };
+        let is_forgotten = groups.get(known.group).is_some_and(|group| group.is_forgotten)
+            && forgotten.get(&known.found.path).is_some_and(|bytes| end <= *bytes);
+        if is_forgotten {
+            known.read = end;
+        }
+        is_forgotten
+    }
+
+    /// Returns the files of a session that were read further; see [`Driver::take_read_files`].
+    fn take_read(&mut self, session: &SessionId) -> Vec<SourceFile> {
+        let Some(place) = self.sessions.get(session) else { return Vec::new() };
+        let Some(group) = self.groups.get(*place) else { return Vec::new() };
+        let mut read = Vec::new();
+        for file in &group.files {
+            let Some(file) = self.all.get_mut(file).filter(|file| !file.is_gone) else { continue };
+            if file.read > 0 && file.recorded.replace(file.read) != Some(file.read) {
+                // What was written since is new: another size says so.
+                let identity = FileIdentity { bytes: file.read, ..file_identity(&file.found.path) };
+                let path = file.found.path.clone();
+                read.push(SourceFile { path, session: session.clone(), identity });
+            }
+        }
+        read
     }
 
     /// Returns the sessions to reload. Groups without a session are read again at once.
@@ -416,7 +515,7 @@ impl TailedFiles {
         let Self { all, groups, loader, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
-        group.is_evicted = false;
+        (group.is_evicted, group.is_forgotten) = (false, false);
         let number = *group.number.get_or_insert_with(|| router.new_group());
         router.receive_at(None);
         for file in &group.files {

@@ -4,13 +4,13 @@
 //! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub
 //! that loads a session again, and the inbox replay all come here.
 
-use std::{io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 use subscope_collect::{Found, read};
 use subscope_harness::Role;
 use subscope_model::SourceId;
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
-use subscope_store::ReceivedInput;
+use subscope_store::{FileIdentity, ReceivedInput};
 
 use crate::partitions::{InputChunk, Partitions};
 
@@ -26,6 +26,16 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
         agent: found.agent.clone(),
         workflow: found.workflow.clone(),
         origin: SourceOrigin::File,
+    }
+}
+
+/// Returns a file's identity; all zero if it does not exist.
+pub(crate) fn file_identity(path: &Path) -> FileIdentity {
+    let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
+    FileIdentity {
+        inode: metadata.ino(),
+        bytes: metadata.len(),
+        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
     }
 }
 

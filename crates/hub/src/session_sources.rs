@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -50,21 +51,20 @@ impl SessionSources {
             stored = store.files_of(session)?;
             received = store.received_of(session)?;
         }
-        // A file that rows were derived from and that was cut to nothing is as good as deleted.
-        let is_emptied = |path: &PathBuf| {
-            stored.contains(path) && path.metadata().is_ok_and(|metadata| metadata.len() == 0)
-        };
         let known: Vec<&PathBuf> = transcripts.iter().chain(&stored).collect();
         let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
         for path in known {
-            let found = match path.exists() && !is_emptied(path) {
-                true => expand_file(path)?,
-                false => archived_copy(path, session, archive),
+            let is_missing = if stored.contains(path) { is_missing(path) } else { !path.exists() };
+            let found = match is_missing {
+                false => expand_file(path)?,
+                true => archived_copy(path, session, archive),
             };
             if found.is_empty() {
                 missing.push(path.clone());
             }
-            files.extend(found.into_iter().filter(|file| seen.insert(file.path.clone())));
+            // A hub reports canonical paths, whatever the path of its root.
+            let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            files.extend(found.into_iter().filter(|file| seen.insert(canonical(&file.path))));
         }
         Ok(Self { session: session.clone(), files, received, missing })
     }
@@ -129,12 +129,32 @@ impl SessionSources {
     }
 }
 
-/// Whether stored rows have more agents or calls than the re-read session: a file was deleted that no index had
-/// archived. Facts only grow, so a complete re-read never has less.
+/// Whether stored rows have more than the re-read session: a file was deleted that no index had archived. Facts only grow,
+/// so a complete re-read never has less.
 pub fn has_more_than(stored: &Tree, read: &Tree) -> bool {
-    let known = |tree: &Tree| (tree.summary.agents, tree.summary.tool_calls);
-    let (stored, read) = (known(stored), known(read));
-    stored.0 > read.0 || stored.1 > read.1
+    RowCounts::of(stored).exceed(RowCounts::of(read))
+}
+
+/// How much the rows of a session hold: numbers of agents, calls, API responses and runs, and whether it has a title.
+#[derive(Clone, Copy)]
+pub(crate) struct RowCounts([u32; 5]);
+
+impl RowCounts {
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let messages = tree.agents.iter().map(|row| row.messages).sum();
+        let has_title = u32::from(tree.session.title.is_some());
+        Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, has_title])
+    }
+
+    /// Whether any of them is more than in others.
+    pub(crate) fn exceed(self, others: Self) -> bool {
+        self.0.iter().zip(others.0).any(|(own, other)| *own > other)
+    }
+}
+
+/// Whether a file that rows were derived from is gone. One that was cut to nothing is as good as deleted.
+pub(crate) fn is_missing(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.len() == 0)
 }
 
 /// Returns a file and those that belong to it.

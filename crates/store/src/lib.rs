@@ -203,14 +203,16 @@ pub trait Ledger: Send {
     /// Returns whether a delivery with this source and key is stored.
     fn has_received(&self, source: &str, key: &str) -> StoreResult<bool>;
 
-    /// Passes the received input of a session to `each`, in order of arrival, including that of earlier processes.
-    /// Returns `false` without any call if there are more than about `bytes`, or if some input is no longer stored.
+    /// Passes a page of the received input of a session to `each`, in order of arrival, including that of earlier
+    /// processes: deliveries after number `after` (0 for the first page), about `bytes` and at least one. Returns the
+    /// number after which the next page begins; `None` if there are no more.
     fn read_received(
         &self,
         session: &SessionId,
+        after: u64,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> StoreResult<bool>;
+    ) -> StoreResult<Option<u64>>;
 
     /// Returns the size of a session's received input in bytes, as stored: compressed if the store compresses.
     fn received_bytes(&self, session: &SessionId) -> StoreResult<u64>;
@@ -279,6 +281,9 @@ pub trait History: Send {
 
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
+
+    /// Returns the times at which rows of sessions may change without new input.
+    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>>;
 
     /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such
     /// row or the store is not persistent.

@@ -38,8 +38,8 @@ pub struct MemoryStore {
     /// The newest received input.
     inbox: VecDeque<ReceivedInput>,
     inbox_bytes: usize,
-    /// Whether input was dropped from the inbox.
-    has_dropped: bool,
+    /// Number of deliveries that were dropped from the inbox.
+    dropped: u64,
     seq: u64,
     rev: u64,
 }
@@ -67,7 +67,7 @@ impl MemoryStore {
             && let Some(oldest) = self.inbox.pop_front()
         {
             self.inbox_bytes -= body_bytes(&oldest, |_| true);
-            self.has_dropped = true;
+            self.dropped += 1;
         }
     }
 
@@ -123,17 +123,24 @@ impl Ledger for MemoryStore {
     fn read_received(
         &self,
         session: &SessionId,
+        after: u64,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> StoreResult<bool> {
-        if self.has_dropped || self.received_bytes(session)? > bytes {
-            return Ok(false);
-        }
-        for one in self.inbox.iter().filter(|one| one.sessions.contains(session)) {
+    ) -> StoreResult<Option<u64>> {
+        let (mut passed, mut last) = (0, after);
+        for (number, one) in (self.dropped + 1..).zip(&self.inbox) {
+            if number <= after || !one.sessions.contains(session) {
+                continue;
+            }
+            if last > after && passed >= bytes {
+                return Ok(Some(last));
+            }
             let parts = one.parts.iter().filter(|part| part.session == *session).cloned().collect();
+            passed += body_bytes(one, |part| part.session == *session) as u64;
+            last = number;
             each(ReceivedInput { parts, sessions: Vec::new(), ..one.clone() });
         }
-        Ok(true)
+        Ok(None)
     }
 
     fn received_bytes(&self, session: &SessionId) -> StoreResult<u64> {
@@ -142,7 +149,7 @@ impl Ledger for MemoryStore {
     }
 
     fn keeps_received(&self) -> bool {
-        !self.has_dropped
+        self.dropped == 0
     }
 
     fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>> {
@@ -174,6 +181,11 @@ impl History for MemoryStore {
     }
 
     fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
+        // Nothing survives the process, so nobody asks.
         Ok(Vec::new())
     }
 

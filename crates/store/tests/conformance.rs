@@ -155,10 +155,16 @@ fn events_are_numbered_and_found_after_a_number() {
     });
 }
 
-/// Returns the received input of a session, `None` if it is larger than `bytes`.
-fn read_received(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<ReceivedInput>> {
-    let mut all = Vec::new();
-    ledger.read_received(session, bytes, &mut |one| all.push(one)).unwrap().then_some(all)
+/// Returns the received input of a session, read in pages of `bytes`, and the number of pages.
+fn read_received(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> (Vec<ReceivedInput>, usize) {
+    let (mut all, mut pages, mut after) = (Vec::new(), 0, 0);
+    loop {
+        let next = ledger.read_received(session, after, bytes, &mut |one| all.push(one)).unwrap();
+        pages += 1;
+        let Some(next) = next else { return (all, pages) };
+        assert!(next > after, "every page has something");
+        after = next;
+    }
 }
 
 #[test]
@@ -225,11 +231,17 @@ fn indexed_and_unindexed_rows_are_found_alike() {
                 let wanted: Vec<usize> =
                     (0..count).filter(|number| row(*number).sessions.contains(id)).collect();
                 let found = store.received_of(id).unwrap();
-                assert_eq!(read_received(store, id, u64::MAX).as_ref(), Some(&found));
-                assert_eq!(read_received(store, id, 1), None, "more than that");
+                assert_eq!(read_received(store, id, u64::MAX), (found.clone(), 1));
+                let bytes: usize = found.iter().map(|row| row.body.len()).sum();
+                let (paged, pages) = read_received(store, id, bytes as u64 / 4);
+                assert!(paged == found && (4..=5).contains(&pages), "{pages} pages");
+                if round == 0 {
+                    assert_eq!(read_received(store, id, 1), (found.clone(), found.len()));
+                }
                 let found: Vec<usize> = found.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(found, wanted, "round {round}, {id}");
-                let held = read_received(&memory, id, u64::MAX).unwrap();
+                assert_eq!(read_received(&memory, id, bytes as u64 / 4).1, pages);
+                let (held, _) = read_received(&memory, id, u64::MAX);
                 let held: Vec<usize> = held.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(held, wanted, "round {round}, {id}, in memory");
                 let events = store.events_after(0, Some(id), usize::MAX).unwrap().unwrap();
@@ -451,7 +463,7 @@ fn forgotten_content_is_overwritten_and_ids_stay() {
     assert!(store.received_of(&own).unwrap().is_empty());
     assert_eq!(store.received_of(&SessionId::from("other")).unwrap().len(), 1, "what tells of others stays");
     assert!(store.has_received("hooks", "1").unwrap(), "a delivery that comes again is a repeat");
-    assert_eq!(read_received(&store, &own, 1 << 20), Some(Vec::new()));
+    assert_eq!(read_received(&store, &own, 1 << 20).0, []);
     let events = store.events_after(0, None, 10).unwrap().unwrap();
     assert_eq!(events.len(), 1);
     store.forget(&[SessionId::from("other")]).unwrap();

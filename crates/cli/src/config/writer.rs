@@ -49,7 +49,10 @@ fn user_file(paths: &ConfigPaths) -> Result<&Path, CliError> {
 pub(crate) fn toml_value(json: &Value) -> Option<toml_edit::Value> {
     Some(match json {
         Value::Bool(switch) => (*switch).into(),
-        Value::Number(number) => number.as_i64()?.into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64()?.into(),
+        },
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => items.iter().filter_map(toml_value).collect::<Array>().into(),
         Value::Null | Value::Object(_) => return None,

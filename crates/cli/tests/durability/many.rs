@@ -5,6 +5,7 @@
 use std::{fs, net::TcpStream, thread, time::Duration};
 
 use subscope_hub::clock;
+use subscope_testkit::random::Random;
 
 use crate::common::{
     env,
@@ -77,6 +78,43 @@ fn body_of_many_sessions_lets_others_pass_and_costs_the_next_start_little() {
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((&answer["lines"], answer["sessions"].as_array().unwrap().len()), (&count.into(), count));
     is_taken_up_again(&env, serving, count);
+}
+
+/// One session whose input is far more than fits: it is read in parts, and none of it is left out.
+#[test]
+fn session_with_more_input_than_memory_is_loaded_whole() {
+    const CALLS: usize = 2_400;
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let mut random = Random::new(1);
+    let mut call = |number: usize| {
+        // Random marks hardly compress, and are no words for the full text: some 75 MB are stored.
+        let marks = |bits: u64| {
+            (0..12).map(move |mark| {
+                char::from(b"!#$%&()*+,-./:;<=>?@[]^_{|}~'`!#$"[(bits >> (mark * 5) & 31) as usize])
+            })
+        };
+        let text: String = (0..4_000).flat_map(|_| marks(random.next())).collect();
+        format!(
+            r#"{{"session_id":"big","hook_event_name":"PreToolUse","tool_name":"Write","tool_use_id":"c{number}","tool_input":{{"file_path":"/x","content":"{text}"}},"cwd":"/x"}}"#
+        ) + "\n"
+    };
+    for first in (0..CALLS).step_by(50) {
+        let body: String = (first..first + 50).map(&mut call).collect();
+        serving.post("/api/v1/ingest/claude.hook?source=big", "", body.as_bytes());
+    }
+    let calls = |serving: &Serving| serving.tree("big").map(|tree| tree["summary"]["tool_calls"].clone());
+    assert_eq!(calls(&serving), Some(CALLS.into()));
+    let mut serving = serving;
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+    let serving = Serving::start(&env, "");
+    serving.post("/hooks/claude", "", call(CALLS).as_bytes());
+    assert_eq!(calls(&serving), Some((CALLS + 1).into()));
+    if let Some(peak) = peak_kb(&serving) {
+        assert!(peak < MOST_KB, "{peak} kB");
+        println!("a session with 100 MB of input: a start takes {peak} kB");
+    }
 }
 
 #[test]

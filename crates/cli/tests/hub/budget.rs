@@ -61,7 +61,7 @@ fn budget_is_an_amount_of_dollars() {
         command.args(["config", "show"]).env("SUBSCOPE_BUDGET_DAY", value);
         let ran = run(command, b"");
         assert_ne!(ran.code, Some(0), "{value}");
-        assert!(ran.stderr.contains("budget.day") && ran.stderr.contains(problem), "{}", ran.stderr);
+        assert!(ran.stderr.contains("SUBSCOPE_BUDGET_DAY") && ran.stderr.contains(problem), "{}", ran.stderr);
     }
     let mut command = env.command();
     command.args(["config", "show"]).env("SUBSCOPE_BUDGET_SESSION", "2.5");

@@ -1,84 +1,95 @@
-//! Loads the transcript files of sessions for which only input from programs has arrived: a late hook, or the first
-//! hook of a resumed session.
+//! Loads what a session's rows are derived from, before they are derived: its files and its input from programs.
 //!
-//! Rows are derived from all that is known of a session, so the files that its rows were derived from are read once,
-//! before the rows are derived again. This happens inside the hub's turn: it is rare, and most sessions take some
-//! milliseconds.
+//! Rows are derived from all that is known of a session. A driver tails files that change; a late hook, the first hook of
+//! a resumed session, or a deadline may concern a session whose files it does not tail. So the first derivation after a
+//! session was loaded reads everything else that its stored rows were derived from. This happens inside the hub's turn:
+//! it is rare, and most sessions take some milliseconds.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    path::PathBuf,
+    collections::HashSet,
+    path::{Path, PathBuf},
 };
 
-use subscope_collect::expand;
-use subscope_model::{SessionId, Text};
+use subscope_collect::{Found, expand};
+use subscope_model::{SessionId, Tree};
+use subscope_store::SourceFile;
 
-use super::{EventLoop, session_table::Backfill};
-use crate::loader::{FileLoader, file_spec};
+use super::EventLoop;
+use crate::{
+    loader::{FileLoader, file_identity, file_spec},
+    session_sources::is_missing,
+};
 
 impl EventLoop {
-    /// Loads the transcript files of sessions that programs sent input for, with the dialects of that input.
-    pub(super) fn backfill(&mut self, touched: &BTreeMap<SessionId, BTreeSet<Text>>) {
-        for (session, dialects) in touched {
-            if self.driver.reload_evicted(session, &mut self.router) {
-                tracing::debug!(%session, "reloaded");
-                self.sessions.load(session).is_reloading = true;
-            }
-            let is_looked_up = self.backfill_state(session) != Backfill::NotLookedUp;
-            let files = if is_looked_up || self.driver.follows(session) {
-                Some(Vec::new())
-            } else {
-                self.store.read("the files of a session", self.store.files_of(session))
-            };
-            // If the store cannot be read, it is read again when the session gets more input.
-            let Some(files) = files else { continue };
-            let live = self.sessions.load(session);
-            live.backfill = live.backfill.max(Backfill::LookedUp);
-            // File content may be old; input from programs is new, whatever its timestamps.
-            if let Some(published) = live.published(session, &self.startup, &self.store) {
-                published.add_new_dialects(dialects);
-            }
-            self.read_files(session, &files);
-        }
-    }
-
-    /// Reads files that the background index found for a session that already has input from programs.
-    pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
-        if self.backfill_state(session) != Backfill::Read && !self.driver.follows(session) {
-            self.read_files(session, files);
-        }
-    }
-
-    fn read_files(&mut self, session: &SessionId, files: &[PathBuf]) {
-        if files.is_empty() {
+    /// Loads everything that a session's stored rows were derived from and that is not in the router.
+    pub(super) fn complete(&mut self, session: &SessionId) {
+        if self.sessions.live(session).is_some_and(|live| live.is_complete) {
             return;
         }
-        self.sessions.load(session).is_reloading = true;
+        if self.driver.reload_evicted(session, &mut self.router) {
+            tracing::debug!(%session, "reloaded");
+            self.sessions.load(session).is_reloading = true;
+        }
+        // If the store cannot be read, it is read again when the session is derived again.
+        let files = self.store.read("the files of a session", self.store.files_of(session));
+        let Some(files) = files else { return };
+        self.sessions.load(session).is_complete = true;
+        self.backfill_files(session, &files);
+        self.ensure_replayed(session);
+    }
+
+    /// Reads files of a session that the driver does not tail and that were not read before.
+    pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
+        let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
+        let is_read = |file: &PathBuf| known.iter().any(|known| known.path == *file);
+        let is_unread = |file: &&PathBuf| !is_read(file) && !self.driver.tails(session, file);
+        let unread: Vec<PathBuf> = files.iter().filter(is_unread).cloned().collect();
+        if unread.is_empty() {
+            return;
+        }
         let group = self.router.new_group();
         self.router.receive_at(None);
-        let (mut seen, mut loader, mut has_read) = (HashSet::new(), FileLoader::default(), false);
-        for file in files {
-            // A missing file is reported by the index.
-            let Ok(expanded) = expand(file) else { continue };
-            for found in expanded.groups.into_iter().flat_map(|group| group.files) {
-                if !seen.insert(found.path.clone()) {
-                    continue;
-                }
-                // A file that cannot be read is reported by the index.
-                let _ = loader.load(&found.path, file_spec(&found, group, None), &mut self.router);
-                has_read = true;
+        let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
+        let (mut loader, mut read) = (FileLoader::default(), Vec::new());
+        let found: Vec<Found> = unread.iter().flat_map(|file| self.find_file(session, file)).collect();
+        for found in found {
+            if !seen.insert(found.path.clone()) || self.driver.tails(session, &found.path) {
+                continue;
             }
-        }
-        if has_read {
-            self.sessions.load(session).backfill = Backfill::Read;
+            let identity = file_identity(&found.path);
+            // A file that cannot be read is reported by the index.
+            let _ = loader.load(found.place(), file_spec(&found, group, None), &mut self.router);
+            read.push(SourceFile { path: found.path, session: session.clone(), identity });
         }
         // The index has already reported these problems.
         let _ = self.router.take_problems();
         let changed = self.router.take_changed();
         self.mark_dirty(changed);
+        let live = self.sessions.load(session);
+        live.is_reloading |= !read.is_empty();
+        live.backfilled.extend(read.iter().cloned());
+        live.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
     }
 
-    fn backfill_state(&self, session: &SessionId) -> Backfill {
-        self.sessions.live(session).map_or(Backfill::NotLookedUp, |live| live.backfill)
+    /// Returns a file with those that belong to it, or its archived copy. Empty if it is gone, which the index reports.
+    fn find_file(&self, session: &SessionId, file: &Path) -> Vec<Found> {
+        if let Ok(expanded) = expand(file) {
+            return expanded.groups.into_iter().flat_map(|group| group.files).collect();
+        }
+        let archive = self.options.texts.as_ref().map(|texts| &texts.archive);
+        let kept = archive.and_then(|archive| archive.find(file).ok().flatten());
+        kept.and_then(|kept| Found::again(file, session.as_str(), Some(kept))).into_iter().collect()
+    }
+
+    /// Whether the stored rows of a session that was just loaded have more than these because one of its files is gone:
+    /// then the stored rows stay.
+    pub(super) fn lacks_files(&self, session: &SessionId, derived: &Tree) -> bool {
+        let Some(live) = self.sessions.live(session).filter(|live| live.rows.is_none()) else { return false };
+        let has_more = live.published.as_ref().is_some_and(|published| published.has_more_than(derived));
+        has_more
+            && self
+                .store
+                .read("the files of a session", self.store.files_of(session))
+                .is_some_and(|files| files.iter().any(|file| is_missing(file)))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
-use subscope_session::{Now, problem_event};
+use subscope_session::{Limits, Now, SessionUpdate, problem_event};
 use subscope_store::{Commit, StoreError};
 
 use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
@@ -154,6 +154,11 @@ impl EventLoop {
 
     /// Derives these sessions, updates their rows, and commits and publishes their events.
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), IngestError> {
+        for session in sessions {
+            self.complete(session);
+            // What was read for it is derived now.
+            self.sessions.schedule(session, Task::Derive, None);
+        }
         let sessions = &self.resolve_duplicates(sessions);
         let at = self.read_clock();
         let limits = self.limits();
@@ -162,7 +167,10 @@ impl EventLoop {
         for session in sessions {
             let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
             let is_reread = is_reloading || !self.startup.is_done;
-            let Some(mut update) = self.router.update(session, &now) else { continue };
+            let Some(mut update) = self.router.update(session, &now) else {
+                self.sessions.set_deadline(session, None);
+                continue;
+            };
             let mut budget = BudgetWatch {
                 budgets: self.options.budgets,
                 day_cost: &mut self.day_cost,
@@ -177,8 +185,10 @@ impl EventLoop {
             }
             self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
             self.sessions.set_deadline(session, update.deadline);
-            trees.push(update.tree);
             events.extend(update.events);
+            if !self.lacks_files(session, &update.tree) {
+                trees.push(update.tree);
+            }
         }
         // Rows are derived from saved input: they are shown even if the disk is full.
         self.update_rows(trees);
@@ -197,15 +207,27 @@ impl EventLoop {
         outcome
     }
 
-    /// Advances the feed of these sessions and discards the events: an earlier process published them.
-    pub(super) fn discard_events(&mut self, sessions: &[SessionId]) {
-        let (at, limits) = (self.driver.now(), self.limits());
-        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
-        for session in sessions {
-            if let Some(update) = self.router.update(session, &now) {
-                self.sessions.load(session);
-                self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
-            }
+    /// Publishes the new events of a session whose input is being read, so that they need no memory. Its rows wait until
+    /// all of it is read.
+    pub(super) fn publish_events(&mut self, session: &SessionId) {
+        if self.has_failed_commit() {
+            return;
+        }
+        let now = Now {
+            at: self.driver.now(),
+            has_ended: false,
+            is_growing: true,
+            prices: &self.options.prices,
+            limits: Limits::endless(),
+        };
+        let Some(SessionUpdate { mut events, .. }) = self.router.update(session, &now) else { return };
+        let published = self.sessions.load(session).published(session, &self.startup, &self.store);
+        if let Some(published) = published {
+            published.retain_new(&mut events, true);
+        }
+        if !events.is_empty() {
+            let outcome = self.commit(Commit { events, ..Commit::default() });
+            let _ = self.publish_failure(outcome);
         }
     }
 

@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 
 use subscope_model::SessionId;
 
-use super::{EventLoop, duplicates::DuplicateIndex, session_table::LiveSession};
+use super::{
+    EventLoop,
+    duplicates::DuplicateIndex,
+    session_table::{LiveSession, Task},
+};
 
 /// Interval between scans for idle sessions.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
@@ -73,33 +77,35 @@ impl EventLoop {
     /// Whether a session is idle for long enough. Large sessions stay longer.
     fn is_due_for_eviction(&self, session: &SessionId, now: Instant) -> bool {
         let Some(live) = self.sessions.live(session) else { return false };
+        if live.is_due_only && live.rows.is_some() && !live.has(Task::Save) {
+            return true;
+        }
         let Some(derived_at) = live.idle_since() else { return false };
         let idle_limit =
             |bytes: u64| self.options.evict_after + DELAY_PER_MEGABYTE.mul_f64(bytes as f64 / 1e6);
         self.reloadable_bytes(session).is_some_and(|bytes| {
-            live.evicts_after_startup || now.duration_since(derived_at) >= idle_limit(bytes)
+            let is_running = self.sessions.deadline_of(session).is_some();
+            !is_running && (live.evicts_after_startup || now.duration_since(derived_at) >= idle_limit(bytes))
         })
     }
 
     /// Bytes to read if the session is evicted and reloaded; `None` if it cannot be reloaded completely.
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
         let inbox = |bytes: u64| self.store.keeps_received().then_some(bytes);
-        match (self.driver.reloadable_bytes(session), self.inbox_bytes(session)?) {
-            (Some(files), 0) => Some(files),
-            (Some(files), bytes) => Some(files + inbox(bytes)?),
-            (None, 0) => None,
-            (None, bytes) => inbox(bytes).filter(|_| !self.driver.follows(session)),
+        let backfilled = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
+        let files: u64 = backfilled.iter().map(|file| file.identity.bytes).sum();
+        let tailed = match self.driver.reloadable_bytes(session) {
+            None if self.driver.follows(session) => return None,
+            tailed => tailed.map(|tailed| tailed + files).or_else(|| (files > 0).then_some(files)),
+        };
+        match (tailed, self.inbox_bytes(session)?) {
+            (files, 0) => files,
+            (files, bytes) => Some(files.unwrap_or_default() + inbox(bytes)?),
         }
     }
 
-    /// Evicts a session that was just derived and saved, even if agents are running: its rows stay as they are until it
-    /// gets input.
-    pub(super) fn evict_now(&mut self, session: &SessionId) {
-        self.sessions.set_deadline(session, None);
-        self.evict(session);
-    }
-
-    /// Evicts a session unless work on it is pending. Returns whether it was evicted.
+    /// Evicts a session unless work on it is pending, even if agents are running: it is loaded again at its deadline.
+    /// Returns whether it was evicted.
     pub(super) fn evict(&mut self, session: &SessionId) -> bool {
         let is_busy = self.sessions.live(session).is_none_or(LiveSession::is_busy);
         if is_busy || self.reloadable_bytes(session).is_none() {

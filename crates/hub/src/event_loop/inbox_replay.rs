@@ -12,9 +12,8 @@ use subscope_store::ReceivedInput;
 use super::{EventLoop, derive::describe, session_table::SessionTable};
 use crate::partitions::InputChunk;
 
-/// Most bytes of inbox input replayed per session. A session above it is never evicted; after a restart its rows miss
-/// that input and a problem is reported.
-const MAX_REPLAY_BYTES: u64 = 64 << 20;
+/// Bytes of inbox input replayed between two publications of its events: each event holds the payload of its line.
+const PAGE_BYTES: u64 = 8 << 20;
 
 /// Most problems of one ingest that are reported individually.
 const MAX_PROBLEMS: usize = 100;
@@ -134,42 +133,51 @@ impl EventLoop {
             }
             self.sessions.end_unprocessed(&session);
             self.sessions.load(&session).inbox.get_or_insert_default();
-            let Self { store, partitions, router, sessions, .. } = self;
-            let (mut has_input, mut changed) = (false, Vec::new());
-            let mut replay = |received: ReceivedInput| {
-                for chunk in InputChunk::of(&received) {
-                    let named = partitions.session_of(&chunk);
-                    partitions.push_named(router, &chunk, named.as_deref());
-                    let touched = router.take_changed();
-                    let others = || touched.iter().filter(|touched| **touched != session).cloned();
-                    queue.extend(others().filter(|other| !sessions.is_replayed(other)));
-                    changed.extend(others());
-                    sessions.record_input(named.as_deref(), &touched, chunk.body.len());
-                }
-                dialects.insert(Text::from(received.dialect.as_str()));
-                has_input = true;
-            };
-            let outcome = store.read_received(&session, MAX_REPLAY_BYTES, &mut replay);
-            self.mark_dirty(changed);
-            if has_input {
-                self.sessions.expect_stop_orders(&session);
+            if !self.store.keeps_received() {
+                // No store but that of one process drops input, and only beyond its limit.
+                self.sessions.load(&session).inbox.get_or_insert_default().is_shared = true;
+                let what = "not all of its input is kept, and none is replayed".to_owned();
+                self.publish_problem(Problem { at: session.to_string(), what });
+                continue;
             }
-            let live = self.sessions.load(&session);
-            live.is_reloading |= has_input;
-            match outcome {
-                Ok(true) => {}
-                Ok(false) => {
-                    live.inbox.get_or_insert_default().is_shared = true;
-                    let limit = MAX_REPLAY_BYTES >> 20;
-                    let what = format!("its stored input exceeds {limit} MiB and is not replayed");
-                    self.publish_problem(Problem { at: session.to_string(), what });
-                }
-                Err(error) => {
-                    if !has_input {
-                        // Try again when the session gets more input.
-                        live.inbox = None;
+            let (mut after, mut has_input) = (0, false);
+            loop {
+                let Self { store, partitions, router, sessions, .. } = self;
+                let mut changed = Vec::new();
+                let mut replay = |received: ReceivedInput| {
+                    for chunk in InputChunk::of(&received) {
+                        let named = partitions.session_of(&chunk);
+                        partitions.push_named(router, &chunk, named.as_deref());
+                        let touched = router.take_changed();
+                        let others = || touched.iter().filter(|touched| **touched != session).cloned();
+                        queue.extend(others().filter(|other| !sessions.is_replayed(other)));
+                        changed.extend(others());
+                        sessions.record_input(named.as_deref(), &touched, chunk.body.len());
                     }
-                    self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
+                    dialects.insert(Text::from(received.dialect.as_str()));
+                    has_input = true;
+                };
+                let outcome = store.read_received(&session, after, PAGE_BYTES, &mut replay);
+                self.mark_dirty(changed);
+                if has_input {
+                    self.sessions.expect_stop_orders(&session);
+                }
+                let live = self.sessions.load(&session);
+                live.is_reloading |= has_input;
+                match outcome {
+                    Ok(Some(next)) => {
+                        after = next;
+                        self.publish_events(&session);
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        if !has_input {
+                            // Try again when the session gets more input.
+                            live.inbox = None;
+                        }
+                        self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
+                        break;
+                    }
                 }
             }
             if has_input {
@@ -181,12 +189,11 @@ impl EventLoop {
         dialects
     }
 
-    /// Bytes of a session's input from programs; `None` if it shares input with other sessions or has too much to
-    /// replay.
+    /// Bytes of a session's input from programs; `None` if it shares input with other sessions.
     pub(super) fn inbox_bytes(&self, session: &SessionId) -> Option<u64> {
         let Some(input) = self.sessions.live(session).and_then(|live| live.inbox.as_ref()) else {
             return Some(0);
         };
-        (!input.is_shared && input.bytes <= MAX_REPLAY_BYTES).then_some(input.bytes)
+        (!input.is_shared).then_some(input.bytes)
     }
 }

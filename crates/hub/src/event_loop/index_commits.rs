@@ -33,8 +33,17 @@ impl EventLoop {
         files_by_session.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
-        commit.sources.retain(|source| !is_own(&source.session));
         commit.session_keys.retain(|stored| !is_own(&stored.keys.session));
+        let deadline_of = |session: &SessionId| {
+            let due = commit.deadlines.iter().find(|(due, _)| due == session);
+            due.map(|(_, deadline)| *deadline)
+        };
+        let ids = commit.trees.iter().map(|tree| &tree.session.id);
+        let deadlines: Vec<_> = ids.map(|session| (session.clone(), deadline_of(session))).collect();
+        for (session, _) in &deadlines {
+            // It may have files now that the hub does not know.
+            self.sessions.live_mut(session).into_iter().for_each(|live| live.is_complete = false);
+        }
         if !commit.trees.is_empty() {
             let rev = self.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
@@ -49,6 +58,9 @@ impl EventLoop {
         self.figures.commits += 1;
         tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");
         self.duplicates.record_committed(&commit.session_keys, &mut self.sessions);
+        for (session, deadline) in deadlines {
+            self.sessions.set_deadline(&session, deadline);
+        }
         for (session, files) in &files_by_session {
             self.backfill_files(session, files);
         }

@@ -108,8 +108,11 @@ impl EventLoop {
         }
         // Derived after the acknowledgement: a caller waits only for the commit.
         self.pending.has_underived |= !sessions.is_empty();
-        self.backfill(&sessions);
-        self.mark_dirty(sessions.into_keys());
+        for (session, dialects) in sessions {
+            // File content may be old; input from programs is new, whatever its timestamps.
+            self.add_new_dialects(&session, &dialects);
+            self.mark_dirty([session]);
+        }
     }
 
     /// Answers ingests with an error.

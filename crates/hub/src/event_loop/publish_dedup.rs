@@ -9,9 +9,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use subscope_model::{Event, Millis, SessionId, Text};
+use subscope_model::{Event, Millis, SessionId, Text, Tree};
 
 use super::{EventLoop, hub_store::HubStore, session_table::LiveSession, startup::Startup};
+use crate::session_sources::RowCounts;
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
 const MAX_EVENT_IDS: usize = 20_000;
@@ -35,7 +36,8 @@ pub(super) struct PublishedEvents {
     ids: HashSet<Text>,
     /// Dialects of input that arrived after the rows were saved: its events may have any time.
     new_dialects: BTreeSet<Text>,
-    has_rows: bool,
+    /// Size of its rows when this hub loaded it; `None` if it had none.
+    stored: Option<RowCounts>,
     /// Whether it was idle when this hub started: its files are read from their beginning once they grow.
     was_idle: bool,
 }
@@ -68,11 +70,19 @@ impl LiveSession {
 }
 
 impl EventLoop {
+    /// Records dialects in which new input of a session arrived.
+    pub(super) fn add_new_dialects(&mut self, session: &SessionId, dialects: &BTreeSet<Text>) {
+        let published = self.sessions.load(session).published(session, &self.startup, &self.store);
+        if let Some(published) = published {
+            published.new_dialects.extend(dialects.iter().cloned());
+        }
+    }
+
     /// Whether a session had rows when this hub first loaded it: they contain all of it, as far as an index read it.
     /// `None` if the store cannot be read.
     pub(super) fn has_stored_rows(&mut self, session: &SessionId) -> Option<bool> {
         let published = self.sessions.load(session).published(session, &self.startup, &self.store);
-        published.map(|events| events.has_rows)
+        published.map(|events| events.stored.is_some())
     }
 }
 
@@ -91,14 +101,14 @@ impl PublishedEvents {
             unchecked_until: first.filter(|_| logged.len() == MAX_EVENT_IDS),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             new_dialects: BTreeSet::new(),
-            has_rows: rows.is_some(),
+            stored: rows.as_ref().map(RowCounts::of),
             was_idle,
         })
     }
 
-    /// Records dialects in which new input of the session arrived.
-    pub(super) fn add_new_dialects(&mut self, dialects: &BTreeSet<Text>) {
-        self.new_dialects.extend(dialects.iter().cloned());
+    /// Whether the stored rows had more agents or calls than these.
+    pub(super) fn has_more_than(&self, derived: &Tree) -> bool {
+        self.stored.is_some_and(|stored| stored.exceed(RowCounts::of(derived)))
     }
 
     /// Removes events that were published before. The age of an event counts only while the session's input is read
@@ -109,7 +119,7 @@ impl PublishedEvents {
     }
 
     fn is_past(&self, event: &Event) -> bool {
-        if !self.has_rows && !self.new_dialects.is_empty() && *event.source == *DERIVED_SOURCE {
+        if self.stored.is_none() && !self.new_dialects.is_empty() && *event.source == *DERIVED_SOURCE {
             // Derived from input of programs that has no rows yet: new, whatever its time.
             return false;
         }

@@ -3,7 +3,7 @@
 
 use subscope_model::SessionId;
 
-use super::{EventLoop, session_table::Backfill};
+use super::EventLoop;
 
 impl EventLoop {
     /// Reads a session anew from its files and its inbox input. If it shares bytes with another session, or some cannot
@@ -16,7 +16,8 @@ impl EventLoop {
         let Some(closed) = self.driver.reload(session, can_replay, &mut self.router) else { return };
         self.partitions.remove(&closed);
         if let Some(live) = self.sessions.live_mut(session) {
-            live.backfill = live.backfill.min(Backfill::LookedUp);
+            live.is_complete = false;
+            live.backfilled.clear();
             live.inbox = None;
         }
         self.forget_keys(session);

@@ -142,8 +142,14 @@ impl EventLoop {
             |tree: &Tree| Some((tree.session.id.clone(), self.sessions.deadline_of(&tree.session.id)?));
         let deadlines = trees.iter().filter_map(deadline).collect();
         let session_keys = self.duplicates.take_unsaved(sessions);
-        let outcome =
-            self.commit(Commit { trees, is_provisional: true, deadlines, session_keys, ..Commit::default() });
+        let mut sources = Vec::new();
+        for tree in &trees {
+            sources.extend(self.driver.take_read_files(&tree.session.id));
+            let live = self.sessions.live_mut(&tree.session.id);
+            sources.extend(live.into_iter().flat_map(|live| std::mem::take(&mut live.unsaved_files)));
+        }
+        let rows = Commit { trees, deadlines, session_keys, sources, ..Commit::default() };
+        let outcome = self.commit(Commit { is_provisional: true, ..rows });
         self.publish_failure(outcome)
     }
 

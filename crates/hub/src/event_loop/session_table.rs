@@ -7,6 +7,7 @@ use std::{
 };
 
 use subscope_model::{Agent, AgentId, Millis, SessionId, Tree};
+use subscope_store::SourceFile;
 
 use super::{
     budget::SessionCost, duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
@@ -53,6 +54,8 @@ struct SessionSlot {
     is_unprocessed: bool,
     /// Time at which it began, if its stored keys are among those that are compared for duplicates.
     stored_keys_since: Option<Millis>,
+    /// Time at which its rows may change without new input: then it is loaded, if it is not in memory.
+    deadline: Option<Millis>,
 }
 
 /// A session in memory.
@@ -60,8 +63,6 @@ struct SessionSlot {
 pub(super) struct LiveSession {
     /// When each [`Task`] is due; `None` if there is nothing to do.
     due: [Option<Instant>; 3],
-    /// Time at which its rows may change without new input.
-    deadline: Option<Millis>,
     /// It is not derived before this time, so that big sessions do not delay small ones.
     pub(super) derive_after: Option<Instant>,
     /// Its rows as last derived, and when.
@@ -80,23 +81,20 @@ pub(super) struct LiveSession {
     pub(super) is_replayed_running: bool,
     /// Whether only the start-up scan loaded it, so that it may be evicted as soon as it is idle.
     pub(super) evicts_after_startup: bool,
-    /// Whether its transcript files were looked up and read because input arrived for it.
-    pub(super) backfill: Backfill,
+    /// Whether only a deadline loaded it, so that it may be evicted as soon as its rows are saved.
+    pub(super) is_due_only: bool,
+    /// Whether everything that its stored rows were derived from is in the router.
+    pub(super) is_complete: bool,
+    /// Files that were read although the driver does not tail them.
+    pub(super) backfilled: Vec<SourceFile>,
+    /// Those of them that are not saved as its sources.
+    pub(super) unsaved_files: Vec<SourceFile>,
     /// What an earlier hub process published of it; `None` until it is needed.
     pub(super) published: Option<PublishedEvents>,
     /// Its input from programs, once all of it is in the router.
     pub(super) inbox: Option<SessionInput>,
     pub(super) keys: Option<LiveKeys>,
     pub(super) cost: SessionCost,
-}
-
-/// How far the transcript files of a session were loaded because input arrived for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Backfill {
-    #[default]
-    NotLookedUp,
-    LookedUp,
-    Read,
 }
 
 impl LiveSession {
@@ -132,7 +130,6 @@ impl LiveSession {
             || self.has(Task::Broadcast)
             || self.is_loading
             || self.is_reloading
-            || self.deadline.is_some()
             || !self.stop_orders.is_empty()
     }
 }
@@ -202,17 +199,20 @@ impl SessionTable {
         self.tasks[task as usize].is_empty()
     }
 
-    /// Sets the time at which a session's rows may change without new input.
+    /// Sets the time at which a session's rows may change without new input. It stays when the session is evicted.
     pub(super) fn set_deadline(&mut self, session: &SessionId, deadline: Option<Millis>) {
-        let Some(live) = self.live_mut(session) else { return };
-        if let Some(before) = std::mem::replace(&mut live.deadline, deadline) {
+        let slot = self.slots.get_mut(session);
+        if let Some(before) = slot.and_then(|slot| slot.deadline.take()) {
             self.deadlines.remove(&(before, session.clone()));
         }
-        self.deadlines.extend(deadline.map(|deadline| (deadline, session.clone())));
+        if let Some(deadline) = deadline {
+            self.slot(session).deadline = Some(deadline);
+            self.deadlines.insert((deadline, session.clone()));
+        }
     }
 
     pub(super) fn deadline_of(&self, session: &SessionId) -> Option<Millis> {
-        self.live(session)?.deadline
+        self.slots.get(session)?.deadline
     }
 
     /// Sessions with a deadline, the earliest first.
@@ -235,7 +235,6 @@ impl SessionTable {
         for task in [Task::Derive, Task::Broadcast, Task::Save] {
             self.schedule(session, task, None);
         }
-        self.set_deadline(session, None);
         self.set_stop_orders(session, Vec::new());
         self.end_eviction(session);
         self.recent += usize::from(derived_at.is_some());
@@ -358,12 +357,13 @@ impl SessionTable {
 
 impl SessionSlot {
     fn is_empty(&self) -> bool {
-        let Self { live, rows_changed_at, recent_since, is_unprocessed, stored_keys_since } = self;
+        let Self { live, rows_changed_at, recent_since, is_unprocessed, stored_keys_since, deadline } = self;
         live.is_none()
             && rows_changed_at.is_none()
             && recent_since.is_none()
             && !is_unprocessed
             && stored_keys_since.is_none()
+            && deadline.is_none()
     }
 }
 
@@ -403,6 +403,8 @@ mod tests {
             table.load(&session);
             table.set_deadline(&session, Some(7));
             table.evict(&session, Some(now));
+            assert_eq!(table.deadline_of(&session), Some(7), "it is loaded when it is due");
+            table.set_deadline(&session, None);
         }
         table.record_change(&"1".into(), 40);
         assert_eq!((table.recent_count(), table.deadlines().count()), (2, 0));

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_model::{SessionId, Text};
-use subscope_session::{Limits, Now};
 use subscope_store::ListQuery;
 
 use super::{EventLoop, derive::RETRY_AFTER, session_table::LiveSession, startup::ReplayProgress};
@@ -22,8 +21,9 @@ const PORTION_SESSIONS: usize = 64;
 const PORTION_BYTES: u64 = 4 << 20;
 
 impl EventLoop {
-    /// Starts the replay. A small inbox is replayed at once.
+    /// Starts the replay, and takes the deadlines of stored sessions. A small inbox is replayed at once.
     pub(super) fn start_replay(&mut self) {
+        self.take_deadlines();
         if self.list_unprocessed() && self.sessions.unprocessed_count() <= PORTION_SESSIONS {
             self.replay_portion();
         }
@@ -74,8 +74,10 @@ impl EventLoop {
         }
         self.pending.has_underived |= !replayed.is_empty();
         self.startup.has_underived_replay |= self.pending.has_underived;
-        self.backfill(&replayed);
-        self.mark_dirty(replayed.keys().cloned());
+        for (session, dialects) in &replayed {
+            self.add_new_dialects(session, dialects);
+            self.mark_dirty([session.clone()]);
+        }
         if is_last {
             self.startup.replay = ReplayProgress::Done;
             self.replay_running(&replayed);
@@ -85,7 +87,7 @@ impl EventLoop {
         let sessions: Vec<SessionId> = replayed.into_keys().collect();
         if self.save_trees(&sessions).is_ok() {
             for session in &sessions {
-                self.evict_now(session);
+                self.evict(session);
             }
         }
     }
@@ -106,11 +108,12 @@ impl EventLoop {
             .collect()
     }
 
-    /// Replays the input of running sessions that are not in the last portion, and discards their events.
+    /// Replays the input of running sessions that are not in the last portion: their next hook may be answered with a
+    /// stop order.
     fn replay_running(&mut self, replayed: &BTreeMap<SessionId, BTreeSet<Text>>) {
         let rows = self.store.list(&ListQuery::live(MAX_RUNNING_SESSIONS));
         let rows = self.store.read("the list of running sessions", rows).unwrap_or_default();
-        let (mut room, mut running) = (MAX_RUNNING_BYTES, Vec::new());
+        let mut room = MAX_RUNNING_BYTES;
         for session in rows.into_iter().map(|row| row.id).filter(|session| !replayed.contains_key(session)) {
             let bytes = self.received_bytes(&session);
             if bytes == 0 || bytes > room {
@@ -119,28 +122,22 @@ impl EventLoop {
             room -= bytes;
             if self.ensure_replayed(&session) {
                 self.sessions.load(&session).is_replayed_running = true;
-                running.push(session);
             }
         }
-        self.discard_events(&running);
     }
 
-    /// Takes the replayed running sessions that must be derived because time alone may change them. A session whose
-    /// replay has less than its stored rows keeps these rows.
+    /// Takes the replayed running sessions: they are derived, since time alone may change them.
     pub(super) fn take_replayed_running(&mut self) -> Vec<SessionId> {
         let taken = |live: &mut LiveSession| std::mem::take(&mut live.is_replayed_running);
         let running = self.sessions.all_mut().filter_map(|(id, live)| taken(live).then(|| id.clone()));
-        let mut running: Vec<SessionId> = running.collect();
-        self.backfill(&running.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
-        let (at, limits) = (self.driver.now(), Limits::endless());
-        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
-        running.retain(|session| {
-            let stored = self.store.read("a session's rows", self.store.tree(session)).flatten();
-            stored.zip(self.router.tree(session, &now)).is_some_and(|(stored, derived)| {
-                derived.agents.len() >= stored.agents.len()
-                    && derived.session.ended_at_ms >= stored.session.ended_at_ms
-            })
-        });
-        running
+        running.collect()
+    }
+
+    /// Takes the deadlines of sessions that are not in memory from the store.
+    fn take_deadlines(&mut self) {
+        let stored = self.store.read("the deadlines of sessions", self.store.deadlines()).unwrap_or_default();
+        for (session, deadline) in stored {
+            self.sessions.set_deadline(&session, Some(deadline));
+        }
     }
 }

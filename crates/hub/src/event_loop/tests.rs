@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cold_read;
+
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicI64, Ordering},
@@ -42,6 +44,10 @@ impl Clock for ManualClock {
     fn now_ms(&self) -> Millis {
         START_MS + self.elapsed_ms.load(Ordering::SeqCst)
     }
+
+    fn awake_ms(&self) -> Millis {
+        self.now_ms()
+    }
 }
 
 /// A driver with one stream, whose bytes the test provides.
@@ -65,7 +71,7 @@ impl Driver for ManualDriver {
     }
 
     fn awake_ms(&self) -> Millis {
-        self.clock.now_ms()
+        self.clock.awake_ms()
     }
 }
 

@@ -167,7 +167,7 @@ fn fold_session(
             Some(inbox) => inbox,
             none => none.insert(store.open()?),
         };
-        inbox.read_received(session, u64::MAX, &mut |received| {
+        inbox.read_received(session, 0, u64::MAX, &mut |received| {
             load_input(&received, &mut partitions, &mut router, &mut |_, _| ());
         })?;
     }

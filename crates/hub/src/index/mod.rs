@@ -150,16 +150,21 @@ pub fn index_beside(
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
     let mut run = IndexRun::new(store, Some(texts), options, callback)?;
-    let mut keep = |commit| Ok(hub.commit_index_batch(commit)?);
-    run.index_rows(HUB_ROWS_PER_COMMIT, &mut keep)?;
-    if let Some(comparison) = DuplicateComparison::compare(store)? {
-        let again = plan::derive_again(store, options, &comparison)?;
-        run.derive_again(&again, comparison, HUB_ROWS_PER_COMMIT, &mut keep)?;
-    }
+    run.index_beside(store, &mut |commit| Ok(hub.commit_index_batch(commit)?))?;
     run.report.facts = began.elapsed();
     run.index_text(store, texts)?;
     run.report.total = began.elapsed();
     Ok(run.report)
+}
+
+/// Passes the commits of an index run beside a hub, without full text, to a sink.
+#[cfg(test)]
+pub(crate) fn index_rows(
+    store: &SqliteStore,
+    options: &IndexOptions,
+    sink: CommitSink<'_>,
+) -> Result<(), IndexError> {
+    IndexRun::new(store, None, options, &mut |_| ControlFlow::Continue(()))?.index_beside(store, sink)
 }
 
 fn keep(store: &mut SqliteStore, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
@@ -248,6 +253,16 @@ impl<'a> IndexRun<'a> {
         };
         run.report_progress()?;
         Ok(run)
+    }
+
+    /// Brings the rows of a store up to date that a hub writes.
+    fn index_beside(&mut self, store: &SqliteStore, sink: CommitSink<'_>) -> Result<(), IndexError> {
+        self.index_rows(HUB_ROWS_PER_COMMIT, sink)?;
+        if let Some(comparison) = DuplicateComparison::compare(store)? {
+            let again = plan::derive_again(store, self.options, &comparison)?;
+            self.derive_again(&again, comparison, HUB_ROWS_PER_COMMIT, sink)?;
+        }
+        Ok(())
     }
 
     fn report_progress(&mut self) -> Result<(), IndexError> {

@@ -2,9 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -15,6 +13,7 @@ use subscope_session::OwnedElsewhere;
 use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
+use crate::loader::file_identity;
 
 /// Work of an index run.
 pub(super) struct Plan {
@@ -74,8 +73,10 @@ pub(super) fn plan(
     let mut emptied = Vec::new();
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
         let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let named = |found: &Found| found.session.as_deref().map(SessionId::from);
         let is_in = |sessions: &HashSet<SessionId>| {
-            files.iter().any(|(found, _)| session_of(found).is_some_and(|session| sessions.contains(session)))
+            let of = |found: &Found| session_of(found).cloned().or_else(|| named(found));
+            files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(&session)))
         };
         if is_in(&missing.frozen) {
             return Ok(());
@@ -117,7 +118,7 @@ pub(super) fn plan(
         let mut files: Vec<(Found, FileIdentity)> = group
             .files
             .into_iter()
-            .map(|found| (identity(&found.path), found))
+            .map(|found| (file_identity(&found.path), found))
             .map(|(id, it)| (it, id))
             .collect();
         report.files += files.len() as u64;
@@ -289,14 +290,4 @@ pub(super) fn derive_again(
             SessionWork { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
         })
         .collect())
-}
-
-/// Returns a file's identity; all zero if it does not exist.
-fn identity(path: &Path) -> FileIdentity {
-    let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
-    FileIdentity {
-        inode: metadata.ino(),
-        bytes: metadata.len(),
-        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
-    }
 }

@@ -57,10 +57,11 @@ impl<S: Store> Ledger for Failing<S> {
     fn read_received(
         &self,
         session: &SessionId,
+        after: u64,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, StoreError> {
-        self.read(|store| store.read_received(session, bytes, each))
+    ) -> Result<Option<u64>, StoreError> {
+        self.read(|store| store.read_received(session, after, bytes, each))
     }
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
@@ -107,6 +108,10 @@ impl<S: Store> History for Failing<S> {
 
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
         self.read(|store| store.files_of(session))
+    }
+
+    fn deadlines(&self) -> Result<Vec<(SessionId, Millis)>, StoreError> {
+        self.read(|store| store.deadlines())
     }
 
     fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {

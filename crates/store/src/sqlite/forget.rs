@@ -1,19 +1,40 @@
 //! Deletion of sessions.
 //!
 //! Ids, source files, delivery keys and session keys stay: an unchanged file is not indexed again, a repeated delivery
-//! stays a repeat, and a duplicate of a forgotten session stays a duplicate.
+//! stays a repeat, and a duplicate of a forgotten session stays a duplicate. Which sessions were forgotten, with their
+//! files, is also recorded in a file beside the database, which outlasts a damaged database.
 
-use rusqlite::{Connection, Transaction, params};
+use std::{
+    fs,
+    io::{self, Write as _},
+    os::unix::ffi::OsStringExt,
+    path::Path,
+};
+
+use rusqlite::{Connection, Transaction, params, types::ValueRef};
 use subscope_model::SessionId;
 
-use super::deferred_index::DeferredIndex;
+use super::{
+    deferred_index::DeferredIndex,
+    private_file_options,
+    query::{identity_at, path_at, select},
+};
+use crate::{FileIdentity, StoreResult};
+
+/// Record of the forgotten sessions in the data folder, and the file in which it is written.
+const RECORD: &str = "forgotten.jsonl";
+const NEW_RECORD: &str = "forgotten.jsonl.new";
+
+/// A forgotten session, and one of its files if it has any.
+type Forgotten = (String, Option<(Vec<u8>, FileIdentity)>);
 
 /// Deletes sessions and returns their number. Deleted content is overwritten with zeros (`secure_delete`).
 pub(super) fn forget(
     db: &mut Connection,
     index: &mut DeferredIndex,
+    folder: &Path,
     sessions: &[SessionId],
-) -> rusqlite::Result<usize> {
+) -> StoreResult<usize> {
     if sessions.is_empty() {
         return Ok(0);
     }
@@ -21,9 +42,56 @@ pub(super) fn forget(
     let outcome = delete_sessions(db, index, sessions);
     db.pragma_update(None, "secure_delete", "OFF")?;
     let count = outcome?;
+    write_record(db, folder)?;
     // The WAL still has the old pages. Readers may keep a part of it for a while.
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(count)
+}
+
+/// Records the forgotten sessions, one file a line.
+fn write_record(db: &Connection, folder: &Path) -> StoreResult<()> {
+    let sql = "SELECT id, path, inode, bytes, modified_ns FROM sessions LEFT JOIN sources ON session_no = no
+        WHERE is_forgotten = 1";
+    let forgotten: Vec<Forgotten> = select(db, sql, [], |row| {
+        let has_file = row.get_ref(1)? != ValueRef::Null;
+        let path = |row| path_at(row, 1).map(|path| path.into_os_string().into_vec());
+        let file = if has_file { Some((path(row)?, identity_at(row, 2)?)) } else { None };
+        Ok((row.get(0)?, file))
+    })?;
+    let new = folder.join(NEW_RECORD);
+    let mut file = io::BufWriter::new(private_file_options().truncate(true).open(&new)?);
+    for (session, source) in forgotten {
+        let source = source
+            .map(|(path, FileIdentity { inode, bytes, modified_ns })| (path, inode, bytes, modified_ns));
+        serde_json::to_writer(&mut file, &(session, source))?;
+        file.write_all(b"\n")?;
+    }
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(fs::rename(new, folder.join(RECORD))?)
+}
+
+/// Adds the sessions of the record to a database that is being repaired, unless it has them.
+pub(super) fn keep_forgotten(db: &Transaction<'_>, folder: &Path) -> StoreResult<()> {
+    let record = match fs::read_to_string(folder.join(RECORD)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        record => record?,
+    };
+    for line in record.lines() {
+        type Source = Option<(Vec<u8>, u64, u64, i64)>;
+        // A line that is no longer one is a forgotten session less.
+        let Ok((session, source)) = serde_json::from_str::<(String, Source)>(line) else { continue };
+        db.prepare_cached(
+            "INSERT INTO sessions(id, last_ms, is_live, is_forgotten, rules, row) VALUES(?1, 0, 0, 1, '', '')
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute([&session])?;
+        let Some((path, inode, bytes, modified_ns)) = source else { continue };
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO sources SELECT ?1, no, ?2, ?3, ?4 FROM sessions WHERE id = ?5 AND is_forgotten = 1",
+        )?
+        .execute(params![path, inode.cast_signed(), bytes.cast_signed(), modified_ns, session])?;
+    }
+    Ok(())
 }
 
 fn delete_sessions(

@@ -198,7 +198,7 @@ impl SqliteStore {
     /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are
     /// not touched and stay recorded as sources: only a file that changes is indexed again.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
-        Ok(forget::forget(&mut self.db, &mut self.index, sessions)?)
+        forget::forget(&mut self.db, &mut self.index, self.location.folder(), sessions)
     }
 
     /// Returns the database's size on disk in bytes, free pages included.
@@ -300,13 +300,11 @@ impl Ledger for SqliteStore {
     fn read_received(
         &self,
         session: &SessionId,
+        after: u64,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> StoreResult<bool> {
-        if self.received_bytes(session)? > bytes {
-            return Ok(false);
-        }
-        self.each_received(session, each).map(|()| true)
+    ) -> StoreResult<Option<u64>> {
+        self.each_received(session, after, bytes, each)
     }
 
     fn received_bytes(&self, session: &SessionId) -> StoreResult<u64> {

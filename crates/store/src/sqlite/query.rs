@@ -155,6 +155,12 @@ impl SqliteStore {
         self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 1", [])
     }
 
+    /// Returns the files of forgotten sessions, with their size when they were last read.
+    pub fn forgotten_files(&self) -> StoreResult<Vec<(PathBuf, u64)>> {
+        let sql = "SELECT path, bytes FROM sources JOIN sessions ON no = session_no WHERE is_forgotten = 1";
+        self.select(sql, [], |row| Ok((path_at(row, 0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+    }
+
     /// Returns the ended sessions with a last event before `before_ms`; sessions without any time are left out.
     pub fn sessions_older_than(&self, before_ms: Millis) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
@@ -182,23 +188,32 @@ impl SqliteStore {
     /// Returns a session's received input in order of arrival, with `sessions` left empty.
     pub fn received_of(&self, session: &SessionId) -> StoreResult<Vec<ReceivedInput>> {
         let mut all = Vec::new();
-        self.each_received(session, &mut |received| all.push(received))?;
+        self.each_received(session, 0, u64::MAX, &mut |received| all.push(received))?;
         Ok(all)
     }
 
-    /// Passes a session's received input to `each`, in order of arrival.
+    /// Passes a page of a session's received input to `each`; see [`crate::Ledger::read_received`].
     pub(super) fn each_received(
         &self,
         session: &SessionId,
+        after: u64,
+        bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> StoreResult<()> {
+    ) -> StoreResult<Option<u64>> {
         let mut statement = self.db.prepare_cached(&format!(
-            "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({})
-             ORDER BY inbox.no, part.line",
+            "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body, inbox.no
+             FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({}) AND inbox.no > ?2 ORDER BY inbox.no, part.line",
             deferred_index::INBOX_ROWS_OF_SESSION
         ))?;
-        let mut rows = statement.query([session.as_str()])?;
+        let mut rows = statement.query(params![session.as_str(), clamp(after)])?;
+        let (mut last, mut passed) = (after, 0);
         while let Some(row) = rows.next()? {
+            let no = row.get::<_, i64>(9)?.unsigned_abs();
+            // The parts of a delivery stay together.
+            if no != last && last > after && passed >= bytes {
+                return Ok(Some(last));
+            }
+            last = no;
             let mut received = received_input(row)?;
             if let Some(line) = row.get::<_, Option<i64>>("line")? {
                 received.parts.push(SessionPart {
@@ -208,9 +223,11 @@ impl SqliteStore {
                     body: pack::unpack(row.get(8)?)?,
                 });
             }
+            passed += (received.body.len() + received.parts.iter().map(|part| part.body.len()).sum::<usize>())
+                as u64;
             each(received);
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least
@@ -277,6 +294,11 @@ impl History for SqliteStore {
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
         let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
         self.select(sql, [session.as_str()], |row| path_at(row, 0))
+    }
+
+    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
+        let sql = "SELECT id, deadline_ms FROM sessions WHERE deadline_ms IS NOT NULL AND is_frozen = 0";
+        self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
     }
 
     fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>> {

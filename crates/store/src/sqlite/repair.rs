@@ -15,7 +15,7 @@ use rusqlite::{Connection, Transaction, ffi, params, types::Value};
 use subscope_model::{Millis, SessionId, Tree};
 
 use super::{
-    Access, FILE, OpenError, SqliteStore, clamp, connect, create_private_folder, lock_folder, pack,
+    Access, FILE, OpenError, SqliteStore, clamp, connect, create_private_folder, forget, lock_folder, pack,
     pack::Packer, schema, write,
 };
 use crate::{Commit, StoreError, StoreResult, salvage::DamagedFile};
@@ -137,6 +137,7 @@ fn repair(folder: &Path, now_us: u64) -> StoreResult<Repaired> {
     let transaction = db.transaction()?;
     let sessions = keep_sessions(&damaged, &transaction)?;
     let deliveries = keep_rest(&damaged, &transaction, &sessions)?;
+    forget::keep_forgotten(&transaction, folder)?;
     let count = "SELECT count(*) FROM sessions WHERE is_forgotten = 0";
     let sessions: i64 = transaction.query_row(count, [], |row| row.get(0))?;
     let sessions = sessions.unsigned_abs();
