@@ -150,7 +150,7 @@ fn store_commands() -> Result<Vec<Vec<String>>> {
 /// Returns the directories below `fixtures` that hold a recording, ordered by path.
 fn recordings() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for kind in entries(Path::new("fixtures"))? {
+    for kind in entries(Path::new("fixtures"))?.into_iter().filter(|path| root().join(path).is_dir()) {
         for version in entries(&kind)? {
             found.extend(entries(&version)?.into_iter().filter(|path| root().join(path).is_dir()));
         }
