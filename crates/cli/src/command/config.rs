@@ -157,6 +157,10 @@ mod tests {
         listen = "127.0.0.1:7337"             # default
         idle = "15m"                          # default
 
+        [budget]
+        # day is not set                      # default
+        # session is not set                  # default
+
         [ui]
         theme = "auto"                        # default
         tree = "auto"                         # default

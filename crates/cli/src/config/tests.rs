@@ -107,6 +107,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n\
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
+                [budget]\nday = 20\nsession = 2.5\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n";
     let folder = folders(Some(text), None);
     let config = load_in(folder.path(), &[]);
@@ -130,7 +131,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 18);
+    assert_eq!(config.rows().len(), 20);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 

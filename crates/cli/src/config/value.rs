@@ -147,6 +147,10 @@ impl<'de> Deserializer<'de> for &'de SettingValue {
         visitor.visit_str(digits)
     }
 
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
+        self.deserialize_u32(visitor)
+    }
+
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
         let wrong = || SettingError("must be a list of texts, such as [\"run_code\"]".to_owned());
         visitor.visit_seq(SeqDeserializer::new(self.list().ok_or_else(wrong)?.into_iter()))
@@ -172,7 +176,7 @@ impl<'de> Deserializer<'de> for &'de SettingValue {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
+        i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 char str string bytes byte_buf option unit unit_struct newtype_struct
         tuple tuple_struct map identifier ignored_any
     }
 }

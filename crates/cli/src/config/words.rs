@@ -109,19 +109,7 @@ pub(super) mod dollars {
         }
 
         fn visit_str<E: Error>(self, digits: &str) -> Result<MicroUsd, E> {
-            let amount = digits.parse().map_err(|_| E::invalid_value(Unexpected::Str(digits), &self))?;
-            self.visit_f64(amount)
-        }
-
-        fn visit_i64<E: Error>(self, amount: i64) -> Result<MicroUsd, E> {
-            self.visit_f64(amount as f64)
-        }
-
-        fn visit_u64<E: Error>(self, amount: u64) -> Result<MicroUsd, E> {
-            self.visit_f64(amount as f64)
-        }
-
-        fn visit_f64<E: Error>(self, amount: f64) -> Result<MicroUsd, E> {
+            let amount: f64 = digits.parse().map_err(|_| E::invalid_value(Unexpected::Str(digits), &self))?;
             let micros = (amount * MICROS).round();
             if (0.01 * MICROS..1e9 * MICROS).contains(&micros) {
                 Ok(micros as MicroUsd)
