@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import type { Agent, Tree } from "../src/model";
 import { timer } from "../src/lib/words";
 import { crowd, publish } from "./crowd";
-import { closed, look, Recording, row, type Seen, Server, sleep } from "./harness";
+import { closed, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
 let seen: Seen | undefined;
@@ -15,11 +15,6 @@ afterEach(async () => {
   await server.stop();
 });
 afterAll(closed);
-
-function isQuiet({ wrong, beyond }: Seen): void {
-  expect(wrong).toEqual([]);
-  expect(beyond).toEqual([]);
-}
 
 interface RowSeen {
   id: string;
@@ -410,7 +405,7 @@ it("gives room where a person wants it, and keeps it", async () => {
   isQuiet(seen);
 });
 
-it("shows an agent as one document: what is opened is seen, and the result stands there once", async () => {
+it("shows an agent as one document: an opened call scrolls into view, and the result appears once", async () => {
   server = await Server.over("k-big");
   const { session } = new Recording("k-big");
   const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);

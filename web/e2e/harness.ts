@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { expect } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 export const FIXTURES = join(ROOT, "fixtures/claude-code/2.1.330");
@@ -201,6 +202,12 @@ export interface Seen {
   wrong: string[];
   /** Requests beyond the server. */
   beyond: string[];
+}
+
+/** Asserts that the page did nothing that it must not do. */
+export function isQuiet({ wrong, beyond }: Seen): void {
+  expect(wrong).toEqual([]);
+  expect(beyond).toEqual([]);
 }
 
 let browser: Browser | undefined;

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, expect, it } from "vitest";
 import type { Agent, Tree } from "../src/model";
 import type { FeedPage } from "../src/lib/api";
-import { closed, look, Recording, row, type Seen, Server, sleep } from "./harness";
+import { closed, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
 let seen: Seen | undefined;
@@ -13,12 +13,6 @@ afterEach(async () => {
   await server.stop();
 });
 afterAll(closed);
-
-/** Nothing went wrong that a person would not see. */
-function isQuiet({ wrong, beyond }: Seen): void {
-  expect(wrong).toEqual([]);
-  expect(beyond).toEqual([]);
-}
 
 const tree = (of: Recording): Promise<Tree> => server.get(`/api/v1/sessions/${of.session}/tree`);
 

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
-import { closed, freePort, look, Recording, row, type Seen, Server } from "./harness";
+import { closed, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const recording = new Recording("c-nested");
@@ -26,11 +26,6 @@ afterAll(async () => {
   await closed();
   await server.stop();
 });
-
-function isQuiet({ wrong, beyond }: Seen): void {
-  expect(wrong).toEqual([]);
-  expect(beyond).toEqual([]);
-}
 
 interface Finding {
   id: string;

@@ -80,7 +80,8 @@ pub struct IngestReceipt {
     pub problem_count: u64,
     /// Hook answer in the format of its dialect that stops the agent; `None` if it may continue.
     pub answer: Option<String>,
-    /// Agents that a user asked to stop, of the sessions of published events: the answer to the next event carries the request.
+    /// Agents that a user asked to stop, of the sessions of published events: the answer to the next event carries the
+    /// request.
     pub to_stop: Vec<AgentId>,
 }
 

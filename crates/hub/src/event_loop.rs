@@ -13,8 +13,8 @@
 //! inside `poll`.
 //!
 //! Modules:
-//! * [`budget`]: alerts when a session or a day has cost 80 % or all of its budget.
 //! * [`backfill`]: loads everything that a session's rows are derived from, before they are derived.
+//! * [`budget`]: alerts when a session or a day has cost 80 % or all of its budget.
 //! * [`mod@derive`]: derives rows and events from facts, commits and publishes them; retries failed commits.
 //! * [`duplicates`]: decides which session counts a response that several sessions contain.
 //! * [`duty_cycle`]: limits how much of the time each kind of work takes.

@@ -7,7 +7,8 @@
 //! the spool for the next hub. Events posted by child processes arrive at the [`Listener`] and take the same two
 //! routes.
 //!
-//! [`watch_processes`] is for the machine's hub: it reports which sessions have lost their process, whoever started it.
+//! [`watch_processes`] runs in the machine's hub: it reports the sessions whose process has ended, including processes
+//! that subscope did not start.
 //!
 //! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
 //! others are skipped, counted and reported.

@@ -1,5 +1,5 @@
-//! Watches the processes of all sessions of the machine, whoever started them: harnesses write nothing when they are
-//! killed or leave while subagents run.
+//! Watches the processes of all sessions of the machine, including those that subscope did not start: harnesses write
+//! nothing when they are killed, or when they exit while subagents run.
 
 use std::{
     collections::BTreeMap,

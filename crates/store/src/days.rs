@@ -31,6 +31,28 @@ pub(crate) type DayRows = BTreeMap<(i64, By, String), StatsRow>;
 
 /// Returns the rows of a session.
 pub(crate) fn days(tree: &Tree) -> DayRows {
+    let mut days = agent_days(tree);
+    let fallback = tree.session.started_at_ms.unwrap_or(0);
+    for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
+        for call in &agent.tools {
+            let day = call.started_at_ms.or(agent.started_at_ms).unwrap_or(fallback).div_euclid(DAY_MS);
+            let row = days.entry((day, By::Tool, call.name.to_string())).or_default();
+            row.tool_calls += 1;
+            row.tool_errors += u64::from(call.status == ToolStatus::Error);
+            row.tools_denied += u64::from(call.status == ToolStatus::Denied);
+            let span = call.started_at_ms.zip(call.ended_at_ms).map_or(0, |(from, to)| to - from);
+            row.busy_ms += u64::try_from(span).unwrap_or(0);
+        }
+    }
+    for ((_, _, name), row) in &mut days {
+        row.name = name.as_str().into();
+        row.sessions = 1;
+    }
+    days
+}
+
+/// Returns the rows by type and model, without names.
+fn agent_days(tree: &Tree) -> DayRows {
     let mut days = DayRows::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
@@ -45,27 +67,14 @@ pub(crate) fn days(tree: &Tree) -> DayRows {
             let model = agent.model.as_deref().unwrap_or(UNKNOWN);
             add_agent(days.entry((day, By::Model, model.to_owned())).or_default(), agent);
         }
-        for call in &agent.tools {
-            let day = call.started_at_ms.or(agent.started_at_ms).unwrap_or(fallback).div_euclid(DAY_MS);
-            let row = days.entry((day, By::Tool, call.name.to_string())).or_default();
-            row.tool_calls += 1;
-            row.tool_errors += u64::from(call.status == ToolStatus::Error);
-            row.tools_denied += u64::from(call.status == ToolStatus::Denied);
-            let span = call.started_at_ms.zip(call.ended_at_ms).map_or(0, |(from, to)| to - from);
-            row.busy_ms += u64::try_from(span).unwrap_or(0);
-        }
     }
     add_unattributed(tree, fallback, &mut days);
-    for ((_, _, name), row) in &mut days {
-        row.name = name.as_str().into();
-        row.sessions = 1;
-    }
     days
 }
 
 /// Returns what the agents of a session that started on a day (days since 1970, UTC) have cost.
 pub fn cost_of_day(tree: &Tree, day: i64) -> MicroUsd {
-    let rows = days(tree);
+    let rows = agent_days(tree);
     let of_day = rows.iter().filter(|((row_day, by, _), _)| *row_day == day && *by == By::Type);
     MicroUsd::try_from(of_day.map(|(_, row)| row.cost_micro_usd).sum::<u64>()).unwrap_or(MicroUsd::MAX)
 }

@@ -77,7 +77,7 @@ const DEBOUNCE_MS: Millis = 90;
 /// Interval of the session query: a hub that has just started is still loading earlier sessions.
 const SESSIONS_MS: Millis = 10_000;
 
-/// How long the order of sessions is held after the pointer has moved over it: whoever aims at a row hits it.
+/// How long the order of sessions is held after the pointer has moved over it: a click hits the row that it was aimed at.
 const HOLD_MS: Millis = 1_500;
 
 /// Display time of a notice.

@@ -1,4 +1,4 @@
-//! Budgets: a session and a day that pass 80 % and 100 % of theirs are told of once, whatever happens to the hub.
+//! Budgets: the hub publishes one alert for each mark that a session or a day passes, even if it is killed meanwhile.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn alerts(watching: &Going) -> Vec<(String, u64, i64)> {
 }
 
 #[test]
-fn session_and_day_that_pass_their_budget_are_told_of_once_even_if_the_hub_is_killed() {
+fn each_passed_mark_is_published_once_even_if_the_hub_is_killed() {
     let (hubs, recording) = (Hubs::new(), recording("2.1.330", "k-big"));
     fs::create_dir_all(hubs.env.home().join(".claude/projects")).unwrap();
     let mut growing = Growing::of(&hubs.env, &recording);

@@ -50,8 +50,8 @@ fn agent_is_lost_after(end: impl FnOnce(&TestEnv, &mut Child)) {
     write_session(&env, process.id());
     let serving = Serving::start(&env, "");
     wait_for(&serving, ("running", ""));
-    // The watch has seen the process.
-    thread::sleep(Duration::from_secs(1));
+    // Several intervals of the watch: it notices the end only of a process that it has seen alive.
+    thread::sleep(Duration::from_secs(3));
     end(&env, &mut process);
     let lost = ("lost", "its process ended");
     wait_for(&serving, lost);

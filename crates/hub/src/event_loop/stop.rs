@@ -114,7 +114,8 @@ impl EventLoop {
         }
         let dialect = request.dialect?;
         let asker = dialect.asker(request.body)?;
-        // Not taken away when it is given: an agent that goes on is told again, also before that is derived.
+        // The order stays pending once it is delivered: an agent that goes on gets it again with its next hook, even
+        // before the delivery is derived.
         self.sessions.stop_orders(&asker.session).iter().find(|agent| **agent == asker.agent)?;
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;

@@ -196,7 +196,7 @@ pub(super) fn open_session(state: &mut UiState) {
     }
 }
 
-/// Keeps the selected session selected: whoever acts on it has chosen it.
+/// Keeps the selected session selected: an action on it is a choice.
 pub(super) fn choose_session(state: &mut UiState) {
     state.sessions.is_user_choice |= state.session().is_some();
 }

@@ -204,8 +204,8 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
     draw_names(lane, critical, axis, x, y, canvas);
 }
 
-/// Writes the names of tools into their bars, or the first letter where there is no room: a kind of call is told by its
-/// name, not by a colour.
+/// Writes the names of tools into their bars, or the first letter where there is no room, so that no colour is needed to
+/// tell the kinds of calls apart.
 fn draw_names(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
     let mut free_from = 0;
     for span in lane.spans.iter().filter(|span| span.kind == SpanKind::Tool) {
