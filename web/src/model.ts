@@ -390,7 +390,60 @@ export interface StatsRow {
   cost_micro_usd: number;
 }
 
-/** Statistics over all stored sessions. */
+/** What the rows of statistics are grouped by. */
+export type StatsGroup = "type" | "model" | "project" | "harness";
+
+/** Statistics of one group on one day. */
+export interface DayGroup {
+  /** The day (UTC, `2026-11-22`). */
+  day: string;
+  /** What `name` is a name of. */
+  by: StatsGroup;
+  /** Its figures on that day. */
+  row: StatsRow;
+}
+
+/** A tool call that took long. */
+export interface SlowCall {
+  /** Its session. */
+  session_id: string;
+  /** Title of the session. */
+  session_title: string | null;
+  /** Its agent. */
+  agent_id: string;
+  /** Display name of the agent. */
+  agent: string;
+  /** The tool. */
+  tool: string;
+  /** Short description of its target, as in the tree. */
+  detail: string | null;
+  /** How it ended. */
+  status: ToolStatus;
+  /** Start time. */
+  started_at_ms: number;
+  /** From start to end. */
+  duration_ms: number;
+}
+
+/** One span of [`Concurrency`]. */
+export interface ConcurrencySpan {
+  /** Its start. */
+  at_ms: number;
+  /** The greatest number of agents, roots included, that were at work at the same moment of it. */
+  agents: number;
+  /** The greatest number of sessions with an agent at work at the same moment of it. */
+  sessions: number;
+}
+
+/** How many agents were at work at the same time, by spans of equal length. */
+export interface Concurrency {
+  /** Length of a span. */
+  span_ms: number;
+  /** Spans in which an agent was at work, in order of time. */
+  spans: ConcurrencySpan[];
+}
+
+/** Statistics over all stored sessions, or those of a [`StatsQuery`]. */
 export interface Stats {
   /** Always [`STATS_SCHEMA`]. */
   schema: string;
@@ -404,6 +457,16 @@ export interface Stats {
   by_model: StatsRow[];
   /** By day (UTC, `2026-11-22`), newest first. */
   by_day: StatsRow[];
+  /** By working directory of the root; most tokens first. */
+  by_project: StatsRow[];
+  /** By harness; most tokens first. */
+  by_harness: StatsRow[];
+  /** By day and group, for charts: days in order of time, then groups, then names. */
+  days: DayGroup[];
+  /** The slowest calls, the slowest first; at most 20, and at most 5 of a session. */
+  slowest: SlowCall[];
+  /** How many agents were at work at the same time. */
+  concurrency: Concurrency;
 }
 
 /** A page of sessions: `ls --json`, `GET /api/v1/sessions`. */
@@ -414,6 +477,44 @@ export interface SessionPage {
   sessions: SessionRow[];
   /** Cursor of the next page; `None` on the last one. */
   next: string | null;
+}
+
+/** Ids with a prefix: `GET /api/v1/names`. */
+export interface IdMatches {
+  /** Always [`NAMES_SCHEMA`]. */
+  schema: string;
+  /** Sessions, the newest first. */
+  sessions: string[];
+  /** Subagents, those of the newest sessions first. */
+  agents: AgentName[];
+}
+
+/** An agent's id with its session's. */
+export interface AgentName {
+  /** The session. */
+  session_id: string;
+  /** The agent. */
+  agent_id: string;
+}
+
+/** Number of hits with one value, for a filter. */
+export interface FacetCount {
+  /** The value. */
+  name: string;
+  /** Number of hits that have it. */
+  hits: number;
+}
+
+/** Numbers of hits by what they can be filtered by, the most hits first. */
+export interface Facets {
+  /** By kind of passage. */
+  kinds: FacetCount[];
+  /** By tool; passages that belong to no call are left out. */
+  tools: FacetCount[];
+  /** By working directory of the root. */
+  projects: FacetCount[];
+  /** Results of failed and denied calls. */
+  failed: number;
 }
 
 /** A found passage. */
@@ -428,8 +529,18 @@ export interface SearchHit {
   kind: string;
   /** Time, to the second. */
   at_ms: number | null;
+  /** The tool, for arguments and results. */
+  tool: string | null;
+  /** Whether it is the result of a failed or denied call. */
+  failed: boolean;
+  /** Title of the session. */
+  session_title: string | null;
+  /** Working directory of the root. */
+  project: string | null;
   /** Context of the first matched word, in one line. */
   snippet: string;
+  /** The same context with its line breaks and indentation. */
+  excerpt: string;
   /** Path of its file; `inbox/` and a number for ingested input. */
   path: string;
   /** Byte offset of its JSON in the file. */
@@ -444,6 +555,12 @@ export interface Hits {
   schema: string;
   /** The newest first. */
   hits: SearchHit[];
+  /** Number of all passages with these words, also those beyond the limit. */
+  total: number;
+  /** Whether `total` and `facets` stopped counting: there are more. */
+  total_floor: boolean;
+  /** What the hits can be filtered by. */
+  facets: Facets;
   /** Whether the full text is still being read, so that there may be more. */
   is_indexing: boolean;
 }
@@ -494,4 +611,139 @@ export interface Ordered {
   reached: boolean;
   /** How the request reaches the agent. */
   told_by: StopChannel;
+}
+
+/** One of the compared sessions. */
+export interface Side {
+  /** The session. */
+  session: Session;
+  /** The agent that is compared with all below it; `None` if the whole session is. */
+  agent_id?: string;
+  /** Status of that agent, or of the root; `None` if there is none. */
+  status: AgentStatus | null;
+  /** Its statistics. */
+  summary: Summary;
+}
+
+/** Why two agents are paired. */
+export type Likeness = "root" | "task" | "type";
+
+/** The compared fields of an [`Agent`], without its descendants. */
+export interface ComparedAgent {
+  id: string;
+  /** Display name. */
+  title: string;
+  type: string | null;
+  description: string | null;
+  model: string | null;
+  status: AgentStatus;
+  error: string | null;
+  started_at_ms: number | null;
+  ended_at_ms: number | null;
+  wall_ms: number | null;
+  tool_calls: number;
+  tool_errors: number;
+  tools_denied: number;
+  usage: Usage | null;
+  cost_micro_usd: number | null;
+  cost_floor: boolean;
+}
+
+/** A pair of agents, one of each session; at least one is present. */
+export interface AgentPair {
+  /** Why they are paired; `None` if there is only one. */
+  likeness: Likeness | null;
+  /** 0 for roots, 1 for their subagents and for orphans. */
+  depth: number;
+  /** The first session's. */
+  a: ComparedAgent | null;
+  /** The second session's. */
+  b: ComparedAgent | null;
+}
+
+/** Numbers of calls. */
+export interface Calls {
+  /** All calls, regardless of their outcome. */
+  calls: number;
+  /** Failed calls. */
+  errors: number;
+  /** Denied calls. */
+  denied: number;
+}
+
+/** Calls of one tool, by all agents of each session. */
+export interface ToolPair {
+  /** Name of the tool in the harness. */
+  name: string;
+  /** In the first session. */
+  a: Calls;
+  /** In the second session. */
+  b: Calls;
+}
+
+/** A comparison of two sessions. */
+export interface Comparison {
+  /** Always [`DIFF_SCHEMA`]. */
+  schema: string;
+  /** The first session. */
+  a: Side;
+  /** The second session. */
+  b: Side;
+  /** All agents of both, in the first's pre-order; those only in the second follow their siblings. */
+  agents: AgentPair[];
+  /** All tools of both, the most called first. */
+  tools: ToolPair[];
+}
+
+/** Status of an iteration. */
+export type IterationStatus = "running" | "completed" | "failed" | "cut";
+
+/** Metadata of an iteration: `meta.json`. */
+export interface IterationMeta {
+  /** Always [`ITERATION_SCHEMA`]. */
+  schema: string;
+  /** Run id. */
+  run: string;
+  /** Number from 1. */
+  iteration: number;
+  /** Number of iterations of the run, if limited. */
+  of: number | null;
+  /** Name given by the user, else that of the command. */
+  name: string;
+  /** Command line. */
+  command: string[];
+  /** Working folder. */
+  cwd: string;
+  /** Session id, once known. */
+  session_id: string | null;
+  /** Status. */
+  status: IterationStatus;
+  /** Exit code after the end; 128 + signal number after a signal. */
+  exit_code: number | null;
+  /** Start time. */
+  started_at_ms: number;
+  /** End time. */
+  ended_at_ms: number | null;
+  /** Recording process. */
+  pid: number;
+}
+
+/** A recorded iteration in a list. */
+export interface Iteration extends IterationMeta {
+  /** Folder of the record. */
+  folder: string;
+  /** Number of subagents; `None` if its trace cannot be read. */
+  agents: number | null;
+  /** Number of failed subagents. */
+  failed: number | null;
+  /** From start to end; of one that was cut, to the last change of its trace. */
+  duration_ms: number | null;
+}
+
+/** A list of iterations: `ls --iterations --json`, `GET /api/v1/iterations`. */
+export interface Iterations {
+  /** Always [`ITERATIONS_SCHEMA`]. */
+  schema: string;
+  /** The newest first. */
+  iterations: Iteration[];
 }

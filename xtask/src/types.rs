@@ -39,8 +39,38 @@ const WANTED: &[(&str, &[&str])] = &[
     ),
     ("event", &["WORDS", "Event"]),
     ("feed", &["Change", "MissedData"]),
-    ("list", &["SessionStatus", "SessionRow", "StatsRow", "Stats"]),
-    ("hub", &["SessionPage", "SearchHit", "Hits", "HubMode", "Health", "StopChannel", "Ordered"]),
+    (
+        "list",
+        &[
+            "SessionStatus",
+            "SessionRow",
+            "StatsRow",
+            "StatsGroup",
+            "DayGroup",
+            "SlowCall",
+            "ConcurrencySpan",
+            "Concurrency",
+            "Stats",
+        ],
+    ),
+    (
+        "hub",
+        &[
+            "SessionPage",
+            "IdMatches",
+            "AgentName",
+            "FacetCount",
+            "Facets",
+            "SearchHit",
+            "Hits",
+            "HubMode",
+            "Health",
+            "StopChannel",
+            "Ordered",
+        ],
+    ),
+    ("comparison", &["Side", "Likeness", "ComparedAgent", "AgentPair", "Calls", "ToolPair", "Comparison"]),
+    ("iteration", &["IterationStatus", "IterationMeta", "Iteration", "Iterations"]),
 ];
 
 /// Writes the types.
@@ -88,16 +118,21 @@ fn declaration(item: &Item) -> Result<String> {
 
 fn interface(item: &ItemStruct) -> Result<String> {
     let Fields::Named(fields) = &item.fields else { bail!("{} has no named fields", item.ident) };
-    let mut text = format!("{}export interface {} {{\n", comment(&item.attrs, ""), item.ident);
+    let (mut lines, mut parents) = (String::new(), Vec::new());
     for field in &fields.named {
         let serde = Serde::of(&field.attrs)?;
         if serde.is_skipped {
             continue;
         }
-        text += &comment(&field.attrs, "  ");
-        text += &line(field, &serde)?;
+        if serde.is_flat {
+            parents.push(translate_type(&field.ty)?);
+            continue;
+        }
+        lines += &comment(&field.attrs, "  ");
+        lines += &line(field, &serde)?;
     }
-    Ok(text + "}\n")
+    let parents = if parents.is_empty() { String::new() } else { format!(" extends {}", parents.join(", ")) };
+    Ok(format!("{}export interface {}{parents} {{\n{lines}}}\n", comment(&item.attrs, ""), item.ident))
 }
 
 fn line(field: &Field, serde: &Serde) -> Result<String> {
@@ -140,6 +175,8 @@ struct Serde {
     rename: Option<String>,
     is_skipped: bool,
     is_optional: bool,
+    /// Its fields are those of the struct.
+    is_flat: bool,
 }
 
 impl Serde {
@@ -151,6 +188,8 @@ impl Serde {
                     serde.is_skipped = true;
                 } else if meta.path().is_ident("skip_serializing_if") {
                     serde.is_optional = true;
+                } else if meta.path().is_ident("flatten") {
+                    serde.is_flat = true;
                 } else if let Meta::NameValue(pair) = &meta
                     && pair.path.is_ident("rename")
                     && let Expr::Lit(word) = &pair.value
@@ -196,7 +235,7 @@ fn type_argument(argument: &GenericArgument) -> Option<&Type> {
 fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
     Ok(match (name, inner) {
         ("Text" | "String" | "SessionId" | "AgentId" | "ToolUseId" | "Actor", []) => "string".to_owned(),
-        ("u32" | "u64" | "i64" | "usize" | "Millis" | "MicroUsd", []) => "number".to_owned(),
+        ("u32" | "u64" | "i32" | "i64" | "usize" | "Millis" | "MicroUsd", []) => "number".to_owned(),
         ("bool", []) => "boolean".to_owned(),
         ("Value", []) => "Record<string, unknown>".to_owned(),
         ("Option", [one]) => format!("{} | null", translate_type(one)?),
@@ -236,16 +275,16 @@ mod tests {
     #[test]
     fn serde_attributes_are_followed() {
         let item = syn::parse_str(
-            "struct S { #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
+            "struct S { #[serde(flatten)] meta: Meta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
              #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]> }",
         )
         .unwrap();
         let text = interface(&item).unwrap();
         assert_eq!(
             text,
-            "export interface S {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n}\n"
+            "export interface S extends Meta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n}\n"
         );
-        let unknown = syn::parse_str("struct S { #[serde(flatten)] all: Text }").unwrap();
+        let unknown = syn::parse_str("struct S { #[serde(with = \"other\")] all: Text }").unwrap();
         assert!(interface(&unknown).is_err());
     }
 }

@@ -1,9 +1,13 @@
 //! Shared context of all commands: settings, environment, terminal, clock, prices, and messages on stderr.
 
-use std::{cell::OnceCell, path::PathBuf, time::Duration};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use subscope_hub::{Budgets, HubOptions};
-use subscope_model::{Millis, Problem};
+use subscope_model::{Millis, Problem, Text};
 use subscope_render::{Detail, Style, TreeOptions, safe};
 use subscope_session::{LimitRule, Limits};
 
@@ -52,6 +56,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Returns a project's folder as sessions name it: absolute, with symbolic links resolved if it exists.
+    pub(crate) fn project_folder(&self, folder: &Path) -> Text {
+        let folder = self.environment.working_folder().join(folder);
+        folder.canonicalize().unwrap_or(folder).to_string_lossy().as_ref().into()
+    }
+
     /// Loads the settings and detects the terminal. The options of `command` override settings.
     pub(crate) fn new(
         global: &Global,

@@ -4,7 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, IdMatches, OneAgent, Ordered, SessionId, SessionPage, Stats, Status, Tree,
+    AgentId, Health, Hits, IdMatches, OneAgent, Ordered, SearchQuery, SessionId, SessionPage, Stats,
+    StatsQuery, Status, Tree,
 };
 
 use crate::{
@@ -125,28 +126,39 @@ impl Client {
         self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))
     }
 
-    /// Searches for the newest passages that contain all terms. A term of several words is a phrase; a term ending in
-    /// `*` is a prefix. `None` if the hub has no full-text index.
-    pub fn search(
-        &mut self,
-        terms: &[String],
-        session: Option<&SessionId>,
-        limit: usize,
-    ) -> Result<Option<Hits>, ClientError> {
+    /// Searches for the newest passages that match. `None` if the hub has no full-text index.
+    pub fn search(&mut self, query: &SearchQuery) -> Result<Option<Hits>, ClientError> {
         let quote = |term: &String| {
             let term = term.replace('"', " ");
             if term.trim().contains(char::is_whitespace) { format!("\"{term}\"") } else { term }
         };
-        let query = terms.iter().map(quote).collect::<Vec<_>>().join(" ");
-        let limit = limit.to_string();
-        let parts =
-            [("q", Some(&*query)), ("session", session.map(SessionId::as_str)), ("limit", Some(&*limit))];
+        let words = query.terms.iter().map(quote).collect::<Vec<_>>().join(" ");
+        let limit = query.limit.to_string();
+        let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
+        let parts = [
+            ("q", Some(&*words)),
+            ("session", query.session.as_deref()),
+            ("kind", query.kind.as_deref()),
+            ("tool", query.tool.as_deref()),
+            ("project", query.project.as_deref()),
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+            ("failed", query.only_failed.then_some("true")),
+            ("limit", Some(&*limit)),
+        ];
         none_if_missing(self.get(&with_query("/api/v1/search", &parts)))
     }
 
-    /// Requests totals over all sessions.
-    pub fn stats(&mut self) -> Result<Stats, ClientError> {
-        self.get("/api/v1/stats")
+    /// Requests statistics.
+    pub fn stats(&mut self, query: &StatsQuery) -> Result<Stats, ClientError> {
+        let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
+        let parts = [
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+            ("project", query.project.as_deref()),
+            ("harness", query.harness.as_deref()),
+        ];
+        self.get(&with_query("/api/v1/stats", &parts))
     }
 
     /// Requests counts of live agents, of all sessions or of one; zero for an unknown session.

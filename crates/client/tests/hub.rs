@@ -15,7 +15,9 @@ use std::{
 use common::{LIMIT, Running, VERSION, folder};
 use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, SessionQuery};
 use subscope_hub::clock;
-use subscope_model::{AgentId, EventKind, Feed, FeedItem, HubMode, LiveView, SessionId, Text, Update};
+use subscope_model::{
+    AgentId, EventKind, Feed, FeedItem, HubMode, LiveView, SearchQuery, SessionId, StatsQuery, Text, Update,
+};
 use subscope_server::Timeouts;
 
 /// Ingests a tool call of the root agent.
@@ -72,8 +74,9 @@ fn questions_are_answered_over_both_doors() {
         let status = client.status(None).unwrap();
         assert_eq!((status.sessions, status.running), (3, 1));
         assert_eq!(client.status(Some(&SessionId::from("a-1"))).unwrap().running, 0);
-        assert_eq!(client.stats().unwrap().total.sessions, 3);
-        assert_eq!(client.search(&["x".to_owned()], None, 5).unwrap(), None, "there is no full text");
+        assert_eq!(client.stats(&StatsQuery::default()).unwrap().total.sessions, 3);
+        let query = SearchQuery { terms: vec!["x".to_owned()], limit: 5, ..SearchQuery::default() };
+        assert_eq!(client.search(&query).unwrap(), None, "there is no full text");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Export formats, one module each.
 //!
 //! The functions turn rows and events into bytes. Large payloads are not in the rows: the caller passes a [`Resolve`]
-//! for their text. Only `checkpoint` touches files, because a checkpoint is a folder that is replaced as a whole.
+//! for their text. Only `checkpoint` and `iteration` touch files: a checkpoint is a
+//! folder that is replaced as a whole, a record of an iteration a folder that is read as a whole.
 //!
 //! Absent on purpose: network, clock and vendors.
 
@@ -11,6 +12,7 @@ mod csv;
 mod execution;
 mod feed;
 mod html;
+pub mod iteration;
 mod redact;
 #[cfg(test)]
 mod sample;

@@ -1,7 +1,8 @@
 //! Commands to the event loop, and their replies.
 
 use subscope_model::{
-    Agent, AgentId, Event, IdMatches, Millis, Problem, SearchHit, Session, SessionId, SessionRow, Stats, Tree,
+    Agent, AgentId, Event, Hits, IdMatches, Millis, Problem, SearchQuery, Session, SessionId, SessionRow,
+    Stats, StatsQuery, Tree,
 };
 use subscope_session::Dialect;
 use subscope_store::{Commit, ListQuery};
@@ -177,11 +178,10 @@ pub(crate) enum Command {
     /// Id prefix, and the limit for each kind of id.
     Names(String, usize, ReplyCallback<IdMatches>),
     EventsAfter(u64, Option<SessionId>, usize, ReplyCallback<Option<Vec<Event>>>),
-    Stats(ReplyCallback<Option<Stats>>),
+    Stats(StatsQuery, ReplyCallback<Option<Stats>>),
     /// Session and agent, or prefixes of their ids.
     StopAgent(Option<String>, String, ReplyCallback<Result<StopReceipt, StopError>>),
-    /// Terms, session, limit.
-    Search(Vec<String>, Option<SessionId>, usize, ReplyCallback<Option<Vec<SearchHit>>>),
+    Search(SearchQuery, ReplyCallback<Option<Hits>>),
     Figures(ReplyCallback<Figures>),
     /// A handle exists: respond to commands at any time.
     EnableWaking,

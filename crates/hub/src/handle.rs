@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, IdMatches, SearchHit, Session, SessionId, SessionRow, Stats, Tree,
+    Agent, AgentId, Event, Hits, IdMatches, SearchQuery, Session, SessionId, SessionRow, Stats, StatsQuery,
+    Tree,
 };
 use subscope_store::{Commit, ListQuery};
 
@@ -114,20 +115,14 @@ impl HubHandle {
         self.send(Command::Sessions(query, reply))
     }
 
-    /// Queries statistics over all sessions; `None` if the store fails.
-    pub fn stats(&self, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
-        self.send(Command::Stats(reply))
+    /// Queries statistics; `None` if the store fails.
+    pub fn stats(&self, query: StatsQuery, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
+        self.send(Command::Stats(query, reply))
     }
 
-    /// Queries the newest passages that contain all terms; `None` without a full-text index.
-    pub fn search(
-        &self,
-        terms: Vec<String>,
-        session: Option<SessionId>,
-        limit: usize,
-        reply: ReplyCallback<Option<Vec<SearchHit>>>,
-    ) -> Result<(), AskError> {
-        self.send(Command::Search(terms, session, limit, reply))
+    /// Queries the newest passages that match; `None` without a full-text index.
+    pub fn search(&self, query: SearchQuery, reply: ReplyCallback<Option<Hits>>) -> Result<(), AskError> {
+        self.send(Command::Search(query, reply))
     }
 
     /// Queries a session's tree as last published.

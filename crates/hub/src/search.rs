@@ -3,8 +3,13 @@
 use std::{cmp::Reverse, collections::HashMap};
 
 use subscope_collect::archive::Archive;
-use subscope_model::{RawJson, SearchHit, SessionId, Text};
-use subscope_store::{History, Hit, InboxPosition, StoreError, TextIndex, TextQuery, words};
+use subscope_model::{
+    FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text,
+};
+use subscope_store::{
+    History, Hit, InboxPosition, ListQuery, PassageKind, StoreError, TextCounts, TextIndex, TextQuery,
+    is_below, words,
+};
 
 /// Characters of a snippet before the first hit, and in total.
 const SNIPPET_BEFORE: usize = 40;
@@ -12,8 +17,11 @@ const SNIPPET_CHARS: usize = 240;
 /// Factor by which more hits are examined for a phrase than are requested: the index knows words, not their order.
 const PHRASE_FACTOR: usize = 20;
 
-/// Returns the newest passages that contain the words of all terms, at most `limit`. A term of several words is a
-/// phrase: it has to occur literally, ignoring case. A term that ends in `*` matches all words with this prefix.
+/// Most sessions among which a project is looked for.
+const MAX_SESSIONS: usize = 100_000;
+
+/// Returns the newest passages that match a query. A term of several words is a phrase: it has to occur literally,
+/// ignoring case. A term that ends in `*` matches all words with this prefix.
 ///
 /// # Errors
 /// If the index or the store cannot be read.
@@ -21,28 +29,71 @@ pub fn search(
     history: &dyn History,
     texts: &TextIndex,
     archive: &Archive,
-    terms: &[String],
-    session: Option<SessionId>,
-    limit: usize,
-) -> Result<Vec<SearchHit>, StoreError> {
+    query: &SearchQuery,
+) -> Result<Hits, StoreError> {
+    let SearchQuery { terms, limit, .. } = query;
     let phrases: Vec<String> =
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
-    let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
-    let mut names = AgentNames { history, cache: HashMap::new() };
+    let mut found = Hits { schema: HITS_SCHEMA.into(), ..Hits::default() };
+    let kind = query.kind.as_deref().map(PassageKind::parse);
+    if kind == Some(None) {
+        return Ok(found);
+    }
+    let of_project = |project: &Text| -> Result<Vec<SessionId>, StoreError> {
+        let rows = history.list(&ListQuery::first(MAX_SESSIONS))?.into_iter();
+        Ok(rows.filter(|row| is_below(row.cwd.as_deref(), project)).map(|row| row.id).collect())
+    };
+    let text_query = TextQuery {
+        words: terms.clone(),
+        session: query.session.clone(),
+        sessions: query.project.as_ref().map(of_project).transpose()?,
+        kind: kind.flatten(),
+        tool: query.tool.clone(),
+        since: query.since,
+        until: query.until,
+        only_failed: query.only_failed,
+        limit: limit.saturating_mul(factor),
+    };
+    let mut names = Names { history, agents: HashMap::new(), sessions: HashMap::new() };
     let mut hits = PairedHits::default();
-    for hit in texts.find(&query)? {
+    for hit in texts.find(&text_query)? {
         let text = read_text(&hit, history, archive);
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
         if phrases.iter().all(has) {
             hits.add(&hit, search_hit(&hit, text.as_deref(), terms, &mut names));
         }
-        if hits.all.len() == limit {
+        if hits.all.len() == *limit {
             break;
         }
     }
-    Ok(hits.finish())
+    found.hits = hits.finish();
+    let counts = texts.count(&text_query)?;
+    (found.total, found.total_floor) = (counts.total, counts.is_floor);
+    found.facets = facets(counts, &mut names);
+    Ok(found)
+}
+
+fn facets(counts: TextCounts, names: &mut Names<'_>) -> Facets {
+    let mut projects: HashMap<Text, u64> = HashMap::new();
+    for (session, hits) in counts.sessions {
+        if let Some(folder) = names.session(&session).1 {
+            *projects.entry(folder).or_default() += hits;
+        }
+    }
+    let sorted = |counts: Vec<(Text, u64)>| {
+        let mut counts: Vec<FacetCount> =
+            counts.into_iter().map(|(name, hits)| FacetCount { name, hits }).collect();
+        counts.sort_by(|one, other| other.hits.cmp(&one.hits).then_with(|| one.name.cmp(&other.name)));
+        counts
+    };
+    Facets {
+        kinds: sorted(counts.kinds.into_iter().map(|(kind, hits)| (kind.as_str().into(), hits)).collect()),
+        tools: sorted(counts.tools),
+        projects: sorted(projects.into_iter().collect()),
+        failed: counts.failed,
+    }
 }
 
 /// Hits without duplicates: hooks and streams repeat the content of a transcript, which is returned once, as the
@@ -114,11 +165,13 @@ fn read_text(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<Stri
     Some(RawJson { json: &json, offset: 0 }.text().into_owned())
 }
 
-fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut AgentNames<'_>) -> SearchHit {
+fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> SearchHit {
+    let (session_title, project) = names.session(&hit.session);
+    let excerpt = text.map_or_else(|| "(its file is gone)".to_owned(), |text| excerpt(text, terms));
     let (agent_id, agent) = match hit.inbox_position() {
         // The agent is known only from the complete session: it may be the root.
         Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
-        _ => names.of(&hit.session, &hit.agent),
+        _ => names.agent(&hit.session, &hit.agent),
     };
     let (path, offset) = match hit.inbox_position() {
         Some(InboxPosition { row, offset }) => (format!("inbox/{row}"), offset),
@@ -130,34 +183,51 @@ fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Agent
         agent,
         kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
-        snippet: text.map_or_else(|| "(its file is gone)".to_owned(), |text| snippet(text, terms)),
+        tool: Some(&hit.tool).filter(|tool| !tool.is_empty()).cloned(),
+        failed: hit.failed,
+        session_title,
+        project,
+        snippet: excerpt.split_whitespace().collect::<Vec<_>>().join(" "),
+        excerpt,
         path,
         offset,
         bytes: hit.span.bytes,
     }
 }
 
-/// Returns one line of text around the first hit.
-fn snippet(text: &str, terms: &[String]) -> String {
+/// Returns the text around the first hit.
+fn excerpt(text: &str, terms: &[String]) -> String {
     let lower = text.to_lowercase();
     let first = terms.iter().flat_map(|term| words(term)).filter_map(|word| lower.find(&word)).min();
     // Lower case may have another length in bytes: the position is counted in characters.
     let at = first.map_or(0, |byte| lower.get(..byte).map_or(0, |before| before.chars().count()));
     let from = at.saturating_sub(SNIPPET_BEFORE);
     let shown: String = text.chars().skip(from).take(SNIPPET_CHARS).collect();
-    let line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    if from > 0 { format!("…{line}") } else { line }
+    let shown = shown.trim();
+    if from > 0 { format!("…{shown}") } else { shown.to_owned() }
 }
 
-/// Cache of agent names: many hits belong to few agents.
-struct AgentNames<'a> {
+/// Cache of names: many hits belong to few agents and sessions.
+struct Names<'a> {
     history: &'a dyn History,
-    cache: HashMap<(SessionId, Text), (Text, String)>,
+    agents: HashMap<(SessionId, Text), (Text, String)>,
+    /// Title and working directory.
+    sessions: HashMap<SessionId, (Option<Text>, Option<Text>)>,
 }
 
-impl AgentNames<'_> {
+impl Names<'_> {
+    /// Returns the title and the working directory of a session.
+    fn session(&mut self, session: &SessionId) -> (Option<Text>, Option<Text>) {
+        let history = self.history;
+        let load = || {
+            let row = history.session_row(session).ok().flatten();
+            row.map_or((None, None), |row| (row.title, row.cwd))
+        };
+        self.sessions.entry(session.clone()).or_insert_with(load).clone()
+    }
+
     /// Returns the id and the display name of the agent of a passage.
-    fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
+    fn agent(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
         let load = || match history.agent_label(session, agent).ok().flatten() {
             Some(row) if row.id.is_root() => (row.id.0, "main".to_owned()),
@@ -172,6 +242,6 @@ impl AgentNames<'_> {
             None if agent.is_empty() => (agent.clone(), "a subagent".to_owned()),
             None => (agent.clone(), agent.to_string()),
         };
-        self.cache.entry((session.clone(), agent.clone())).or_insert_with(load).clone()
+        self.agents.entry((session.clone(), agent.clone())).or_insert_with(load).clone()
     }
 }

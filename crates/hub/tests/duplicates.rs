@@ -18,7 +18,7 @@ use subscope_hub::{
     BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, MemoryStore, Store, clock,
     index::{IndexOptions, index},
 };
-use subscope_model::{PriceTable, SessionId, Stats, Tree};
+use subscope_model::{PriceTable, SessionId, Stats, StatsQuery, Tree};
 use subscope_session::{FactDetail, Limits, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
@@ -175,7 +175,7 @@ fn a_store_counts_each_response_once_in_any_order_and_after_a_rebuild() {
                 place.adopt(session);
                 place.index(&mut store);
             }
-            let found = (trees(&store), store.stats().unwrap());
+            let found = (trees(&store), store.stats(&StatsQuery::default()).unwrap());
             assert_eq!(Sum::of(found.0.values()), truth, "{recording} {order:?}");
             assert_eq!(
                 (found.1.total.tool_calls, found.1.total.usage.total_tokens),
@@ -188,7 +188,11 @@ fn a_store_counts_each_response_once_in_any_order_and_after_a_rebuild() {
             let mut store = place.store("2");
             assert_eq!(store.due_sessions(LATER).unwrap().len(), 3);
             place.index(&mut store);
-            assert_eq!((trees(&store), store.stats().unwrap()), found, "{recording} rebuilt");
+            assert_eq!(
+                (trees(&store), store.stats(&StatsQuery::default()).unwrap()),
+                found,
+                "{recording} rebuilt"
+            );
             match &expected {
                 Some(expected) => assert_eq!(*expected, found, "{recording} {order:?}"),
                 None => expected = Some(found),

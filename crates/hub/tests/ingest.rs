@@ -20,7 +20,7 @@ use subscope_hub::{
     AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
     IngestError, IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, Store, SubscriptionStart,
 };
-use subscope_model::{EventKind, Millis, SessionId, Text, Tree, Update};
+use subscope_model::{EventKind, Millis, SessionId, StatsQuery, Text, Tree, Update};
 use subscope_session::SessionRouter;
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::recording;
@@ -326,7 +326,7 @@ fn acknowledged_and_not_yet_concluded_is_concluded_by_the_next_hub_once() {
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     ingest(&handle, hook("other", "o1", "PreToolUse")).unwrap();
     // Statistics are computed from saved rows: the query saves them.
-    assert_eq!(answer(|reply| handle.stats(reply)).unwrap().total.tool_calls, 2);
+    assert_eq!(answer(|reply| handle.stats(StatsQuery::default(), reply)).unwrap().total.tool_calls, 2);
     let mut told = HashSet::new();
     for number in 2..30 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();

@@ -1,4 +1,4 @@
-//! Comparison of two sessions: the JSON of `subscope diff --json`.
+//! Comparison of two sessions, or of two agents with what they started: the JSON of `subscope diff --json`.
 //!
 //! Sessions share no ids. Agents are paired by their parents, their task and their position among equals; [`Likeness`]
 //! says how. All other data is copied from the trees.
@@ -7,10 +7,82 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, AgentStatus, MicroUsd, Session, Summary, Text, ToolStatus, Tree, Usage};
+use crate::{
+    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, Session, Summary, Text, ToolStatus, Tree, Usage,
+};
 
 /// Schema version of [`Comparison`]. Changes within it are additive only.
 pub const DIFF_SCHEMA: &str = "subscope.diff/1";
+
+/// What is compared: a session, or one of its agents with all below it.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'t> {
+    /// The session.
+    pub tree: &'t Tree,
+    /// The place of the agent in [`Tree::agents`]; `None` for the whole session.
+    agent: Option<usize>,
+}
+
+impl<'t> Compared<'t> {
+    /// Compares a whole session.
+    pub fn session(tree: &'t Tree) -> Self {
+        Self { tree, agent: None }
+    }
+
+    /// Compares an agent with all below it; `None` if the session has no such agent.
+    pub fn agent(tree: &'t Tree, agent: &AgentId) -> Option<Self> {
+        let place = tree.agents.iter().position(|row| row.id == *agent)?;
+        Some(Self { tree, agent: Some(place) })
+    }
+
+    fn top(&self) -> Option<&'t Agent> {
+        self.agent.and_then(|place| self.tree.agents.get(place))
+    }
+
+    /// All agents that are compared, in pre-order.
+    fn agents(&self) -> &'t [Agent] {
+        let agents = self.tree.agents.get(self.agent.unwrap_or_default()..).unwrap_or_default();
+        let Some(top) = self.top() else { return agents };
+        let below = agents.iter().skip(1).take_while(|row| row.depth > top.depth).count();
+        agents.get(..=below).unwrap_or_default()
+    }
+
+    /// Statistics over the agents that are compared; as in a tree, the topmost is not counted among the agents.
+    fn summary(&self) -> Summary {
+        let Some(top) = self.top() else { return self.tree.summary.clone() };
+        let agents = self.agents();
+        let below = || agents.iter().skip(1);
+        let count = |status: AgentStatus| {
+            u32::try_from(below().filter(|row| row.status == status).count()).unwrap_or(u32::MAX)
+        };
+        let sum = |of: fn(&Agent) -> u32| agents.iter().map(of).fold(0, u32::saturating_add);
+        let mut by_type = BTreeMap::new();
+        for row in below() {
+            *by_type.entry(row.agent_type.as_deref().unwrap_or("unknown").to_owned()).or_default() += 1;
+        }
+        Summary {
+            agents: top.subtree.agents.saturating_sub(1),
+            pending: count(AgentStatus::Pending),
+            running: count(AgentStatus::Running),
+            completed: count(AgentStatus::Completed),
+            failed: count(AgentStatus::Failed),
+            stopped: count(AgentStatus::Stopped),
+            lost: count(AgentStatus::Lost),
+            max_depth: agents.iter().map(|row| row.depth - top.depth).max().unwrap_or_default(),
+            tool_calls: top.subtree.tool_calls,
+            tool_errors: sum(|row| row.tool_errors),
+            tools_denied: sum(|row| row.tools_denied),
+            usage: top.subtree.usage,
+            unattributed_usage: None,
+            cost_micro_usd: top.subtree.cost_micro_usd,
+            cost_floor: top.subtree.cost_floor,
+            wall_ms: top.subtree.wall_ms,
+            agent_ms: top.subtree.agent_ms,
+            by_type,
+            attention: Attention::of(agents),
+        }
+    }
+}
 
 /// A comparison of two sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +104,10 @@ pub struct Comparison {
 pub struct Side {
     /// The session.
     pub session: Session,
-    /// Status of its root; `None` if it has none.
+    /// The agent that is compared with all below it; `None` if the whole session is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// Status of that agent, or of the root; `None` if there is none.
     pub status: Option<AgentStatus>,
     /// Its statistics.
     pub summary: Summary,
@@ -76,6 +151,8 @@ pub struct ComparedAgent {
     pub model: Option<Text>,
     pub status: AgentStatus,
     pub error: Option<Text>,
+    pub started_at_ms: Option<Millis>,
+    pub ended_at_ms: Option<Millis>,
     pub wall_ms: Option<i64>,
     pub tool_calls: u32,
     pub tool_errors: u32,
@@ -108,8 +185,8 @@ pub struct Calls {
 }
 
 impl Comparison {
-    /// Compares two sessions.
-    pub fn of(a: &Tree, b: &Tree) -> Self {
+    /// Compares two sessions or agents. Of an agent and a session, the agent is paired with the session's root.
+    pub fn of(a: Compared<'_>, b: Compared<'_>) -> Self {
         Self {
             schema: DIFF_SCHEMA.into(),
             a: Side::of(a),
@@ -121,12 +198,13 @@ impl Comparison {
 }
 
 impl Side {
-    fn of(tree: &Tree) -> Self {
-        let root = tree.agents.iter().find(|agent| agent.id.is_root());
+    fn of(compared: Compared<'_>) -> Self {
+        let top = compared.top().or_else(|| compared.tree.agents.iter().find(|agent| agent.id.is_root()));
         Self {
-            session: tree.session.clone(),
-            status: root.map(|root| root.status),
-            summary: tree.summary.clone(),
+            session: compared.tree.session.clone(),
+            agent_id: compared.top().map(|agent| agent.id.clone()),
+            status: top.map(|top| top.status),
+            summary: compared.summary(),
         }
     }
 }
@@ -141,6 +219,8 @@ impl ComparedAgent {
             model: agent.model.clone(),
             status: agent.status,
             error: agent.error.clone(),
+            started_at_ms: agent.started_at_ms,
+            ended_at_ms: agent.ended_at_ms,
             wall_ms: agent.wall_ms,
             tool_calls: agent.tool_calls,
             tool_errors: agent.tool_errors,
@@ -155,10 +235,12 @@ impl ComparedAgent {
 /// Agents by parent, in their order; roots and orphans under `None`.
 type ChildrenByParent<'t> = HashMap<Option<&'t AgentId>, Vec<&'t Agent>>;
 
-fn children_by_parent(tree: &Tree) -> ChildrenByParent<'_> {
+fn children_by_parent(compared: Compared<'_>) -> ChildrenByParent<'_> {
+    let top = compared.top().map(|agent| &agent.id);
     let mut children_by_parent = ChildrenByParent::new();
-    for agent in &tree.agents {
-        children_by_parent.entry(agent.parent_id.as_ref()).or_default().push(agent);
+    for agent in compared.agents() {
+        let parent = agent.parent_id.as_ref().filter(|_| Some(&agent.id) != top);
+        children_by_parent.entry(parent).or_default().push(agent);
     }
     children_by_parent
 }
@@ -174,17 +256,20 @@ fn children_of<'c, 't>(
 /// Two paired agents, or one.
 type AgentRefs<'t> = (Option<&'t Agent>, Option<&'t Agent>, Option<Likeness>);
 
-fn pair_agents(a: &Tree, b: &Tree) -> Vec<AgentPair> {
+fn pair_agents(a: Compared<'_>, b: Compared<'_>) -> Vec<AgentPair> {
     let (below_a, below_b) = (children_by_parent(a), children_by_parent(b));
     let mut found = Vec::new();
     // Stack of pairs to visit, the next one last: no recursion, regardless of the depth.
-    let mut next = pair_siblings(children_of(&below_a, None), children_of(&below_b, None));
+    let mut next = match (a.top().is_none(), b.top().is_none()) {
+        (true, true) => pair_siblings(children_of(&below_a, None), children_of(&below_b, None)),
+        _ => vec![(a.agents().first(), b.agents().first(), Some(Likeness::Root))],
+    };
     next.reverse();
     while let Some((in_a, in_b, likeness)) = next.pop() {
         let Some(one) = in_a.or(in_b) else { continue };
         found.push(AgentPair {
             likeness,
-            depth: one.depth,
+            depth: depth_of(one, if in_a.is_some() { a } else { b }),
             a: in_a.map(ComparedAgent::of),
             b: in_b.map(ComparedAgent::of),
         });
@@ -194,6 +279,11 @@ fn pair_agents(a: &Tree, b: &Tree) -> Vec<AgentPair> {
         next.extend(children_by_parent.into_iter().rev());
     }
     found
+}
+
+/// Returns the depth below what is compared.
+fn depth_of(agent: &Agent, compared: Compared<'_>) -> u32 {
+    agent.depth.saturating_sub(compared.top().map_or(0, |top| top.depth))
 }
 
 /// Pairs two lists of siblings.
@@ -235,11 +325,11 @@ impl Likeness {
     }
 }
 
-fn tools(a: &Tree, b: &Tree) -> Vec<ToolPair> {
+fn tools(a: Compared<'_>, b: Compared<'_>) -> Vec<ToolPair> {
     let mut by_name: BTreeMap<&Text, (Calls, Calls)> = BTreeMap::new();
-    for (tree, is_first) in [(a, true), (b, false)] {
+    for (compared, is_first) in [(a, true), (b, false)] {
         // Copies are not counted.
-        let calls = tree.agents.iter().filter(|agent| !agent.is_copy()).flat_map(|agent| &agent.tools);
+        let calls = compared.agents().iter().filter(|agent| !agent.is_copy()).flat_map(|agent| &agent.tools);
         for call in calls {
             let (first, second) = by_name.entry(&call.name).or_default();
             let count = if is_first { first } else { second };
@@ -288,7 +378,7 @@ mod tests {
     }
 
     fn compared(a: &[&str], b: &[&str]) -> Vec<String> {
-        let comparison = Comparison::of(&tree(a), &tree(b));
+        let comparison = Comparison::of(Compared::session(&tree(a)), Compared::session(&tree(b)));
         let id = |one: &Option<ComparedAgent>| one.as_ref().map_or("·", |one| one.id.as_str()).to_owned();
         let line = |pair: &AgentPair| {
             let likeness = pair.likeness.map_or("·".to_owned(), |it| format!("{it:?}"));

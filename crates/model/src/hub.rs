@@ -144,6 +144,53 @@ pub struct OneAgent {
 /// Schema version of [`Hits`]' JSON.
 pub const HITS_SCHEMA: &str = "subscope.hits/1";
 
+/// What to search for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchQuery {
+    /// Words that all occur in a passage. One of several words is a phrase; one that ends in `*` is a prefix.
+    pub terms: Vec<String>,
+    /// Only in this session.
+    pub session: Option<SessionId>,
+    /// Only passages of this kind, see [`SearchHit::kind`].
+    pub kind: Option<Text>,
+    /// Only arguments and results of this tool.
+    pub tool: Option<Text>,
+    /// Only in sessions whose root's working directory is this one or lies below it.
+    pub project: Option<Text>,
+    /// Only passages from this time on.
+    pub since: Option<Millis>,
+    /// Only passages before this time.
+    pub until: Option<Millis>,
+    /// Only results of failed and denied calls.
+    pub only_failed: bool,
+    /// Maximum number of hits.
+    pub limit: usize,
+}
+
+/// Number of hits with one value, for a filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FacetCount {
+    /// The value.
+    pub name: Text,
+    /// Number of hits that have it.
+    pub hits: u64,
+}
+
+/// Numbers of hits by what they can be filtered by, the most hits first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facets {
+    /// By kind of passage.
+    pub kinds: Vec<FacetCount>,
+    /// By tool; passages that belong to no call are left out.
+    pub tools: Vec<FacetCount>,
+    /// By working directory of the root.
+    pub projects: Vec<FacetCount>,
+    /// Results of failed and denied calls.
+    pub failed: u64,
+}
+
 /// Search results: `search --json`, `GET /api/v1/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hits {
@@ -151,13 +198,22 @@ pub struct Hits {
     pub schema: Text,
     /// The newest first.
     pub hits: Vec<SearchHit>,
+    /// Number of all passages with these words, also those beyond the limit. Phrases count by their words.
+    #[serde(default)]
+    pub total: u64,
+    /// Whether `total` and `facets` stopped counting: there are more.
+    #[serde(default)]
+    pub total_floor: bool,
+    /// What the hits can be filtered by.
+    #[serde(default)]
+    pub facets: Facets,
     /// Whether the full text is still being read, so that there may be more.
     #[serde(default)]
     pub is_indexing: bool,
 }
 
 /// A found passage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchHit {
     /// Its session.
     pub session_id: SessionId,
@@ -169,8 +225,23 @@ pub struct SearchHit {
     pub kind: Text,
     /// Time, to the second.
     pub at_ms: Option<Millis>,
+    /// The tool, for arguments and results.
+    #[serde(default)]
+    pub tool: Option<Text>,
+    /// Whether it is the result of a failed or denied call.
+    #[serde(default)]
+    pub failed: bool,
+    /// Title of the session.
+    #[serde(default)]
+    pub session_title: Option<Text>,
+    /// Working directory of the root.
+    #[serde(default)]
+    pub project: Option<Text>,
     /// Context of the first matched word, in one line. Untrusted text: sanitise before printing.
     pub snippet: String,
+    /// The same context with its line breaks and indentation. Untrusted text.
+    #[serde(default)]
+    pub excerpt: String,
     /// Path of its file; `inbox/` and a number for ingested input.
     pub path: String,
     /// Byte offset of its JSON in the file.

@@ -12,6 +12,7 @@ mod event;
 mod feed;
 mod hub;
 mod id;
+mod iteration;
 mod list;
 mod live_view;
 mod observation;
@@ -28,15 +29,24 @@ mod usage;
 
 pub use attention::Attention;
 pub use basis::Basis;
-pub use comparison::{AgentPair, Calls, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
+pub use comparison::{
+    AgentPair, Calls, Compared, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair,
+};
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{
-    AGENT_SCHEMA, AgentName, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA, OLDEST_PROTOCOL,
-    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status, StopChannel,
+    AGENT_SCHEMA, AgentName, FacetCount, Facets, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA,
+    OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SearchQuery,
+    SessionPage, Status, StopChannel,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id, stable_hash};
-pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
+pub use iteration::{
+    ITERATION_SCHEMA, ITERATIONS_SCHEMA, Iteration, IterationMeta, IterationStatus, Iterations,
+};
+pub use list::{
+    Concurrency, ConcurrencySpan, DayGroup, SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus,
+    SlowCall, Stats, StatsGroup, StatsQuery, StatsRow,
+};
 pub use live_view::LiveView;
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,

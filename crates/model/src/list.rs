@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, Tree, Usage};
+use crate::{AgentId, AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, ToolStatus, Tree, Usage};
 
 /// Schema version of session lists.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
@@ -143,7 +143,93 @@ pub struct StatsRow {
     pub cost_micro_usd: u64,
 }
 
-/// Statistics over all stored sessions.
+/// Which sessions and days statistics cover; everything by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatsQuery {
+    /// From the day (UTC) of this time on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Millis>,
+    /// Up to the day (UTC) of this time, that day included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+    /// Only sessions whose root's working directory is this one or lies below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<Text>,
+    /// Only sessions of this harness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub harness: Option<Text>,
+}
+
+/// What the rows of statistics are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StatsGroup {
+    /// Type of agent, `main` for roots.
+    Type,
+    /// Model.
+    Model,
+    /// Working directory of the root.
+    Project,
+    /// Harness.
+    Harness,
+}
+
+/// Statistics of one group on one day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DayGroup {
+    /// The day (UTC, `2026-11-22`).
+    pub day: Text,
+    /// What `name` is a name of.
+    pub by: StatsGroup,
+    /// Its figures on that day.
+    pub row: StatsRow,
+}
+
+/// A tool call that took long. Calls that start an agent are left out: their time is the agent's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowCall {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Title of the session.
+    pub session_title: Option<Text>,
+    /// Its agent.
+    pub agent_id: AgentId,
+    /// Display name of the agent.
+    pub agent: String,
+    /// The tool.
+    pub tool: Text,
+    /// Short description of its target, as in the tree.
+    pub detail: Option<Text>,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// Start time.
+    pub started_at_ms: Millis,
+    /// From start to end.
+    pub duration_ms: i64,
+}
+
+/// How many agents were at work at the same time, by spans of equal length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concurrency {
+    /// Length of a span.
+    pub span_ms: Millis,
+    /// Spans in which an agent was at work, in order of time.
+    pub spans: Vec<ConcurrencySpan>,
+}
+
+/// One span of [`Concurrency`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConcurrencySpan {
+    /// Its start.
+    pub at_ms: Millis,
+    /// The greatest number of agents, roots included, that were at work at the same moment of it.
+    pub agents: u32,
+    /// The greatest number of sessions with an agent at work at the same moment of it.
+    pub sessions: u32,
+}
+
+/// Statistics over all stored sessions, or those of a [`StatsQuery`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Always [`STATS_SCHEMA`].
@@ -158,4 +244,19 @@ pub struct Stats {
     pub by_model: Vec<StatsRow>,
     /// By day (UTC, `2026-11-22`), newest first.
     pub by_day: Vec<StatsRow>,
+    /// By working directory of the root; most tokens first.
+    #[serde(default)]
+    pub by_project: Vec<StatsRow>,
+    /// By harness; most tokens first.
+    #[serde(default)]
+    pub by_harness: Vec<StatsRow>,
+    /// By day and group, for charts: days in order of time, then groups, then names.
+    #[serde(default)]
+    pub days: Vec<DayGroup>,
+    /// The slowest calls, the slowest first; at most 20, and at most 5 of a session.
+    #[serde(default)]
+    pub slowest: Vec<SlowCall>,
+    /// How many agents were at work at the same time.
+    #[serde(default)]
+    pub concurrency: Concurrency,
 }

@@ -219,7 +219,7 @@ fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::ToolStatus;
+    use subscope_model::{Compared, ToolStatus};
 
     use super::*;
     use crate::sample;
@@ -244,7 +244,7 @@ mod tests {
         b.agents[1].tools.push(sample::call("Bash", "x", ToolStatus::Error, 0, Some(1)));
         b.summary.failed = 1;
         b.agents.remove(3);
-        render_comparison(&Comparison::of(&a, &b), style)
+        render_comparison(&Comparison::of(Compared::session(&a), Compared::session(&b)), style)
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
-use subscope_model::{Millis, SearchHit, SessionId, SessionRow, Stats, StatsRow, Status};
+use subscope_model::{
+    Concurrency, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus,
+    iso8601,
+};
 
 use crate::{
     style::{Ink, Style, StyledLine, write_lines},
@@ -18,6 +21,8 @@ const FIGURES: [(&str, usize, usize); 5] =
     [("ago", 7, 34), ("agents", 9, 43), ("tools", 7, 76), ("tokens", 8, 51), ("cost", 9, 66)];
 /// Least and most columns of the title.
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
+/// Columns of a slow call.
+const SLOW_CALL: usize = 30;
 /// Most rows of a statistics section.
 const TOP: usize = 12;
 
@@ -143,12 +148,17 @@ pub fn ago(span_ms: i64) -> String {
     }
 }
 
-/// Renders statistics over all sessions: total, by agent type, tool, model and day.
+/// Renders statistics over all sessions: total, by agent type, tool, model, project, harness and day, the slowest calls,
+/// and how many agents were at work at once.
 pub fn render_stats(stats: &Stats, style: &Style) -> String {
     let mut lines = Vec::new();
     section(&mut lines, "everything", std::slice::from_ref(&stats.total), style);
     lines.extend(stats_lines(stats, style));
+    section(&mut lines, "projects", &stats.by_project, style);
+    section(&mut lines, "harnesses", &stats.by_harness, style);
     section(&mut lines, "days (UTC)", &stats.by_day, style);
+    slowest(&mut lines, &stats.slowest, style);
+    at_once(&mut lines, &stats.concurrency, style);
     write_lines(lines, style)
 }
 
@@ -219,6 +229,42 @@ fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &St
     }
 }
 
+/// The slowest calls: duration, tool and target, agent, session.
+fn slowest(out: &mut Vec<StyledLine>, calls: &[SlowCall], style: &Style) {
+    if calls.is_empty() {
+        return;
+    }
+    out.push(StyledLine::default());
+    out.push(StyledLine::default().with(None, "slowest calls"));
+    for call in calls.iter().take(TOP) {
+        let ink = match call.status {
+            ToolStatus::Error | ToolStatus::Denied => Some(Ink::Failed),
+            ToolStatus::Ok | ToolStatus::Open => None,
+        };
+        let detail = call.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
+        let mut line = StyledLine::default().with(None, "  ");
+        line.push(&format!("{:>8}  ", text::duration(Some(call.duration_ms))));
+        line.add(ink, &text::pad(&style.one_line(&format!("{}{detail}", call.tool), SLOW_CALL), SLOW_CALL));
+        let title = call.session_title.as_deref().unwrap_or(&call.session_id);
+        let room = style.width.saturating_sub(14 + SLOW_CALL);
+        let agent = format!("{} {} {title}", call.agent, style.glyphs().dot);
+        line.paint(Ink::Done, &format!("  {}", style.one_line(&agent, room)));
+        out.push(line);
+    }
+}
+
+/// The greatest number of agents at work at the same time.
+fn at_once(out: &mut Vec<StyledLine>, concurrency: &Concurrency, style: &Style) {
+    let Some(most) = concurrency.spans.iter().max_by_key(|span| (span.agents, -span.at_ms)) else { return };
+    let time = iso8601(most.at_ms);
+    let minute = time.get(..16).unwrap_or_default().replace('T', " ");
+    let (agents, sessions) =
+        (text::plural(u64::from(most.agents), "agent"), text::plural(u64::from(most.sessions), "session"));
+    out.push(StyledLine::default());
+    let line = format!("at once       at most {agents} of {sessions}, from {minute} UTC");
+    out.push(StyledLine::default().with(None, &style.one_line(&line, style.width)));
+}
+
 fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
     let agents = if row.agents == 0 { style.glyphs().unknown.to_owned() } else { row.agents.to_string() };
     let cost = (row.cost_micro_usd > 0).then(|| i64::try_from(row.cost_micro_usd).unwrap_or(0));
@@ -241,7 +287,13 @@ pub fn render_hits(hits: &[SearchHit], now: Millis, style: &Style) -> String {
         line.push("  ");
         line.paint(Ink::Running, &style.one_line(&hit.agent, 60));
         let age = hit.at_ms.map_or(String::new(), |at| format!("  {} ago", ago(now - at)));
-        line.paint(Ink::Done, &format!("  {}{age}", hit.kind));
+        let tool =
+            hit.tool.as_deref().map(|tool| format!(" of {}", style.one_line(tool, 30))).unwrap_or_default();
+        line.paint(Ink::Done, &format!("  {}{tool}", hit.kind));
+        if hit.failed {
+            line.paint(Ink::Failed, &format!(" {}", style.glyphs().failed));
+        }
+        line.paint(Ink::Done, &age);
         line.write(&mut out, style);
         let snippet = style.one_line(&hit.snippet, style.width.saturating_sub(4));
         StyledLine::default().with(None, &format!("    {snippet}")).write(&mut out, style);

@@ -1,6 +1,7 @@
 //! Routes and their OpenAPI document.
 
 mod codes;
+mod comparison;
 mod events;
 mod hooks;
 mod index;
@@ -45,6 +46,8 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(stop::post))
         .routes(routes!(queries::search))
         .routes(routes!(queries::stats))
+        .routes(routes!(comparison::compare))
+        .routes(routes!(comparison::iterations))
         .routes(routes!(live::get))
         .routes(routes!(status::get))
         .routes(routes!(queries::names))
@@ -93,6 +96,8 @@ mod tests {
         found.sort();
         let expected = [
             "GET /api/v1/agents/{id}",
+            "GET /api/v1/compare",
+            "GET /api/v1/iterations",
             "GET /api/v1/live",
             "GET /api/v1/names",
             "GET /api/v1/search",

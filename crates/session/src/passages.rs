@@ -2,10 +2,12 @@
 //!
 //! The agent of a passage is the one that its line names; it is empty where only a chain of lines would give it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use subscope_decode::{Decoder, Dialect, Hint};
-use subscope_model::{Claim, Decoded, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Spawn};
+use subscope_model::{
+    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn,
+};
 
 /// Class of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,10 @@ pub struct Passage<'a> {
     pub session: Option<&'a str>,
     /// Its class.
     pub class: PassageClass,
+    /// The tool, for arguments and results; `None` if the result names a call that the source did not begin.
+    pub tool: Option<&'a str>,
+    /// Whether it is the result of a failed or denied call.
+    pub failed: bool,
     /// Time of its line, if any.
     pub at_ms: Option<Millis>,
     /// Byte offset of its JSON in the source.
@@ -45,7 +51,11 @@ pub struct Passage<'a> {
 pub struct PassageReader {
     decoder: Box<dyn Decoder>,
     agents: AgentLookup,
+    open_calls: OpenCalls,
 }
+
+/// Tools of calls that have not ended, by the id of the call: a result does not name its tool.
+type OpenCalls = HashMap<Box<str>, Box<str>>;
 
 /// Determines the agent of a passage.
 struct AgentLookup {
@@ -59,40 +69,80 @@ impl PassageReader {
     /// Creates a reader of a source in a known dialect; `agent` if its path names one.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
         let hint = Hint { agent: agent.clone(), ..Hint::default() };
-        Self { decoder: dialect.decoder(&hint), agents: AgentLookup { file: agent, identified: None } }
+        Self {
+            decoder: dialect.decoder(&hint),
+            agents: AgentLookup { file: agent, identified: None },
+            open_calls: OpenCalls::new(),
+        }
     }
 
     /// Decodes the next bytes, cut anywhere, and passes their passages to `found`.
     pub fn push(&mut self, bytes: &[u8], found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agents } = self;
-        decoder.push(bytes, &mut |decoded| extract(agents, decoded, found));
+        let Self { decoder, agents, open_calls } = self;
+        decoder.push(bytes, &mut |decoded| extract(agents, open_calls, decoded, found));
     }
 
     /// Decodes the rest at the end of the source.
     pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agents } = self;
-        decoder.flush(&mut |decoded| extract(agents, decoded, found));
+        let Self { decoder, agents, open_calls } = self;
+        decoder.flush(&mut |decoded| extract(agents, open_calls, decoded, found));
     }
 }
 
-fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
+/// The call that a passage belongs to, if any.
+#[derive(Clone, Copy, Default)]
+struct CallOf<'a> {
+    tool: Option<&'a str>,
+    failed: bool,
+}
+
+fn extract(
+    agents: &mut AgentLookup,
+    open_calls: &mut OpenCalls,
+    decoded: Decoded<'_, '_>,
+    found: &mut dyn FnMut(Passage<'_>),
+) {
     let Decoded::Observation(observation) = decoded else { return };
     if matches!(observation.fact, Fact::WireHasIdentity) {
         agents.identified = observation.session.map(str::to_owned);
     }
-    let mut emit = |agent: Option<&str>, class: PassageClass, raw: RawJson<'_>| {
+    let mut emit_of = |agent: Option<&str>, class: PassageClass, call: CallOf<'_>, raw: RawJson<'_>| {
         // Text without an offset cannot be read again to show it.
         if raw.offset != u64::MAX {
             found(Passage {
                 agent: agent.unwrap_or_else(|| agents.of(observation)),
                 session: observation.session,
                 class,
+                tool: call.tool,
+                failed: call.failed,
                 at_ms: observation.time,
                 offset: raw.offset,
                 bytes: raw.json.len() as u64,
                 text: raw.text(),
             });
         }
+    };
+    if let Fact::CallBegin(begin) = &observation.fact {
+        if let Some(id) = begin.id {
+            open_calls.insert(id.into(), begin.name.into());
+        }
+        // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found
+        // by its input.
+        if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
+            let call = CallOf { tool: Some(begin.name), failed: false };
+            emit_of(None, PassageClass::ToolInput, call, input);
+        }
+    }
+    if let Fact::CallEnd(end) = &observation.fact {
+        let begun = end.id.and_then(|id| open_calls.remove(id));
+        if let Some(result) = end.result {
+            let failed = matches!(end.outcome, Outcome::Error | Outcome::Interrupted | Outcome::Denied);
+            let call = CallOf { tool: end.name.or(begun.as_deref()), failed };
+            emit_of(None, PassageClass::ToolResult, call, result);
+        }
+    }
+    let mut emit = |agent: Option<&str>, class: PassageClass, raw: RawJson<'_>| {
+        emit_of(agent, class, CallOf::default(), raw);
     };
     // Transcripts and streams repeat the text of spawns and ends in lines of their own.
     let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
@@ -101,18 +151,6 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
         Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, PassageClass::Prompt, *text),
         Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),
         Fact::Thought { text: Some(text), .. } => emit(None, PassageClass::Thought, *text),
-        Fact::CallBegin(begin) => {
-            // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not
-            // found by its input.
-            if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
-                emit(None, PassageClass::ToolInput, input);
-            }
-        }
-        Fact::CallEnd(end) => {
-            if let Some(result) = end.result {
-                emit(None, PassageClass::ToolResult, result);
-            }
-        }
         Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_only_line => {
             emit(*agent, PassageClass::Prompt, *prompt);
         }

@@ -7,9 +7,9 @@
 
 use std::{io::Write, path::Path};
 
-use subscope_model::{Actor, AgentId, SessionId, Tree};
+use subscope_model::{Actor, AgentId, SessionId, StatsQuery, Tree};
 use subscope_store::{
-    Access, ByteSpan, Commit, FileIdentity, History, Ledger, ListQuery, PassageBatch, PassageKind,
+    Access, ByteSpan, Commit, FileIdentity, History, Ledger, ListQuery, Passage, PassageBatch, PassageKind,
     SqliteStore, TextFile, TextIndex, TextQuery,
 };
 use subscope_testkit::{
@@ -70,7 +70,7 @@ fn main() {
     let page = |limit, only_live| ListQuery { only_live, ..ListQuery::first(limit) };
     let hits = |words: &[&str], session: Option<SessionId>| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        texts.find(&TextQuery { words, session, limit: 50 }).expect("hits")
+        texts.find(&TextQuery { words, session, limit: 50, ..TextQuery::default() }).expect("hits")
     };
     let find = |words: &[&str], session: Option<SessionId>| hits(words, session).len();
     let named = |words: &[&str]| {
@@ -111,7 +111,11 @@ fn main() {
         ("50 hits of a prefix", None, Box::new(|| find(&["w186*"], None))),
         ("50 hits of a word in one old session", None, Box::new(|| find(&[&frequent], Some(id(3))))),
         ("50 hits of a rare word with their agents", Some(3.0), Box::new(|| named(&[&rare]))),
-        ("figures over everything", None, Box::new(|| store.stats().expect("figures").by_tool.len())),
+        (
+            "figures over everything",
+            None,
+            Box::new(|| store.stats(&StatsQuery::default()).expect("figures").by_tool.len()),
+        ),
     ];
     for (what, budget, mut ask) in questions {
         let spans = (0..ROUNDS).map(|_| {
@@ -185,7 +189,15 @@ fn keep_words(folder: &Path) {
             }
             let at = corpus::Options::default().start + number as i64 * 3_600_000 + message as i64 * 1_500;
             let span = ByteSpan { start: message * 500, bytes: text.len() as u64 };
-            batch.add("root", PassageKind::Message, at, span, &text);
+            let passage = Passage {
+                agent: "root",
+                kind: PassageKind::Message,
+                tool: "",
+                failed: false,
+                at_ms: at,
+                span,
+            };
+            batch.add(&passage, &text);
             if batch.is_full() {
                 texts.put(&batch.take()).expect("a batch");
             }

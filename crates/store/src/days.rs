@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{
-    Agent, MicroUsd, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree, Usage, iso8601,
-};
+use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,13 +16,17 @@ pub(crate) enum By {
     Model = 3,
 }
 
+impl By {
+    pub(crate) const ALL: [Self; 3] = [Self::Type, Self::Tool, Self::Model];
+}
+
 /// Type name of root agents.
 const ROOT_TYPE: &str = "main";
 /// Type name of what no agent accounts for.
 const UNATTRIBUTED: &str = "unattributed";
 /// Name if there is none.
-const UNKNOWN: &str = "unknown";
-const DAY_MS: Millis = 86_400_000;
+pub(crate) const UNKNOWN: &str = "unknown";
+pub(crate) const DAY_MS: Millis = 86_400_000;
 
 /// Day since 1970, dimension and name → figures.
 pub(crate) type DayRows = BTreeMap<(i64, By, String), StatsRow>;
@@ -120,60 +122,4 @@ fn add_agent(row: &mut StatsRow, agent: &Agent) {
     row.busy_ms += u64::try_from(agent.wall_ms.unwrap_or(0)).unwrap_or(0);
     row.usage += agent.usage.unwrap_or_default();
     row.cost_micro_usd += u64::try_from(agent.cost_micro_usd.unwrap_or(0)).unwrap_or(0);
-}
-
-/// Adds a row's figures to a sum; `sessions` is left out, since one session may have several rows.
-pub(crate) fn add(sum: &mut StatsRow, row: &StatsRow) {
-    sum.agents += row.agents;
-    sum.tool_calls += row.tool_calls;
-    sum.tool_errors += row.tool_errors;
-    sum.tools_denied += row.tools_denied;
-    sum.busy_ms += row.busy_ms;
-    sum.usage += row.usage;
-    sum.cost_micro_usd += row.cost_micro_usd;
-}
-
-/// Sorts the sums: by tokens, calls and name, days newest first.
-pub(crate) fn stats(
-    total: StatsRow,
-    by: impl Fn(By) -> Vec<StatsRow>,
-    by_day: Vec<(i64, StatsRow)>,
-) -> Stats {
-    let sorted = |by_what: By| {
-        let mut rows = by(by_what);
-        rows.sort_by(|one, other| {
-            let key = |row: &StatsRow| (row.usage.total_tokens, row.tool_calls);
-            key(other).cmp(&key(one)).then_with(|| one.name.cmp(&other.name))
-        });
-        rows
-    };
-    let mut by_day = by_day;
-    by_day.sort_by_key(|(day, _)| std::cmp::Reverse(*day));
-    Stats {
-        schema: STATS_SCHEMA.into(),
-        total,
-        by_type: sorted(By::Type),
-        by_tool: sorted(By::Tool),
-        by_model: sorted(By::Model),
-        by_day: by_day.into_iter().map(|(day, row)| StatsRow { name: date(day).into(), ..row }).collect(),
-    }
-}
-
-/// Returns the date of a day since 1970, as `2026-11-22`.
-fn date(day: i64) -> String {
-    let midnight = iso8601(day.saturating_mul(DAY_MS));
-    midnight.split_once('T').map_or(String::new(), |(date, _)| date.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn date_of_days_since_1970() {
-        assert_eq!(
-            [date(0), date(-1), date(20_779), date(11_016)],
-            ["1970-01-01", "1969-12-31", "2026-11-22", "2000-02-29"]
-        );
-    }
 }

@@ -13,6 +13,7 @@ mod days;
 mod memory;
 mod salvage;
 mod sqlite;
+mod stats;
 mod texts;
 mod word;
 
@@ -21,10 +22,14 @@ use std::path::PathBuf;
 pub use days::cost_of_day;
 pub use memory::MemoryStore;
 pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore};
+pub use stats::is_below;
 use subscope_model::{
-    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree,
+    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
-pub use texts::{ByteSpan, Hit, InboxPosition, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery};
+pub use texts::{
+    ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounts, TextFile, TextIndex,
+    TextQuery,
+};
 pub use word::words;
 
 /// One transaction: rows of changed sessions, new events, and received input.
@@ -276,6 +281,9 @@ pub trait History: Send {
     /// Returns a page of the session list, newest last event first.
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>>;
 
+    /// Returns the row of a session; `None` if it is unknown.
+    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>>;
+
     /// Returns a session's last committed tree.
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>>;
 
@@ -307,8 +315,8 @@ pub trait History: Send {
     /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
     fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
 
-    /// Returns statistics over all sessions.
-    fn stats(&self) -> StoreResult<Stats>;
+    /// Returns statistics over the sessions and days that a query covers.
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;
 
     /// Returns what the agents that started on a day (days since 1970, UTC) have cost: those of one session, or all.
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd>;

@@ -1,19 +1,19 @@
 //! In-memory store: for path TARGETs, demos and `--no-store`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     path::PathBuf,
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats,
-    StatsRow, Text, Tree,
+    Agent, AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, SlowCall,
+    Stats, StatsQuery, Text, Tree,
 };
 
 use crate::{
     AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, StoreResult,
-    StoredSessionKeys,
-    days::{self, By},
+    StoredSessionKeys, days,
+    stats::{self, Sums},
 };
 
 /// Default size of the event log, at some hundred bytes an event. Readers that fall further behind start anew from a
@@ -236,30 +236,26 @@ impl History for MemoryStore {
         Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).sum())
     }
 
-    fn stats(&self) -> StoreResult<Stats> {
-        let mut total = StatsRow { name: "all".into(), ..StatsRow::default() };
-        let mut by_name: BTreeMap<(By, String), StatsRow> = BTreeMap::new();
-        let mut by_day: BTreeMap<i64, StatsRow> = BTreeMap::new();
+    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
+        Ok(self.trees.get(session).map(SessionRow::of))
+    }
+
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        let mut sums = Sums::new(query);
+        let (first, last) = sums.day_range();
         for tree in self.trees.values() {
-            let (mut names, mut dates) = (BTreeSet::new(), BTreeSet::new());
-            for ((day, by, name), row) in days::days(tree) {
-                if by == By::Type {
-                    days::add(&mut total, &row);
-                    let sum = by_day.entry(day).or_default();
-                    sum.sessions += u64::from(dates.insert(day));
-                    days::add(sum, &row);
-                }
-                let sum = by_name.entry((by, name.clone())).or_default();
-                sum.name = row.name.clone();
-                sum.sessions += u64::from(names.insert((by, name)));
-                days::add(sum, &row);
+            let session = SessionRow::of(tree);
+            if !sums.covers(&session) {
+                continue;
             }
-            total.sessions += 1;
+            let rows = days::days(tree).into_iter().filter(|((day, ..), _)| (first..=last).contains(day));
+            let rows: Vec<_> = rows.map(|((day, by, _), row)| (day, by, row)).collect();
+            sums.add_session(&session, &rows);
+            sums.add_work(&stats::at_work(tree));
+            let named = |call| SlowCall { session_title: session.title.clone(), ..call };
+            sums.add_calls(stats::slow_calls(tree).into_iter().map(named));
         }
-        let of = |by: By| {
-            by_name.iter().filter(|((known, _), _)| *known == by).map(|(_, row)| row.clone()).collect()
-        };
-        Ok(days::stats(total, of, by_day.into_iter().collect()))
+        Ok(sums.finish())
     }
 
     fn last_seq(&self) -> u64 {

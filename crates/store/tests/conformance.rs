@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf};
 
-use subscope_model::{Event, SessionId, SessionKeys, Tree};
+use subscope_model::{Event, SessionId, SessionKeys, Stats, StatsGroup, StatsQuery, StatsRow, Tree};
 use subscope_store::{
     Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
     ReceivedInput, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
@@ -110,7 +110,32 @@ fn lists_and_statistics_are_the_same() {
         assert_eq!(named(&format!("CLAUDE {}", last.id), 2), std::slice::from_ref(last), "{which}");
         assert_eq!(named("claude-code", 2), rows[..2], "{which}");
         assert!(named("claude-code nowhere", 2).is_empty(), "{which}");
-        let stats = store.stats().unwrap();
+        let stats = store.stats(&StatsQuery::default()).unwrap();
+        assert_statistics_add_up(&stats, which);
+        let of = |query: StatsQuery| store.stats(&query).unwrap();
+        let folder = trees[0].session.cwd.clone().unwrap();
+        let own = of(StatsQuery { project: Some(folder.clone()), ..StatsQuery::default() });
+        assert_eq!(
+            own.by_project.iter().map(|row| row.name.clone()).collect::<Vec<_>>(),
+            [folder],
+            "{which}"
+        );
+        let claude = of(StatsQuery { harness: Some("claude-code".into()), ..StatsQuery::default() });
+        assert_eq!(claude, stats, "{which}");
+        assert_eq!(
+            of(StatsQuery { harness: Some("none".into()), ..StatsQuery::default() }).total.sessions,
+            0,
+            "{which}"
+        );
+        let newest = rows[0].last_event_at_ms.unwrap();
+        let later = of(StatsQuery { since: Some(newest + 86_400_000), ..StatsQuery::default() });
+        assert_eq!(
+            (later.total.agents, later.slowest.len(), later.concurrency.spans.len()),
+            (0, 0, 0),
+            "{which}"
+        );
+        let until = of(StatsQuery { until: Some(newest), ..StatsQuery::default() });
+        assert_eq!(until, stats, "{which}");
         let calls: u32 = trees.iter().map(|tree| tree.summary.tool_calls).sum();
         assert_eq!(stats.total.tool_calls, u64::from(calls), "{which}");
         assert_eq!(stats.total.sessions, trees.len() as u64, "{which}");
@@ -131,10 +156,56 @@ fn lists_and_statistics_are_the_same() {
         assert_eq!(store.agent_label(&nested.session.id, "").unwrap(), None, "{which}");
         assert_eq!(store.agent_label(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
         assert_eq!(store.agent_label(&SessionId("none".into()), "root").unwrap(), None, "{which}");
-        answers.push((rows, stats));
+        answers.push((rows, stats, own));
     });
     let [memory, sqlite] = answers.as_slice() else { panic!("two") };
     assert_eq!(memory, sqlite);
+}
+
+/// Each way to break the statistics down has the same sums.
+fn assert_statistics_add_up(stats: &Stats, which: &str) {
+    let figures = |rows: &[&StatsRow]| -> (u64, u64, u64, u64) {
+        let sum = |of: fn(&StatsRow) -> u64| rows.iter().map(|row| of(row)).sum();
+        (
+            sum(|row| row.agents),
+            sum(|row| row.tool_calls),
+            sum(|row| row.usage.total_tokens),
+            sum(|row| row.cost_micro_usd),
+        )
+    };
+    let all = figures(&[&stats.total]);
+    for rows in [&stats.by_type, &stats.by_day, &stats.by_project, &stats.by_harness] {
+        assert_eq!(figures(&rows.iter().collect::<Vec<_>>()), all, "{which}: {rows:?}");
+    }
+    for by in [StatsGroup::Type, StatsGroup::Project, StatsGroup::Harness] {
+        let rows: Vec<&StatsRow> = stats.days.iter().filter(|day| day.by == by).map(|day| &day.row).collect();
+        assert_eq!(figures(&rows), all, "{which}: {by:?}");
+    }
+    assert!(stats.slowest.is_sorted_by_key(|call| std::cmp::Reverse(call.duration_ms)), "{which}");
+    assert!(
+        !stats.slowest.is_empty() && stats.slowest.iter().all(|call| call.session_title.is_some()),
+        "{which}"
+    );
+    assert!(stats.slowest.iter().all(|call| &*call.tool != "Agent"), "{which}: {:?}", stats.slowest);
+    assert!(stats.concurrency.spans.iter().any(|span| span.agents > 2), "{which}: {:?}", stats.concurrency);
+}
+
+#[test]
+fn store_of_version_1_gets_the_figures_that_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    store.commit(&Commit { trees: vec![real("b-parallel")], ..Commit::default() }).unwrap();
+    let stats = store.stats(&StatsQuery::default()).unwrap();
+    drop(store);
+    let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    db.execute_batch("DROP TABLE at_work; DROP TABLE slow_calls; PRAGMA user_version = 1").unwrap();
+    drop(db);
+    let session = real("b-parallel").session.id;
+    let reader = SqliteStore::open(folder.path(), Access::Read, "1", 1).unwrap();
+    assert!(reader.tree(&session).unwrap().is_some(), "what is there is read");
+    drop(reader);
+    let store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    assert_eq!(store.stats(&StatsQuery::default()).unwrap(), stats);
 }
 
 #[test]
@@ -478,7 +549,7 @@ fn forgotten_content_is_overwritten_and_ids_stay() {
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [2, 1_000, -1] {
+    for version in [3, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use subscope_model::SessionId;
 use subscope_store::{
-    Access, ByteSpan, FileIdentity, OpenError, PassageBatch, PassageKind, TextFile, TextIndex, TextQuery,
+    Access, ByteSpan, FileIdentity, OpenError, Passage, PassageBatch, PassageKind, TextFile, TextIndex,
+    TextQuery,
 };
 
 fn add(batch: &mut PassageBatch, name: &str, session: &str, said: &[(i64, &str)]) {
@@ -14,9 +15,13 @@ fn add(batch: &mut PassageBatch, name: &str, session: &str, said: &[(i64, &str)]
     batch.begin(TextFile { path: PathBuf::from(name), session: SessionId(session.into()), identity });
     for (number, (at, text)) in said.iter().enumerate() {
         let span = ByteSpan { start: number as u64, bytes: text.len() as u64 };
-        batch.add("root", PassageKind::Message, *at, span, text);
+        batch.add(&passage(PassageKind::Message, *at, span), text);
     }
     batch.end();
+}
+
+fn passage(kind: PassageKind, at_ms: i64, span: ByteSpan) -> Passage<'static> {
+    Passage { agent: "root", kind, tool: "", failed: false, at_ms, span }
 }
 
 fn batch_of(name: &str, session: &str, said: &[(i64, &str)]) -> PassageBatch {
@@ -30,6 +35,7 @@ fn found(texts: &TextIndex, query: &[&str], session: Option<&str>) -> Vec<(Strin
         words: query.iter().map(|word| (*word).to_owned()).collect(),
         session: session.map(|id| SessionId(id.into())),
         limit: 10,
+        ..TextQuery::default()
     };
     let hits = texts.find(&query).unwrap();
     hits.iter().map(|hit| (hit.path.display().to_string(), hit.span.start)).collect()
@@ -65,13 +71,64 @@ fn words_are_found_newest_first_and_forgotten() {
 }
 
 #[test]
+fn hits_are_filtered_and_counted_by_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let mut batch = PassageBatch::default();
+    let kinds = [
+        (PassageKind::Prompt, "", false),
+        (PassageKind::ToolInput, "Bash", false),
+        (PassageKind::ToolResult, "Bash", true),
+        (PassageKind::ToolResult, "Read", false),
+    ];
+    for (name, session, first) in [("a", "one", 10), ("b", "two", 20)] {
+        let file = TextFile {
+            path: name.into(),
+            session: SessionId(session.into()),
+            identity: FileIdentity::default(),
+        };
+        batch.begin(file);
+        for (number, (kind, tool, failed)) in (0..).zip(kinds) {
+            let span = ByteSpan { start: number, bytes: 4 };
+            let at_ms = (first + number.cast_signed()) * 1000;
+            batch.add(&Passage { agent: "root", kind, tool, failed, at_ms, span }, "same");
+        }
+        batch.end();
+    }
+    texts.put(&batch.take()).unwrap();
+    let all = TextQuery { words: vec!["same".into()], limit: 100, ..TextQuery::default() };
+    let times = |query: &TextQuery| {
+        let hits = texts.find(query).unwrap();
+        assert_eq!(texts.count(query).unwrap().total, hits.len() as u64);
+        hits.iter().map(|hit| hit.at_ms / 1000).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&all), [23, 22, 21, 20, 13, 12, 11, 10]);
+    assert_eq!(times(&TextQuery { kind: Some(PassageKind::Prompt), ..all.clone() }), [20, 10]);
+    assert_eq!(times(&TextQuery { tool: Some("Bash".into()), ..all.clone() }), [22, 21, 12, 11]);
+    assert_eq!(times(&TextQuery { only_failed: true, ..all.clone() }), [22, 12]);
+    assert_eq!(times(&TextQuery { since: Some(13_000), until: Some(22_000), ..all.clone() }), [21, 20, 13]);
+    assert_eq!(times(&TextQuery { sessions: Some(vec!["two".into()]), ..all.clone() }), [23, 22, 21, 20]);
+    assert!(times(&TextQuery { sessions: Some(Vec::new()), ..all.clone() }).is_empty());
+    let counts = texts.count(&all).unwrap();
+    let mut kinds = counts.kinds.clone();
+    kinds.sort_by_key(|(kind, _)| kind.as_str());
+    assert_eq!(kinds, [(PassageKind::Prompt, 2), (PassageKind::ToolInput, 2), (PassageKind::ToolResult, 4)]);
+    let mut tools = counts.tools.clone();
+    tools.sort();
+    assert_eq!(tools, [("Bash".into(), 4), ("Read".into(), 2)]);
+    assert_eq!((counts.failed, counts.is_floor, counts.sessions.len()), (2, false, 2));
+    let shown = texts.find(&TextQuery { only_failed: true, ..all }).unwrap();
+    assert!(shown.iter().all(|hit| hit.failed && &*hit.tool == "Bash"));
+}
+
+#[test]
 fn passages_of_the_same_second_are_all_found() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     let said: Vec<(i64, &str)> = (0..500).map(|number| (1_000 + number % 3, "same")).collect();
     texts.put(&batch_of("a", "one", &said)).unwrap();
     texts.put(&batch_of("b", "one", &said)).unwrap();
-    let query = TextQuery { words: vec!["same".into()], session: None, limit: 5_000 };
+    let query = TextQuery { words: vec!["same".into()], limit: 5_000, ..TextQuery::default() };
     let hits = texts.find(&query).unwrap();
     assert_eq!(hits.len(), 1_000);
     assert!(hits.is_sorted_by_key(|hit| std::cmp::Reverse(hit.at_ms)));
@@ -88,7 +145,7 @@ fn any_number_of_batches_may_have_passages_of_one_second() {
     }
     texts.put(&batch_of("newer", "one", &[(11_000, "same")])).unwrap();
     texts.put(&batch_of("older", "one", &[(8_000, "same")])).unwrap();
-    let query = |limit| TextQuery { words: vec!["same".into()], session: None, limit };
+    let query = |limit| TextQuery { words: vec!["same".into()], limit, ..TextQuery::default() };
     let hits = texts.find(&query(10_000)).unwrap();
     assert_eq!(hits.len(), 5_002);
     assert_eq!(hits.last().unwrap().path, PathBuf::from("older"));
@@ -108,7 +165,7 @@ fn numbered(number: usize) -> String {
 
 fn hits(texts: &TextIndex, words: &[&str], session: Option<&str>, limit: usize) -> Vec<i64> {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    let query = TextQuery { words, session: session.map(SessionId::from), limit };
+    let query = TextQuery { words, session: session.map(SessionId::from), limit, ..TextQuery::default() };
     texts.find(&query).unwrap().iter().map(|hit| hit.at_ms / 1000).collect()
 }
 
@@ -176,10 +233,10 @@ fn a_file_in_several_batches_counts_as_indexed_at_its_end() {
     let mut batch = PassageBatch::default();
     batch.begin(TextFile { path: "big".into(), session: SessionId::from("one"), identity });
     let span = ByteSpan { start: 0, bytes: 1 };
-    batch.add("root", PassageKind::Prompt, 1_000, span, "first part");
+    batch.add(&passage(PassageKind::Prompt, 1_000, span), "first part");
     texts.put(&batch.take()).unwrap();
     assert_ne!(texts.files().unwrap()[0].1, identity);
-    batch.add("root", PassageKind::Prompt, 2_000, span, "second part");
+    batch.add(&passage(PassageKind::Prompt, 2_000, span), "second part");
     batch.end();
     texts.put(&batch.take()).unwrap();
     assert!(batch.is_empty());

@@ -43,6 +43,9 @@ pub(crate) struct LsArgs {
     /// List the iterations that `run` has recorded in this folder instead.
     #[arg(long)]
     pub(crate) iterations: bool,
+    /// List the iterations recorded in the folders of all known sessions.
+    #[arg(long, requires = "iterations", conflicts_with = "log_dir")]
+    pub(crate) all_projects: bool,
     /// List the records below this folder.
     #[arg(long, value_name = "DIR", requires = "iterations")]
     pub(crate) log_dir: Option<PathBuf>,
@@ -70,6 +73,24 @@ pub(crate) struct SearchArgs {
     /// Search only this session: its id or a prefix of it.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
+    /// Search only passages of this kind: prompt, message, thought, "tool input", "tool result".
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    /// Search only arguments and results of this tool.
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+    /// Search only sessions that were started in this folder or below it.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) project: Option<PathBuf>,
+    /// Search only from this time on: a time, or a span ago as -7d.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) since: Option<Moment>,
+    /// Search only before this time.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) until: Option<Moment>,
+    /// Search only results of failed and denied calls.
+    #[arg(long)]
+    pub(crate) failed: bool,
     /// Return at most this many.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     pub(crate) limit: usize,
@@ -95,6 +116,18 @@ pub(crate) struct ShowArgs {
 /// Show statistics over all sessions: by type of agent, tool, model and day.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StatsArgs {
+    /// From the day (UTC) of this time on: a time, or a span ago as -7d.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) since: Option<Moment>,
+    /// Up to the day (UTC) of this time, that day included.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) until: Option<Moment>,
+    /// Only sessions that were started in this folder or below it.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) project: Option<PathBuf>,
+    /// Only sessions of this harness.
+    #[arg(long, value_name = "HARNESS")]
+    pub(crate) harness: Option<String>,
     /// Print JSON (subscope.stats/1).
     #[arg(long)]
     pub(crate) json: bool,

@@ -57,12 +57,13 @@ pub(crate) struct TreeArgs {
     pub(crate) flat: bool,
 }
 
-/// Compare two sessions: agents and how they ended, tools, time, tokens, cost.
+/// Compare two sessions, or two agents with what they started: agents and how they ended, tools, time, tokens, cost.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   subscope diff 59d3cea2 last
   subscope diff before.jsonl after.jsonl --json
+  subscope diff last last --agent-a a3f2 --agent-b b81c
   subscope diff .subscope/iterations/a1b2c3d4_2024-01-15_10-30-45_fix .subscope/iterations/c0ffee12_2024-01-15_10-41-02_fix
 
 Agents stand side by side whose task is the same (type and description, below agents that stand side by side), else those of one type in their order, marked ~.")]
@@ -73,6 +74,12 @@ pub(crate) struct DiffArgs {
     /// The second session.
     #[arg(value_name = "B")]
     pub(crate) b: TargetArg,
+    /// Of the first session, only the agent with this id or prefix, and what it started.
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent_a: Option<String>,
+    /// Of the second session, only the agent with this id or prefix, and what it started.
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent_b: Option<String>,
     /// Print JSON (subscope.diff/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,10 +10,11 @@ use std::{
 
 use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNISED};
+use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
-use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
-use subscope_run::record::{self, IterationMeta, IterationStatus};
+use subscope_model::{Event, IterationStatus, Millis, Payload, Problem, SessionId, Tree};
+use subscope_run::record;
 use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
@@ -84,7 +85,7 @@ pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<Re
 
 /// Returns the files of an iteration recorded by `run`; `None` for another directory.
 fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTarget>> {
-    let meta = IterationMeta::read(folder)?;
+    let meta = iteration::read_meta(folder)?;
     let is_recognised = |path: &PathBuf| read_head(path).is_ok_and(|head| recognise(&head).is_some());
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
     let recognised: Vec<PathBuf> = files.iter().filter(|path| is_recognised(path)).cloned().collect();

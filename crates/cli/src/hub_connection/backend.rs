@@ -1,13 +1,13 @@
 //! Query interface of the commands: served by the hub over its socket, or by the store in this process if no hub runs.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use subscope_client::{Client, SessionQuery};
 use subscope_collect::{archive::Archive, main_transcripts};
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
-    SessionId, SessionPage, Stats, Status, Tree,
+    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
@@ -26,6 +26,8 @@ const MAX_LIVE: usize = 200;
 /// Time that a command waits for a hub's initial scan: over years of sessions the newest are listed within a second.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(10);
+/// Newest sessions whose working directories are the known projects.
+const MAX_PROJECT_SESSIONS: usize = 10_000;
 /// Largest page that a hub returns.
 const MAX_PAGE: usize = 1_000;
 
@@ -161,28 +163,28 @@ impl Backend {
         }
     }
 
-    pub(crate) fn stats(&mut self) -> Result<Stats, CliError> {
+    pub(crate) fn stats(&mut self, query: &StatsQuery) -> Result<Stats, CliError> {
         match self {
-            Self::Hub(client) => Ok(client.stats()?),
-            Self::Store(store, _) => Ok(store.stats()?),
+            Self::Hub(client) => Ok(client.stats(query)?),
+            Self::Store(store, _) => Ok(store.stats(query)?),
             Self::Nothing(_) => Ok(Stats { schema: STATS_SCHEMA.into(), ..Stats::default() }),
         }
     }
 
-    /// Returns the newest passages that contain all terms.
-    pub(crate) fn search(
-        &mut self,
-        terms: &[String],
-        session: Option<SessionId>,
-        limit: usize,
-    ) -> Result<Hits, CliError> {
+    /// Returns the working directories of the newest sessions.
+    pub(crate) fn projects(&mut self) -> Result<BTreeSet<Text>, CliError> {
+        let rows = self.sessions(MAX_PROJECT_SESSIONS, false)?.sessions;
+        Ok(rows.into_iter().filter_map(|row| row.cwd).collect())
+    }
+
+    /// Returns the newest passages that match.
+    pub(crate) fn search(&mut self, query: &SearchQuery) -> Result<Hits, CliError> {
         let none = || CliError::failed("there is no full text");
         match self {
-            Self::Hub(client) => client.search(terms, session.as_ref(), limit)?.ok_or_else(none),
+            Self::Hub(client) => client.search(query)?.ok_or_else(none),
             Self::Store(store, texts) => {
                 let (texts, archive) = texts.as_ref().ok_or_else(none)?;
-                let hits = search(&**store, texts, archive, terms, session, limit)?;
-                Ok(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing: false })
+                Ok(search(&**store, texts, archive, query)?)
             }
             Self::Nothing(_) => Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() }),
         }

@@ -8,6 +8,7 @@ use std::{
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use subscope_model::StatsQuery;
 use subscope_store::{Access, History, ListQuery, SqliteStore, TextIndex, TextQuery};
 use subscope_testkit::env::TestEnv;
 
@@ -65,7 +66,7 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
     let found: BTreeMap<_, _> = words
         .iter()
         .map(|word| {
-            let query = TextQuery { words: vec![(*word).to_owned()], session: None, limit: 10_000 };
+            let query = TextQuery { words: vec![(*word).to_owned()], limit: 10_000, ..TextQuery::default() };
             // Their times are left out: where a second is full, the next entry goes to a second with room, and which is
             // the next depends on the order of writing.
             let mut hits: Vec<_> = texts
@@ -81,7 +82,7 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
         })
         .collect();
     let all = json!({
-        "rows": rows, "trees": trees, "stats": store.stats().unwrap(), "files": files, "read": read, "found": found,
+        "rows": rows, "trees": trees, "stats": store.stats(&StatsQuery::default()).unwrap(), "files": files, "read": read, "found": found,
     });
     serde_json::from_str(&all.to_string().replace(&*env.root().to_string_lossy(), "[ROOT]")).unwrap()
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{
-    Agent, AgentId, AgentName, Event, IdMatches, NAMES_SCHEMA, SearchHit, Session, SessionId, Tree, Update,
+    Agent, AgentId, AgentName, Event, HITS_SCHEMA, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, Session,
+    SessionId, Tree, Update,
 };
 use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
@@ -38,7 +39,7 @@ impl EventLoop {
             | Command::Agents(..)
             | Command::Names(..)
             | Command::EventsAfter(..)
-            | Command::Stats(_)
+            | Command::Stats(..)
             | Command::StopAgent(..)
             | Command::Search(..)
             | Command::Figures(_)
@@ -86,17 +87,17 @@ impl EventLoop {
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
-            Command::Stats(reply) => {
+            Command::Stats(query, reply) => {
                 // Statistics are computed from saved rows. If these cannot be saved, the sums are those of the last
                 // save.
                 let _ = self.save_rows();
-                reply(self.store.read("the figures", self.store.stats()));
+                reply(self.store.read("the figures", self.store.stats(&query)));
             }
             Command::StopAgent(.., reply) if self.startup.has_ended => {
                 reply(Err(StopError::Store(IngestError::Ended.to_string())));
             }
             Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
-            Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
+            Command::Search(query, reply) => reply(self.search(&query)),
             Command::Figures(reply) => reply(self.figures()),
             Command::EnableWaking => {
                 if !self.queue.is_woken {
@@ -210,15 +211,17 @@ impl EventLoop {
 
     /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
     /// rebuild it.
-    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<SearchHit>> {
+    fn search(&self, query: &SearchQuery) -> Option<Hits> {
         let at = self.options.texts.as_ref()?;
         let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,
             // It is being built: no hits yet.
-            Err(OpenError::Missing(_)) => return Some(Vec::new()),
+            Err(OpenError::Missing(_)) => {
+                return Some(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() });
+            }
             Err(_) => return None,
         };
-        let hits = search(&*self.store, &texts, &at.archive, terms, session, limit);
+        let hits = search(&*self.store, &texts, &at.archive, query);
         self.store.read("the full text", hits)
     }
 

@@ -17,8 +17,8 @@ use subscope_session::{
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
 use subscope_store::{
-    ByteSpan, FileIdentity, InboxPosition, PassageBatch, PassageKind, ReceivedInput, SourceFile, SqliteStore,
-    TextFile, TextIndex,
+    ByteSpan, FileIdentity, InboxPosition, Passage, PassageBatch, PassageKind, ReceivedInput, SourceFile,
+    SqliteStore, TextFile, TextIndex,
 };
 
 use super::{IndexError, IndexRun, workers};
@@ -99,7 +99,7 @@ fn read_file(
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
         let span = ByteSpan { start: said.offset, bytes: said.bytes };
-        batch.add(said.agent, kind(said.class), last, span, &said.text);
+        batch.add(&passage(&said, last, span), &said.text);
         if batch.is_full() {
             full(batch);
         }
@@ -115,6 +115,11 @@ fn dialect_of(found: &Found) -> Option<Dialect> {
         let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
         recognise(&read::read_span(found.place(), 0, bytes).ok()?)
     })
+}
+
+fn passage<'a>(said: &Seen<'a>, at_ms: Millis, span: ByteSpan) -> Passage<'a> {
+    let tool = said.tool.unwrap_or_default();
+    Passage { agent: said.agent, kind: kind(said.class), tool, failed: said.failed, at_ms, span }
 }
 
 fn kind(said: PassageClass) -> PassageKind {
@@ -178,7 +183,7 @@ fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batc
         }
         let place = InboxPosition { row: number, offset: said.offset };
         let at_ms = said.at_ms.unwrap_or(received.received_ms);
-        batch.add(said.agent, kind(said.class), at_ms, place.span(said.bytes), &said.text);
+        batch.add(&passage(&said, at_ms, place.span(said.bytes)), &said.text);
     };
     let mut reader = Reader::new(dialect, None);
     reader.push(&received.body, &mut keep);

@@ -9,7 +9,9 @@ use std::{
 };
 
 use subscope_hub::{AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, Store, StoreError};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
+use subscope_model::{
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+};
 use subscope_store::KeySet;
 
 /// A store that fails on demand.
@@ -122,8 +124,12 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.agent_label(session, agent))
     }
 
-    fn stats(&self) -> Result<Stats, StoreError> {
-        self.read(|store| store.stats())
+    fn session_row(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.read(|store| store.session_row(session))
+    }
+
+    fn stats(&self, query: &StatsQuery) -> Result<Stats, StoreError> {
+        self.read(|store| store.stats(query))
     }
 
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<i64, StoreError> {

@@ -157,6 +157,8 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     hits.truncate(limit);
     let mut left_out = 0;
     let (found, is_cut) = bound::page(&hits, limit, |_, hit| {
+        // It repeats the snippet.
+        hit.as_object_mut().map(|hit| hit.remove("excerpt"));
         bound::truncate_texts(hit, SUMMARY_CHARS, &mut left_out);
     });
     let mut answer = json!({ "schema": HITS_SCHEMA, "hits": found, "has_more": has_more || is_cut });

@@ -10,8 +10,8 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use subscope_hub::{ListQuery, clock};
 use subscope_model::{
-    AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Millis, OneAgent, SessionId, SessionPage,
-    Stats, Status,
+    AGENT_SCHEMA, AgentId, Event, Hits, IdMatches, Millis, OneAgent, SearchQuery, SessionId, SessionPage,
+    Stats, StatsQuery, Status, Text,
 };
 use tokio::time::timeout;
 
@@ -133,9 +133,16 @@ pub(super) async fn events(
 }
 
 #[derive(Deserialize)]
-pub(super) struct SearchQuery {
+pub(super) struct SearchParameters {
     q: String,
     session: Option<SessionId>,
+    kind: Option<Text>,
+    tool: Option<Text>,
+    project: Option<Text>,
+    since: Option<Millis>,
+    until: Option<Millis>,
+    #[serde(default)]
+    failed: bool,
     limit: Option<usize>,
 }
 
@@ -145,6 +152,12 @@ pub(super) struct SearchQuery {
     params(
         ("q" = String, Query, description = "Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
         ("session" = Option<String>, Query, description = "Only in this session."),
+        ("kind" = Option<String>, Query, description = "Only `prompt`, `message`, `thought`, `tool input` or `tool result`."),
+        ("tool" = Option<String>, Query, description = "Only arguments and results of this tool."),
+        ("project" = Option<String>, Query, description = "Only in sessions whose root's working directory is this one or lies below it."),
+        ("since" = Option<i64>, Query, description = "Only from this time on, in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Only before this time."),
+        ("failed" = Option<bool>, Query, description = "Only results of failed and denied calls."),
         ("limit" = Option<usize>, Query, description = "At most so many; 50 otherwise, 1000 at most."),
     ),
     responses(
@@ -154,7 +167,7 @@ pub(super) struct SearchQuery {
 )]
 pub(super) async fn search(
     State(app): State<App>,
-    Query(query): Query<SearchQuery>,
+    Query(query): Query<SearchParameters>,
 ) -> Result<Json<Hits>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
     let is_indexing = match &app.indexer {
@@ -164,9 +177,19 @@ pub(super) async fn search(
         ),
         None => false,
     };
-    let hits = ask(|reply| app.hub.search(split_terms(&query.q), query.session, limit, reply)).await?;
-    let hits = hits.ok_or(ApiError::not_found("full text"))?;
-    Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits, is_indexing }))
+    let query = SearchQuery {
+        terms: split_terms(&query.q),
+        session: query.session,
+        kind: query.kind,
+        tool: query.tool,
+        project: query.project,
+        since: query.since,
+        until: query.until,
+        only_failed: query.failed,
+        limit,
+    };
+    let hits = ask(|reply| app.hub.search(query, reply)).await?;
+    Ok(Json(Hits { is_indexing, ..hits.ok_or(ApiError::not_found("full text"))? }))
 }
 
 /// Splits a query into words and quoted phrases.
@@ -179,13 +202,22 @@ fn split_terms(query: &str) -> Vec<String> {
     terms.filter(|term| !term.trim().is_empty()).collect()
 }
 
-/// Returns statistics over all stored sessions.
+/// Returns statistics over stored sessions: all, or those of a time, a project, a harness.
 #[utoipa::path(
     get, path = "/api/v1/stats",
+    params(
+        ("since" = Option<i64>, Query, description = "From the day (UTC) of this time in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Up to the day (UTC) of this time, that day included."),
+        ("project" = Option<String>, Query, description = "Only sessions whose root's working directory is this one or lies below it."),
+        ("harness" = Option<String>, Query, description = "Only sessions of this harness."),
+    ),
     responses((status = 200, description = "subscope.stats/1.", body = Object))
 )]
-pub(super) async fn stats(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
-    let stats = ask(|reply| app.hub.stats(reply)).await?;
+pub(super) async fn stats(
+    State(app): State<App>,
+    Query(query): Query<StatsQuery>,
+) -> Result<Json<Stats>, ApiError> {
+    let stats = ask(|reply| app.hub.stats(query, reply)).await?;
     stats.map(Json).ok_or(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
 }
 

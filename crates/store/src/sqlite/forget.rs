@@ -113,7 +113,7 @@ fn delete_sessions(
         }
         delete_received(&transaction, session)?;
         let Some(no) = super::write::session_no(&transaction, session)? else { continue };
-        for table in ["trees", "agents", "days"] {
+        for table in ["trees", "agents", "days", "at_work", "slow_calls"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
         count += transaction.execute(

@@ -150,6 +150,9 @@ impl SqliteStore {
         let mut db = connect(&path, access).map_err(database_error)?;
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
+            // Only statistics need what it lacks.
+            schema::WITHOUT_WORK if access == Access::Read => {}
+            schema::WITHOUT_WORK => schema::upgrade(&mut db).map_err(database_error)?,
             0 if repair::has_tables(&db).map_err(database_error)? => {
                 return Err(database_error(repair::malformed()));
             }

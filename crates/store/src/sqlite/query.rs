@@ -2,18 +2,20 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsRow, Text, Tree, Usage,
+    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
+    StatsRow, Text, Tree, Usage,
 };
 
 use super::{SharedHistory, SqliteStore, deferred_index, pack, session_keys::unpack_keys};
 use crate::{
     AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile,
     StoreResult,
-    days::{self, By},
+    days::{By, DAY_MS},
+    stats::Sums,
 };
 
 /// Returns the rows of a query.
@@ -73,25 +75,28 @@ const LIST_RECENTLY_CHANGED: &str = "SELECT row, kept_ms FROM sessions INDEXED B
     WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
     ORDER BY last_ms DESC, id LIMIT ?4";
 
-/// Aggregated columns of `days`, in the order in which [`sum_row`] reads them.
-const SUMS: &str =
-    "count(DISTINCT session_no), sum(agents), sum(calls), sum(errors), sum(denied), sum(busy_ms),
-    sum(input), sum(output), sum(cache_read), sum(cache_write), max(floor), sum(cost)";
+/// Rows of `days` in a range of days, session by session, as [`figures_row`] reads them.
+const FIGURES: &str =
+    "SELECT session_no, day, by, name, agents, calls, errors, denied, busy_ms, input, output, cache_read,
+    cache_write, floor, cost FROM days WHERE day BETWEEN ?1 AND ?2 ORDER BY session_no";
 
-fn sum_row(row: &Row<'_>, name: &str, from: usize) -> rusqlite::Result<StatsRow> {
-    let number = |at: usize| row.get::<_, Option<i64>>(from + at).map(|it| it.unwrap_or(0).unsigned_abs());
-    let usage = Usage::new(number(6)?, number(7)?, number(8)?, number(9)?);
-    Ok(StatsRow {
-        name: name.into(),
-        sessions: number(0)?,
-        agents: number(1)?,
-        tool_calls: number(2)?,
-        tool_errors: number(3)?,
-        tools_denied: number(4)?,
-        busy_ms: number(5)?,
-        usage: Usage { floor: number(10)? > 0, ..usage },
-        cost_micro_usd: number(11)?,
-    })
+fn figures_row(row: &Row<'_>) -> rusqlite::Result<(i64, By, StatsRow)> {
+    let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let by: u8 = row.get(2)?;
+    let usage = Usage::new(number(9)?, number(10)?, number(11)?, number(12)?);
+    let figures = StatsRow {
+        name: row.get_ref(3)?.as_str()?.into(),
+        sessions: 1,
+        agents: number(4)?,
+        tool_calls: number(5)?,
+        tool_errors: number(6)?,
+        tools_denied: number(7)?,
+        busy_ms: number(8)?,
+        usage: Usage { floor: row.get(13)?, ..usage },
+        cost_micro_usd: number(14)?,
+    };
+    let by = By::ALL.into_iter().find(|known| *known as u8 == by);
+    Ok((row.get(1)?, by.ok_or(rusqlite::Error::IntegralValueOutOfRange(2, 0))?, figures))
 }
 
 /// Joins the parts of inbox rows that belong to a session, `?1`.
@@ -395,21 +400,60 @@ impl History for SqliteStore {
         })
     }
 
-    fn stats(&self) -> StoreResult<Stats> {
-        let types = By::Type as u8;
-        // Each agent has one type: sums by type are totals.
-        let total = self.db.query_row(&format!("SELECT {SUMS} FROM days WHERE by = ?1"), [types], |row| {
-            sum_row(row, "all", 0)
-        })?;
-        let sql = format!("SELECT by, name, {SUMS} FROM days GROUP BY by, name");
-        let by_name: Vec<(u8, StatsRow)> =
-            self.select(&sql, [], |row| Ok((row.get(0)?, sum_row(row, row.get_ref(1)?.as_str()?, 2)?)))?;
-        let sql = format!("SELECT day, {SUMS} FROM days WHERE by = ?1 GROUP BY day");
-        let by_day = self.select(&sql, [types], |row| Ok((row.get(0)?, sum_row(row, "", 1)?)))?;
-        let of = |by: By| {
-            by_name.iter().filter(|(known, _)| *known == by as u8).map(|(_, row)| row.clone()).collect()
+    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
+        let sql = "SELECT row FROM sessions WHERE id = ?1 AND is_forgotten = 0";
+        let json = select_one(&self.db, sql, [session.as_str()], |row| row.get::<_, String>(0))?;
+        Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
+    }
+
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        let mut sums = Sums::new(query);
+        let sql = "SELECT no, row FROM sessions WHERE is_forgotten = 0";
+        let rows = self.select(sql, [], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+        // A row of another version of the model has other rules: the next index run rebuilds it.
+        let readable = rows.into_iter().filter_map(|(no, row)| Some((no, serde_json::from_str(&row).ok()?)));
+        let sessions: HashMap<i64, SessionRow> = readable.filter(|(_, row)| sums.covers(row)).collect();
+        let (first, last) = sums.day_range();
+        let mut statement = self.db.prepare_cached(FIGURES)?;
+        let mut rows = statement.query([first, last])?;
+        let mut of_session: Option<(i64, Vec<(i64, By, StatsRow)>)> = None;
+        let mut add = |(no, figures): (i64, Vec<(i64, By, StatsRow)>)| {
+            if let Some(session) = sessions.get(&no) {
+                sums.add_session(session, &figures);
+            }
         };
-        Ok(days::stats(total, of, by_day))
+        while let Some(row) = rows.next()? {
+            let no: i64 = row.get(0)?;
+            if !sessions.contains_key(&no) {
+                continue;
+            }
+            if let Some(done) = of_session.take_if(|(known, _)| *known != no) {
+                add(done);
+            }
+            of_session.get_or_insert_with(|| (no, Vec::new())).1.push(figures_row(row)?);
+        }
+        of_session.into_iter().for_each(add);
+        let from = first.saturating_mul(DAY_MS);
+        let sql =
+            "SELECT session_no, intervals FROM at_work JOIN sessions ON no = session_no WHERE last_ms >= ?1";
+        for (no, json) in
+            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        {
+            if sessions.contains_key(&no) {
+                sums.add_work(&serde_json::from_str::<Vec<[Millis; 2]>>(&json)?);
+            }
+        }
+        let sql =
+            "SELECT session_no, call FROM slow_calls JOIN sessions ON no = session_no WHERE last_ms >= ?1";
+        for (no, json) in
+            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        {
+            if let Some(session) = sessions.get(&no) {
+                let call: SlowCall = serde_json::from_str(&json)?;
+                sums.add_calls([SlowCall { session_title: session.title.clone(), ..call }]);
+            }
+        }
+        Ok(sums.finish())
     }
 
     fn last_seq(&self) -> u64 {

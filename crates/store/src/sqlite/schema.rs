@@ -3,9 +3,14 @@
 //! Rows are derived from transcripts and the inbox and can be rebuilt; only `inbox` and `inbox_parts` hold what exists nowhere else.
 
 use rusqlite::Connection;
+use subscope_model::Tree;
+
+use super::{pack, write::write_work};
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
+/// Version without the tables of [`WORK_TABLES`], which is brought up to date.
+pub(super) const WITHOUT_WORK: i64 = 1;
 
 /// * `trees`: a session's tree, whole and compressed: it is read whole and replaced whole. What is queried across sessions (list,
 ///   agents by id, figures by day) has tables of its own.
@@ -64,10 +69,43 @@ CREATE TABLE changes_of(session TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY
 INSERT INTO meta(key, value) VALUES('indexed_inbox_no', 0), ('indexed_seq', 0);
 ";
 
+/// Tables that version 1 does not have.
+///
+/// * `at_work`: the intervals of a session's agents, JSON: how many agents were at work at the same time cannot be
+///   summed.
+/// * `slow_calls`: the slowest calls of a session, JSON, by their place.
+const WORK_TABLES: &str = "
+CREATE TABLE at_work(session_no INTEGER PRIMARY KEY, intervals TEXT NOT NULL);
+CREATE TABLE slow_calls(
+    session_no INTEGER NOT NULL, place INTEGER NOT NULL, call TEXT NOT NULL,
+    PRIMARY KEY(session_no, place)) WITHOUT ROWID;
+";
+
+/// Adds what version 1 lacks, and fills it from the trees, in one transaction.
+pub(super) fn upgrade(db: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = db.transaction()?;
+    transaction.execute_batch(WORK_TABLES)?;
+    {
+        let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let tree =
+                pack::unpack(row.get(1)?).ok().and_then(|body| serde_json::from_slice::<Tree>(&body).ok());
+            // A tree of another version of the model has other rules: the next index run rebuilds it.
+            if let Some(tree) = tree {
+                write_work(&transaction, row.get(0)?, &tree)?;
+            }
+        }
+    }
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
+}
+
 /// Creates the tables in one transaction. `first` is the first event number and the first rev.
 pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(WORK_TABLES)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()

@@ -12,7 +12,7 @@ use super::{
     query::{clamp, select_one},
     session_keys,
 };
-use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, days::days};
+use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, days::days, stats};
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
 const MAX_LOG_EVENTS: u64 = 1_000_000;
@@ -134,6 +134,21 @@ pub(super) fn write_session(
             row.usage.floor,
             clamp(row.cost_micro_usd),
         ])?;
+    }
+    Ok(write_work(db, no, tree)?)
+}
+
+/// Replaces what statistics need of a session beside its days.
+pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
+    let json_error = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let intervals = serde_json::to_string(&stats::at_work(tree)).map_err(json_error)?;
+    db.prepare_cached("INSERT OR REPLACE INTO at_work(session_no, intervals) VALUES(?1, ?2)")?
+        .execute(params![no, intervals])?;
+    db.prepare_cached("DELETE FROM slow_calls WHERE session_no = ?1")?.execute([no])?;
+    let mut add = db.prepare_cached("INSERT INTO slow_calls(session_no, place, call) VALUES(?1, ?2, ?3)")?;
+    for (place, call) in (0_i64..).zip(stats::slow_calls(tree)) {
+        let json = serde_json::to_string(&call).map_err(json_error)?;
+        add.execute(params![no, place, json])?;
     }
     Ok(())
 }

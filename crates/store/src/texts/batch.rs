@@ -39,10 +39,30 @@ pub(super) struct NewPassage {
     pub(super) file: usize,
     pub(super) agent: Text,
     pub(super) kind: PassageKind,
+    /// Its tool; empty if it belongs to no call.
+    pub(super) tool: Text,
+    pub(super) failed: bool,
     /// Seconds since 1970; 0 if unknown.
     pub(super) at_s: i64,
     pub(super) span: ByteSpan,
     words: Range<usize>,
+}
+
+/// A passage to add to a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage<'a> {
+    /// `root`, an agent id, or the spawning call's id where the source has no agent id.
+    pub agent: &'a str,
+    /// Kind of the passage.
+    pub kind: PassageKind,
+    /// The tool, for arguments and results; empty otherwise.
+    pub tool: &'a str,
+    /// Whether it is the result of a failed or denied call.
+    pub failed: bool,
+    /// Time; 0 if unknown.
+    pub at_ms: Millis,
+    /// Its JSON text in the file.
+    pub span: ByteSpan,
 }
 
 /// Passages to index, with their files.
@@ -61,19 +81,30 @@ impl PassageBatch {
         self.files.push(FilePart { file, is_first: true, is_last: false });
     }
 
-    /// Adds a passage of the current file; ignores one without words. `agent` is `root`, an agent id, or the spawning
-    /// call's id where the source has no agent id; `at_ms` is 0 if unknown.
-    pub fn add(&mut self, agent: &str, kind: PassageKind, at_ms: Millis, span: ByteSpan, text: &str) {
+    /// Adds a passage of the current file; ignores one without words.
+    pub fn add(&mut self, passage: &Passage<'_>, text: &str) {
+        let Passage { agent, kind, tool, failed, at_ms, span } = *passage;
         let start = self.words.len();
         self.distinct.append(text, &mut self.words);
         if self.words.len() == start {
             return;
         }
         // Nearly all passages of a file have the same agent.
-        let last = self.passages.last().map(|passage| &passage.agent).filter(|last| ***last == *agent);
-        let agent = last.cloned().unwrap_or_else(|| agent.into());
+        let last = self.passages.last();
+        let same = |known: Option<&Text>, text: &str| known.filter(|known| ***known == *text).cloned();
+        let agent = same(last.map(|passage| &passage.agent), agent).unwrap_or_else(|| agent.into());
+        let tool = same(last.map(|passage| &passage.tool), tool).unwrap_or_else(|| tool.into());
         let (file, at_s) = (self.files.len().saturating_sub(1), (at_ms / 1000).max(0));
-        self.passages.push(NewPassage { file, agent, kind, at_s, span, words: start..self.words.len() });
+        self.passages.push(NewPassage {
+            file,
+            agent,
+            kind,
+            tool,
+            failed,
+            at_s,
+            span,
+            words: start..self.words.len(),
+        });
     }
 
     /// Marks the current file as read completely.

@@ -27,12 +27,13 @@ mod inbox;
 
 use std::{
     cmp::Reverse,
+    collections::HashMap,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use self::batch::{FilePart, NewPassage};
-pub use self::batch::{PassageBatch, TextFile};
+pub use self::batch::{Passage, PassageBatch, TextFile};
 pub use self::inbox::InboxPosition;
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Millis, SessionId, Text};
@@ -47,7 +48,7 @@ use crate::{
 /// Database file in the data folder.
 const FILE: &str = "search.db";
 /// Schema version; an index of another version is deleted and rebuilt from the sources.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit
 /// (`hashsize`), as each flush is a segment; a search visits some dozens of segments at most, and one merge of many
@@ -59,17 +60,26 @@ CREATE TABLE files(
 CREATE INDEX files_session ON files(session);
 CREATE TABLE passages(
     no INTEGER PRIMARY KEY, file_no INTEGER NOT NULL, agent TEXT NOT NULL, kind INTEGER NOT NULL, at_s INTEGER NOT NULL,
-    start INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    start INTEGER NOT NULL, bytes INTEGER NOT NULL, tool_no INTEGER NOT NULL, failed INTEGER NOT NULL);
+CREATE TABLE tools(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+INSERT INTO tools VALUES(0, '');
 CREATE INDEX passages_file ON passages(file_no);
 CREATE VIRTUAL TABLE words USING fts5(body, content='', contentless_delete=1, detail='none', tokenize='ascii');
 INSERT INTO words(words, rank) VALUES('hashsize', 67108864), ('automerge', 32), ('crisismerge', 64);
 ";
 
-/// Newest passages that match an FTS5 expression.
-const FIND: &str = "
-SELECT p.agent, p.kind, p.at_s, p.start, p.bytes, f.path, f.session
+/// Passages that match an FTS5 expression and filters, of which NULL filters nothing; `?7` is a list of sessions, JSON.
+/// No row number is smaller than that of its time ([`BITS_PER_SECOND`]), so that older rows need not be looked up.
+const MATCHING: &str = "
 FROM words w CROSS JOIN passages p ON p.no = w.rowid CROSS JOIN files f ON f.no = p.file_no
-WHERE w.words MATCH ?1 ORDER BY w.rowid DESC LIMIT ?2";
+    CROSS JOIN tools t ON t.no = p.tool_no
+WHERE w.words MATCH ?1 AND w.rowid >= (?3 << 4) AND p.at_s >= ?3 AND p.at_s < ?4 AND (?5 IS NULL OR p.kind = ?5) AND (?6 IS NULL OR t.name = ?6)
+    AND (?7 IS NULL OR f.session IN (SELECT value FROM json_each(?7))) AND p.failed >= ?8
+ORDER BY w.rowid DESC LIMIT ?2";
+/// Columns of a [`Hit`].
+const HIT: &str = "SELECT p.agent, p.kind, p.at_s, p.start, p.bytes, f.path, f.session, t.name, p.failed";
+/// Most passages that are counted for a query: a search as one types answers in some milliseconds.
+const MAX_COUNTED: usize = 5_000;
 
 /// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the
 /// others take the next free numbers: after a flood of 16 N passages in a second, hits of the next N seconds come in
@@ -94,6 +104,11 @@ pub enum PassageKind {
 impl PassageKind {
     const ALL: [Self; 5] = [Self::Prompt, Self::Message, Self::Thought, Self::ToolInput, Self::ToolResult];
 
+    /// Returns the kind of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// Name in all user interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -116,14 +131,43 @@ pub struct ByteSpan {
 }
 
 /// Full-text query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TextQuery {
     /// Words that must all occur; one that ends in `*` is a prefix.
     pub words: Vec<String>,
     /// Only passages of this session.
     pub session: Option<SessionId>,
+    /// Only passages of these sessions.
+    pub sessions: Option<Vec<SessionId>>,
+    /// Only passages of this kind.
+    pub kind: Option<PassageKind>,
+    /// Only arguments and results of this tool.
+    pub tool: Option<Text>,
+    /// Only passages from this time on, to the second.
+    pub since: Option<Millis>,
+    /// Only passages before this time, to the second.
+    pub until: Option<Millis>,
+    /// Only results of failed and denied calls.
+    pub only_failed: bool,
     /// Maximum number of hits.
     pub limit: usize,
+}
+
+/// Number of passages that match a query, by what they can be filtered by. The limit of the query does not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextCounts {
+    /// All of them.
+    pub total: u64,
+    /// Whether counting stopped: there are more.
+    pub is_floor: bool,
+    /// By kind.
+    pub kinds: Vec<(PassageKind, u64)>,
+    /// By tool; passages that belong to no call are left out.
+    pub tools: Vec<(Text, u64)>,
+    /// By session.
+    pub sessions: Vec<(SessionId, u64)>,
+    /// Results of failed and denied calls.
+    pub failed: u64,
 }
 
 /// A passage that matches a query.
@@ -135,6 +179,10 @@ pub struct Hit {
     pub agent: Text,
     /// Kind of the passage.
     pub kind: PassageKind,
+    /// Its tool; empty if it belongs to no call, or its source does not name it.
+    pub tool: Text,
+    /// Whether it is the result of a failed or denied call.
+    pub failed: bool,
     /// Time, rounded down to the second; 0 if unknown.
     pub at_ms: Millis,
     /// File, or a pseudo path of the inbox ([`Hit::inbox_position`]).
@@ -260,12 +308,57 @@ impl TextIndex {
 
     /// Returns the newest passages that contain all words.
     pub fn find(&self, query: &TextQuery) -> StoreResult<Vec<Hit>> {
-        let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
-        let found = select(&self.db, FIND, params![expression, clamp(query.limit)], hit);
-        let mut hits = self.checked(found)?;
+        let mut hits: Vec<Hit> = self.matching(HIT, query, query.limit, hit)?;
         // Where a second is full, row numbers are out of order by a few seconds.
         hits.sort_by_key(|hit| Reverse(hit.at_ms));
         Ok(hits)
+    }
+
+    /// Counts the passages that match a query: the newest ones, if there are very many.
+    pub fn count(&self, query: &TextQuery) -> StoreResult<TextCounts> {
+        let columns = "SELECT p.kind, t.name, f.session, p.failed";
+        let rows = self.matching(columns, query, MAX_COUNTED + 1, |row| {
+            let tool: Text = row.get(1)?;
+            Ok((kind_at(row, 0)?, tool, SessionId(row.get(2)?), row.get::<_, bool>(3)?))
+        })?;
+        let mut counts = TextCounts { is_floor: rows.len() > MAX_COUNTED, ..TextCounts::default() };
+        let (mut kinds, mut tools, mut sessions) = (HashMap::new(), HashMap::new(), HashMap::new());
+        for (kind, tool, session, failed) in rows.into_iter().take(MAX_COUNTED) {
+            counts.total += 1;
+            counts.failed += u64::from(failed);
+            *kinds.entry(kind).or_default() += 1;
+            *sessions.entry(session).or_default() += 1;
+            if !tool.is_empty() {
+                *tools.entry(tool).or_default() += 1;
+            }
+        }
+        counts.kinds = kinds.into_iter().collect();
+        counts.tools = tools.into_iter().collect();
+        counts.sessions = sessions.into_iter().collect();
+        Ok(counts)
+    }
+
+    /// Returns the newest passages that match a query.
+    fn matching<T>(
+        &self,
+        columns: &str,
+        query: &TextQuery,
+        limit: usize,
+        row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<Vec<T>> {
+        let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
+        let sessions = query.sessions.as_ref().map(serde_json::to_string).transpose()?;
+        let values = params![
+            expression,
+            clamp(limit),
+            query.since.map_or(0, |since| (since / 1000).max(0)),
+            query.until.map_or(i64::MAX, |until| until / 1000),
+            query.kind.map(|kind| kind as u8),
+            query.tool.as_deref(),
+            sessions,
+            query.only_failed
+        ];
+        self.checked(select(&self.db, &format!("{columns}{MATCHING}"), values, row))
     }
 
     /// Returns the size of the index on disk in bytes.
@@ -280,7 +373,7 @@ fn open_current(path: &Path, access: Access) -> rusqlite::Result<Option<Connecti
         let db = connect(path, access)?;
         let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         // Fails where a table is missing or FTS5 cannot read its own.
-        let is_current = version == VERSION && db.prepare(FIND).is_ok();
+        let is_current = version == VERSION && db.prepare(&format!("{HIT}{MATCHING}")).is_ok();
         Ok(is_current.then_some(db))
     };
     open().or_else(|error| if crate::is_damage(&error) { Ok(None) } else { Err(error) })
@@ -310,11 +403,17 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
     // FTS5 writes a segment whenever a row number is not greater than the last one.
     let mut order: Vec<&NewPassage> = batch.passages.iter().collect();
     order.sort_by_key(|passage| passage.at_s);
-    let mut insert_passage =
-        db.prepare_cached("INSERT INTO passages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING")?;
+    let mut insert_passage = db.prepare_cached(
+        "INSERT INTO passages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+    )?;
     let mut insert_words = db.prepare_cached("INSERT INTO words(rowid, body) VALUES(?1, ?2)")?;
     let (mut no, mut words) = (0, String::new());
+    let mut tools: HashMap<&str, i64> = HashMap::new();
     for passage in order {
+        let tool = match tools.get(&*passage.tool) {
+            Some(tool) => *tool,
+            None => *tools.entry(&passage.tool).or_insert(tool_no(db, &passage.tool)?),
+        };
         no = (no + 1).max(passage.at_s << BITS_PER_SECOND);
         let span = passage.span;
         let mut insert = |no: i64| {
@@ -325,7 +424,9 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
                 passage.kind as u8,
                 passage.at_s,
                 span.start.cast_signed(),
-                span.bytes.cast_signed()
+                span.bytes.cast_signed(),
+                tool,
+                passage.failed
             ])
         };
         if insert(no)? == 0 {
@@ -339,6 +440,14 @@ fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<
         insert_words.execute(params![no, words])?;
     }
     Ok(())
+}
+
+/// Returns the number of a tool, a new one if it has none.
+fn tool_no(db: &Connection, name: &str) -> rusqlite::Result<i64> {
+    db.prepare_cached(
+        "INSERT INTO tools(name) VALUES(?1) ON CONFLICT(name) DO UPDATE SET name = name RETURNING no",
+    )?
+    .query_row([name], |row| row.get(0))
 }
 
 /// Returns a free row number above a taken one: the next to a run of taken ones, found by doubled steps and bisection.
@@ -416,15 +525,19 @@ fn match_expression(query: &TextQuery) -> Option<String> {
     Some(words.join(" AND "))
 }
 
+fn kind_at(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<PassageKind> {
+    let kind: u8 = row.get(at)?;
+    let known = PassageKind::ALL.into_iter().find(|known| *known as u8 == kind);
+    known.ok_or(rusqlite::Error::IntegralValueOutOfRange(at, kind.into()))
+}
+
 fn hit(row: &rusqlite::Row<'_>) -> rusqlite::Result<Hit> {
-    let kind: u8 = row.get(1)?;
     Ok(Hit {
         session: SessionId(row.get(6)?),
         agent: row.get(0)?,
-        kind: PassageKind::ALL
-            .into_iter()
-            .find(|known| *known as u8 == kind)
-            .ok_or(rusqlite::Error::IntegralValueOutOfRange(1, kind.into()))?,
+        kind: kind_at(row, 1)?,
+        tool: row.get(7)?,
+        failed: row.get(8)?,
         at_ms: row.get::<_, i64>(2)?.saturating_mul(1000),
         path: path_at(row, 5)?,
         span: ByteSpan {

@@ -302,11 +302,8 @@ fn history_is_searched_and_a_hit_leads_to_its_agent() {
         agent_id: "a1".into(),
         agent: "Explore: prices".into(),
         kind: "message".into(),
-        at_ms: None,
         snippet: "whole cents\u{1b}[2J only".into(),
-        path: String::new(),
-        offset: 0,
-        bytes: 0,
+        ..Default::default()
     };
     let found = Hits { hits: vec![hit], is_indexing: true, ..Hits::default() };
     ui.reply(Question::Search("cents".into()), Answer::Found("cents".into(), found));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use subscope_model::StatsQuery;
 use subscope_render::text::plural;
 use subscope_store::{OpenError, RepairError, Repaired, SqliteStore, TextIndex};
 
@@ -44,7 +45,7 @@ pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     while client.health()?.is_reading {
         std::thread::sleep(POLL);
     }
-    let sessions = client.stats()?.total.sessions;
+    let sessions = client.stats(&StatsQuery::default())?.total.sessions;
     drop((client, thread));
     output::print_line(&format!("the store has {} again", plural(sessions, "session")), context)
 }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
-use subscope_model::{Health, HubMode};
+use subscope_model::{Health, HubMode, StatsQuery};
 use subscope_render::text;
 use subscope_store::{Access, SqliteStore, StoreError, TextIndex};
 
@@ -78,12 +78,12 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
     }
     let roots = if args.roots.is_empty() { root_folders(context) } else { args.roots.clone() };
     let roots = roots.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
-    let before = client.stats()?.total.sessions;
+    let before = client.stats(&StatsQuery::default())?.total.sessions;
     client.index(&roots)?;
     while client.health()?.is_reading {
         thread::sleep(POLL);
     }
-    let added = client.stats()?.total.sessions.saturating_sub(before);
+    let added = client.stats(&StatsQuery::default())?.total.sessions.saturating_sub(before);
     if args.json {
         return output::print_json(
             &json!({ "schema": "subscope.index-asked/1", "hub": pid, "added": added }),

@@ -1,68 +1,73 @@
 //! `subscope ls --iterations`: lists iterations recorded by `run`.
 
-use std::borrow::Cow;
+use std::path::Path;
 
-use serde::Serialize;
-use serde_json::json;
-use subscope_model::AgentStatus;
-use subscope_render::{safe, text};
-use subscope_run::record::{self, IterationMeta, IterationStatus};
+use subscope_export::iteration::{self, FOLDER};
+use subscope_model::{AgentStatus, ITERATIONS_SCHEMA, Iteration, IterationStatus, Iterations};
+use subscope_render::{
+    Style, safe,
+    text::{self, plural},
+};
 
 use crate::{clock::stamp, prelude::*};
 
-/// An iteration in the output of `--json` (subscope.iterations/1).
-#[derive(Serialize)]
-struct IterationRow<'a> {
-    folder: Cow<'a, str>,
-    #[serde(flatten)]
-    meta: &'a IterationMeta,
-}
-
 /// Lists the records below `--log-dir`, else below the default directory of `run`.
 pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
-    let own = || context.environment.working_folder().join(record::FOLDER);
-    let base = args.log_dir.clone().unwrap_or_else(own);
-    let mut found = record::list(&base);
+    let bases = match &args.log_dir {
+        Some(folder) => vec![folder.clone()],
+        None if args.all_projects => {
+            let projects = Backend::open(Needs::Rows, context)?.projects()?;
+            projects.iter().map(|project| Path::new(&**project).join(FOLDER)).collect()
+        }
+        None => vec![context.environment.working_folder().join(FOLDER)],
+    };
+    let mut found = iteration::list(&bases);
     found.retain(|(_, meta)| !args.live || meta.status == IterationStatus::Running);
     let total = found.len();
     found.truncate(args.limit);
+    let rows = found.into_iter().map(|(folder, meta)| iteration::read_figures(&folder, meta));
+    let iterations: Vec<Iteration> = rows.collect();
     if args.json {
-        let rows = found.iter().map(|(folder, meta)| IterationRow { folder: folder.to_string_lossy(), meta });
-        let rows: Vec<_> = rows.collect();
-        return output::print_json(&json!({ "schema": "subscope.iterations/1", "iterations": rows }));
+        return output::print_json(&Iterations { schema: ITERATIONS_SCHEMA.to_owned(), iterations });
     }
-    if found.is_empty() {
-        context.info(&format!("no iterations below {}", base.display()));
+    if iterations.is_empty() {
+        let base = bases.first().filter(|_| !args.all_projects);
+        let place = base.map_or_else(|| "any project".to_owned(), |base| base.display().to_string());
+        context.info(&format!("no iterations below {place}"));
         return Ok(());
     }
     let style = context.style(None);
-    let mut lines = String::new();
-    for (folder, meta) in &found {
-        let status = match meta.status {
-            IterationStatus::Running => AgentStatus::Running,
-            IterationStatus::Completed => AgentStatus::Completed,
-            IterationStatus::Failed => AgentStatus::Failed,
-            IterationStatus::Cut => AgentStatus::Lost,
-        };
-        let of = meta.of.map(|of| format!("/{of}")).unwrap_or_default();
-        let took = meta.ended_at_ms.map(|end| end - meta.started_at_ms);
-        let code = meta.exit_code.map_or_else(String::new, |code| format!("exit {code}"));
-        let facts = format!(
-            "{} {} {:>5} {:>8} {:>8}  {}  {}",
-            style.glyphs().icon(status),
-            stamp(meta.started_at_ms),
-            format!("{}{of}", meta.iteration),
-            text::duration(took),
-            code,
-            safe::line(&meta.name, style.charset()),
-            safe::line(&folder.to_string_lossy(), style.charset()),
-        );
-        lines += facts.trim_end();
-        lines.push('\n');
-    }
-    output::print(&lines)?;
-    if total > found.len() {
+    let lines = iterations.iter().map(|row| line(row, &style) + "\n");
+    output::print(&lines.collect::<String>())?;
+    if total > iterations.len() {
         context.info("more with -n");
     }
     Ok(())
+}
+
+/// Time, number, duration, exit code, agents and failed ones, name, folder.
+fn line(row: &Iteration, style: &Style) -> String {
+    let (glyphs, meta) = (style.glyphs(), &row.meta);
+    let status = match meta.status {
+        IterationStatus::Running => AgentStatus::Running,
+        IterationStatus::Completed => AgentStatus::Completed,
+        IterationStatus::Failed => AgentStatus::Failed,
+        IterationStatus::Cut => AgentStatus::Lost,
+    };
+    let agents = match (row.agents, row.failed) {
+        (None, _) => format!("{} agents", glyphs.unknown),
+        (Some(agents), None | Some(0)) => plural(agents, "agent"),
+        (Some(agents), Some(failed)) => format!("{} {}{failed}", plural(agents, "agent"), glyphs.failed),
+    };
+    let line = format!(
+        "{} {} {:>5} {:>8} {:>8}  {agents:<13} {}  {}",
+        glyphs.icon(status),
+        stamp(meta.started_at_ms),
+        format!("{}{}", meta.iteration, meta.of.map(|of| format!("/{of}")).unwrap_or_default()),
+        text::duration(row.duration_ms),
+        meta.exit_code.map_or_else(String::new, |code| format!("exit {code}")),
+        safe::line(&meta.name, style.charset()),
+        safe::line(&row.folder, style.charset()),
+    );
+    line.trim_end().to_owned()
 }

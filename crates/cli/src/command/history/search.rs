@@ -1,7 +1,8 @@
 //! `subscope search`: searches the full text.
 
+use subscope_model::{SearchQuery, Text};
 use subscope_render::table::render_hits;
-use subscope_store::words;
+use subscope_store::{PassageKind, words};
 
 use crate::prelude::*;
 
@@ -11,7 +12,22 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     }
     let mut backend = Backend::open(Needs::Texts, context)?;
     let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
-    let found = backend.search(&args.query, session, args.limit)?;
+    if let Some(kind) = args.kind.as_deref().filter(|kind| PassageKind::parse(kind).is_none()) {
+        return Err(CliError::usage(format!("{kind:?} is no kind of passage"))
+            .hint("prompt, message, thought, tool input, tool result"));
+    }
+    let now = context.now_ms();
+    let found = backend.search(&SearchQuery {
+        terms: args.query.clone(),
+        session,
+        kind: args.kind.as_deref().map(Text::from),
+        tool: args.tool.as_deref().map(Text::from),
+        project: args.project.as_deref().map(|folder| context.project_folder(folder)),
+        since: args.since.map(|moment| moment.resolve(now)),
+        until: args.until.map(|moment| moment.resolve(now)),
+        only_failed: args.failed,
+        limit: args.limit,
+    })?;
     if found.is_indexing {
         context.info("the full text is still being read; this is what is there by now");
     }
@@ -21,5 +37,10 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     if found.hits.is_empty() {
         return Err(CliError::failed("nothing has all these words"));
     }
-    output::print(&render_hits(&found.hits, context.now_ms(), &context.style(None)))
+    output::print(&render_hits(&found.hits, now, &context.style(None)))?;
+    let more = if found.total_floor { "at least " } else { "" };
+    if found.total > found.hits.len() as u64 {
+        context.info(&format!("{} of {more}{} passages; more with -n", found.hits.len(), found.total));
+    }
+    Ok(())
 }

@@ -1,11 +1,19 @@
 //! `subscope stats`: prints statistics over all sessions.
 
+use subscope_model::{StatsQuery, Text};
 use subscope_render::table::render_stats;
 
 use crate::prelude::*;
 
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
-    let stats = Backend::open(Needs::Rows, context)?.stats()?;
+    let now = context.now_ms();
+    let query = StatsQuery {
+        since: args.since.map(|moment| moment.resolve(now)),
+        until: args.until.map(|moment| moment.resolve(now)),
+        project: args.project.as_deref().map(|folder| context.project_folder(folder)),
+        harness: args.harness.as_deref().map(Text::from),
+    };
+    let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
     if args.json {
         return output::print_json(&stats);
     }

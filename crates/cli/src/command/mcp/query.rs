@@ -5,7 +5,7 @@
 use std::thread;
 
 use subscope_mcp::{QueryError, QueryHost, QueryServer, Scope, serve};
-use subscope_model::{Event, Hits, SessionId, SessionPage, Tree};
+use subscope_model::{Event, Hits, SearchQuery, SessionId, SessionPage, Tree};
 use tokio::sync::mpsc;
 
 use super::runtime;
@@ -50,7 +50,8 @@ impl QueryHost for Context {
     }
 
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError> {
-        Ok(Backend::open(Needs::Texts, self)?.search(terms, session, limit)?)
+        let query = SearchQuery { terms: terms.to_vec(), session, limit, ..SearchQuery::default() };
+        Ok(Backend::open(Needs::Texts, self)?.search(&query)?)
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {

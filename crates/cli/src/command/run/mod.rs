@@ -16,15 +16,14 @@ use std::{
     time::Duration,
 };
 
+use subscope_export::iteration as records;
 use subscope_harness::{HookHandler, RunSurroundings};
 use subscope_hub::clock;
-use subscope_model::event_id;
+use subscope_model::{ITERATION_SCHEMA, IterationMeta, IterationStatus, event_id};
 use subscope_render::{Charset, Detail};
 use subscope_run::{
-    ADDRESS_VARIABLE, ChildExit, CommandRunError, IN_FOREGROUND, Signals, Upstream,
-    forward::Forwarder,
+    ADDRESS_VARIABLE, ChildExit, CommandRunError, IN_FOREGROUND, Signals, Upstream, forward::Forwarder,
     in_foreground,
-    record::{self, IterationMeta, IterationStatus},
 };
 
 pub(crate) use self::iteration::homes;
@@ -76,7 +75,7 @@ fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>
         ));
     }
     let forwarder = if args.no_store { None } else { Some(forwarding::forwarder(context)?) };
-    let own = || context.environment.working_folder().join(record::FOLDER);
+    let own = || context.environment.working_folder().join(records::FOLDER);
     Ok(RunSession {
         args,
         context,
@@ -161,7 +160,7 @@ impl RunSession<'_> {
         let program = self.args.command.first().map(text).unwrap_or_default();
         let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
         IterationMeta {
-            schema: record::SCHEMA.to_owned(),
+            schema: ITERATION_SCHEMA.to_owned(),
             run: self.id.clone(),
             iteration: number,
             of: self.args.iterations,

@@ -1,6 +1,6 @@
 //! Answers the queries of the terminal UI through the backend of all commands.
 
-use subscope_model::{HubMode, Millis, SessionId, Tree};
+use subscope_model::{HubMode, Millis, SearchQuery, SessionId, Tree};
 use subscope_store::words;
 use subscope_tui::{Answer, Question, Setting};
 
@@ -78,7 +78,8 @@ impl QueryHandler {
                 if terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("there is no word in it"));
                 }
-                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, MAX_HITS)?;
+                let query = SearchQuery { terms, limit: MAX_HITS, ..SearchQuery::default() };
+                let hits = Backend::open(Needs::Texts, context)?.search(&query)?;
                 Answer::Found(text, hits)
             }
             Question::Stop(session, agent) => {

@@ -1,0 +1,319 @@
+//! Sums the figures of sessions, session by session: the same way for all stores.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use subscope_model::{
+    Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, SessionRow, SlowCall, Stats, StatsGroup,
+    StatsQuery, StatsRow, Tree, iso8601,
+};
+
+use crate::days::{By, DAY_MS, UNKNOWN};
+
+/// Most slow calls of a session, and of the answer.
+const SLOW_CALLS_OF_SESSION: usize = 5;
+const SLOW_CALLS: usize = 20;
+
+/// Lengths of the spans of [`Concurrency`]: the first one that needs at most [`MAX_SPANS`] is used, else the last.
+const SPANS_MS: [Millis; 7] = [60_000, 600_000, 3_600_000, 6 * 3_600_000, DAY_MS, 7 * DAY_MS, 28 * DAY_MS];
+const MAX_SPANS: Millis = 400;
+
+/// Figures of a group, to which sessions are added one after the other.
+#[derive(Default)]
+struct Sum {
+    row: StatsRow,
+    /// Number of the last session that was added.
+    last_session: Option<u64>,
+}
+
+impl Sum {
+    fn add(&mut self, row: &StatsRow, session: u64) {
+        let sum = &mut self.row;
+        sum.sessions += u64::from(self.last_session.replace(session) != Some(session));
+        sum.agents += row.agents;
+        sum.tool_calls += row.tool_calls;
+        sum.tool_errors += row.tool_errors;
+        sum.tools_denied += row.tools_denied;
+        sum.busy_ms += row.busy_ms;
+        sum.usage += row.usage;
+        sum.cost_micro_usd += row.cost_micro_usd;
+    }
+
+    fn named(self, name: &str) -> StatsRow {
+        StatsRow { name: name.into(), ..self.row }
+    }
+}
+
+/// Sums over the sessions that a query covers.
+pub(crate) struct Sums<'q> {
+    query: &'q StatsQuery,
+    /// Number of sessions that were added.
+    sessions: u64,
+    total: Sum,
+    by_name: BTreeMap<(By, String), Sum>,
+    by_day: BTreeMap<i64, Sum>,
+    groups: BTreeMap<(StatsGroup, String), Sum>,
+    days: BTreeMap<(i64, StatsGroup, String), Sum>,
+    /// Starts (+1) and ends (−1) of agents and of sessions with an agent at work.
+    edges: Vec<(Millis, i32, i32)>,
+    slowest: Vec<SlowCall>,
+}
+
+impl<'q> Sums<'q> {
+    pub(crate) fn new(query: &'q StatsQuery) -> Self {
+        Self {
+            query,
+            sessions: 0,
+            total: Sum::default(),
+            by_name: BTreeMap::new(),
+            by_day: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            days: BTreeMap::new(),
+            edges: Vec::new(),
+            slowest: Vec::new(),
+        }
+    }
+
+    /// First and last day (since 1970, UTC) that the query covers.
+    pub(crate) fn day_range(&self) -> (i64, i64) {
+        let day = |at: Millis| at.div_euclid(DAY_MS);
+        (self.query.since.map_or(i64::MIN, day), self.query.until.map_or(i64::MAX, day))
+    }
+
+    /// Whether the query covers a session.
+    pub(crate) fn covers(&self, session: &SessionRow) -> bool {
+        let StatsQuery { project, harness, .. } = self.query;
+        harness.as_ref().is_none_or(|wanted| session.harness.as_ref() == Some(wanted))
+            && project.as_deref().is_none_or(|wanted| is_below(session.cwd.as_deref(), wanted))
+    }
+
+    /// Adds a session's rows of [`crate::days::days`] that lie in [`Sums::day_range`].
+    pub(crate) fn add_session(&mut self, session: &SessionRow, rows: &[(i64, By, StatsRow)]) {
+        self.sessions += 1;
+        let number = self.sessions;
+        let project = session.cwd.as_deref().unwrap_or(UNKNOWN);
+        let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
+        for (day, by, row) in rows {
+            self.by_name.entry((*by, row.name.to_string())).or_default().add(row, number);
+            let group = match by {
+                By::Tool => continue,
+                By::Type => StatsGroup::Type,
+                By::Model => StatsGroup::Model,
+            };
+            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, number);
+            // Each agent has one type: sums by type are totals.
+            if group == StatsGroup::Type {
+                self.total.add(row, number);
+                self.by_day.entry(*day).or_default().add(row, number);
+                for (group, name) in [(StatsGroup::Project, project), (StatsGroup::Harness, harness)] {
+                    self.groups.entry((group, name.to_owned())).or_default().add(row, number);
+                    self.days.entry((*day, group, name.to_owned())).or_default().add(row, number);
+                }
+            }
+        }
+    }
+
+    /// Adds the intervals of a session's agents ([`at_work`]).
+    pub(crate) fn add_work(&mut self, intervals: &[[Millis; 2]]) {
+        let (first, last) = self.day_range();
+        let (from, to) = (first.saturating_mul(DAY_MS), last.saturating_add(1).saturating_mul(DAY_MS));
+        // An agent that is seen at one moment only is at work in that millisecond.
+        let clipped = intervals.iter().map(|[start, end]| (*start.max(&from), (*end).max(start + 1).min(to)));
+        let mut own: Vec<(Millis, Millis)> = clipped.filter(|(start, end)| start < end).collect();
+        self.edges.extend(own.iter().flat_map(|(start, end)| [(*start, 1, 0), (*end, -1, 0)]));
+        own.sort_unstable();
+        let mut open: Option<(Millis, Millis)> = None;
+        for (start, end) in own {
+            open = match open {
+                Some((from, to)) if start <= to => Some((from, to.max(end))),
+                ended => {
+                    self.edges.extend(ended.iter().flat_map(|(from, to)| [(*from, 0, 1), (*to, 0, -1)]));
+                    Some((start, end))
+                }
+            };
+        }
+        self.edges.extend(open.iter().flat_map(|(from, to)| [(*from, 0, 1), (*to, 0, -1)]));
+    }
+
+    /// Adds a session's slow calls ([`slow_calls`]).
+    pub(crate) fn add_calls(&mut self, calls: impl IntoIterator<Item = SlowCall>) {
+        let (first, last) = self.day_range();
+        let days = first..=last;
+        let calls = calls.into_iter();
+        self.slowest.extend(calls.filter(|call| days.contains(&call.started_at_ms.div_euclid(DAY_MS))));
+    }
+
+    pub(crate) fn finish(mut self) -> Stats {
+        let mut by_name: BTreeMap<By, Vec<StatsRow>> = BTreeMap::new();
+        for ((by, name), sum) in self.by_name {
+            by_name.entry(by).or_default().push(sum.named(&name));
+        }
+        let mut groups: BTreeMap<StatsGroup, Vec<StatsRow>> = BTreeMap::new();
+        for ((group, name), sum) in self.groups {
+            groups.entry(group).or_default().push(sum.named(&name));
+        }
+        self.slowest.sort_by(|one, other| {
+            let place = |call: &SlowCall| (Reverse(call.duration_ms), call.started_at_ms);
+            place(one).cmp(&place(other)).then_with(|| one.agent_id.cmp(&other.agent_id))
+        });
+        self.slowest.truncate(SLOW_CALLS);
+        Stats {
+            schema: STATS_SCHEMA.into(),
+            total: self.total.named("all"),
+            by_type: sorted(by_name.remove(&By::Type)),
+            by_tool: sorted(by_name.remove(&By::Tool)),
+            by_model: sorted(by_name.remove(&By::Model)),
+            by_day: self.by_day.into_iter().rev().map(|(day, sum)| sum.named(&date(day))).collect(),
+            by_project: sorted(groups.remove(&StatsGroup::Project)),
+            by_harness: sorted(groups.remove(&StatsGroup::Harness)),
+            days: self
+                .days
+                .into_iter()
+                .map(|((day, by, name), sum)| DayGroup { day: date(day).into(), by, row: sum.named(&name) })
+                .collect(),
+            slowest: self.slowest,
+            concurrency: concurrency(self.edges),
+        }
+    }
+}
+
+/// Whether a working directory is a folder or lies below it.
+pub fn is_below(directory: Option<&str>, folder: &str) -> bool {
+    directory.is_some_and(|directory| Path::new(directory).starts_with(folder))
+}
+
+/// Sorts by tokens, calls and name.
+fn sorted(rows: Option<Vec<StatsRow>>) -> Vec<StatsRow> {
+    let mut rows = rows.unwrap_or_default();
+    rows.sort_by(|one, other| {
+        let key = |row: &StatsRow| (row.usage.total_tokens, row.tool_calls);
+        key(other).cmp(&key(one)).then_with(|| one.name.cmp(&other.name))
+    });
+    rows
+}
+
+/// Counts agents and sessions at work from their starts and ends.
+fn concurrency(mut edges: Vec<(Millis, i32, i32)>) -> Concurrency {
+    // At the same moment, ends come first: what follows directly was not at work at the same time.
+    edges.sort_unstable();
+    let (Some((first, ..)), Some((last, ..))) = (edges.first(), edges.last()) else {
+        return Concurrency::default();
+    };
+    let needed = |span: Millis| last.div_euclid(span) - first.div_euclid(span) + 1;
+    let span_ms = SPANS_MS.into_iter().find(|span| needed(*span) <= MAX_SPANS);
+    let span_ms = span_ms.unwrap_or(SPANS_MS[SPANS_MS.len() - 1]);
+    let mut greatest: BTreeMap<Millis, (i32, i32)> = BTreeMap::new();
+    let (mut agents, mut sessions) = (0, 0);
+    for (place, (at, more_agents, more_sessions)) in edges.iter().enumerate() {
+        agents += more_agents;
+        sessions += more_sessions;
+        let Some((next, ..)) = edges.get(place + 1).filter(|_| agents > 0) else { continue };
+        if next == at {
+            continue;
+        }
+        for span in at.div_euclid(span_ms)..=(next - 1).div_euclid(span_ms) {
+            let known = greatest.entry(span).or_default();
+            *known = (known.0.max(agents), known.1.max(sessions));
+        }
+    }
+    let count = |number: i32| u32::try_from(number).unwrap_or(0);
+    let spans = greatest.into_iter().map(|(span, (agents, sessions))| ConcurrencySpan {
+        at_ms: span * span_ms,
+        agents: count(agents),
+        sessions: count(sessions),
+    });
+    Concurrency { span_ms, spans: spans.collect() }
+}
+
+/// Returns the intervals in which the agents of a session were at work, copies left out.
+pub(crate) fn at_work(tree: &Tree) -> Vec<[Millis; 2]> {
+    tree.agents.iter().filter(|agent| !agent.is_copy()).flat_map(|agent| &agent.intervals).copied().collect()
+}
+
+/// Returns the slowest calls of a session, the slowest first. Calls that start an agent are left out: their time is the
+/// agent's.
+pub(crate) fn slow_calls(tree: &Tree) -> Vec<SlowCall> {
+    let spawns: BTreeSet<&str> =
+        tree.agents.iter().filter_map(|agent| agent.spawned_by.as_ref()).map(|id| id.as_str()).collect();
+    let agents = tree.agents.iter().filter(|agent| !agent.is_copy());
+    let mut calls: Vec<SlowCall> = agents
+        .flat_map(|agent| agent.tools.iter().map(move |call| (agent, call)))
+        .filter(|(_, call)| call.id.as_ref().is_none_or(|id| !spawns.contains(id.as_str())))
+        .filter_map(|(agent, call)| {
+            let (start, end) = call.started_at_ms.zip(call.ended_at_ms)?;
+            Some((agent, call, start, end - start))
+        })
+        .filter(|(.., duration)| *duration > 0)
+        .map(|(agent, call, started_at_ms, duration_ms)| SlowCall {
+            session_id: tree.session.id.clone(),
+            session_title: None,
+            agent_id: agent.id.clone(),
+            agent: agent.title(),
+            tool: call.name.clone(),
+            detail: call.detail.clone(),
+            status: call.status,
+            started_at_ms,
+            duration_ms,
+        })
+        .collect();
+    calls.sort_by_key(|call| (Reverse(call.duration_ms), call.started_at_ms));
+    calls.truncate(SLOW_CALLS_OF_SESSION);
+    calls
+}
+
+/// Returns the date of a day since 1970, as `2026-11-22`.
+fn date(day: i64) -> String {
+    let midnight = iso8601(day.saturating_mul(DAY_MS));
+    midnight.split_once('T').map_or(String::new(), |(date, _)| date.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_of_days_since_1970() {
+        assert_eq!(
+            [date(0), date(-1), date(20_779), date(11_016)],
+            ["1970-01-01", "1969-12-31", "2026-11-22", "2000-02-29"]
+        );
+    }
+
+    /// Greatest numbers of agents and sessions at work, by minute.
+    fn by_minute(query: &StatsQuery, sessions: &[&[[Millis; 2]]]) -> Vec<(Millis, u32, u32)> {
+        let mut sums = Sums::new(query);
+        sessions.iter().for_each(|intervals| sums.add_work(intervals));
+        let found = sums.finish().concurrency;
+        assert!(found.spans.is_empty() || found.span_ms == 60_000);
+        found.spans.iter().map(|span| (span.at_ms / 60_000, span.agents, span.sessions)).collect()
+    }
+
+    #[test]
+    fn agents_at_work_at_the_same_time_are_counted() {
+        let all = StatsQuery::default();
+        let one: &[[Millis; 2]] = &[[0, 150_000], [30_000, 70_000], [70_000, 80_000]];
+        assert_eq!(by_minute(&all, &[one]), [(0, 2, 1), (1, 2, 1), (2, 1, 1)]);
+        assert_eq!(by_minute(&all, &[one, &[[65_000, 66_000]]]), [(0, 2, 1), (1, 3, 2), (2, 1, 1)]);
+        assert_eq!(by_minute(&all, &[&[[5, 5]], &[[300_000, 300_000]]]), [(0, 1, 1), (5, 1, 1)]);
+        let tomorrow = StatsQuery { since: Some(DAY_MS + 5), ..StatsQuery::default() };
+        assert_eq!(by_minute(&tomorrow, &[one]), []);
+    }
+
+    #[test]
+    fn long_times_have_long_spans() {
+        let all = StatsQuery::default();
+        let mut sums = Sums::new(&all);
+        sums.add_work(&[[0, 1_000 * DAY_MS]]);
+        let found = sums.finish().concurrency;
+        assert_eq!((found.span_ms, found.spans.len()), (7 * DAY_MS, 143));
+    }
+
+    #[test]
+    fn folder_is_below_itself_and_not_below_one_that_begins_alike() {
+        assert!(is_below(Some("/a/b"), "/a/b") && is_below(Some("/a/b/c"), "/a/b"));
+        assert!(!is_below(Some("/a/bc"), "/a/b") && !is_below(None, "/a"));
+    }
+}
