@@ -21,6 +21,9 @@ const SLOW_CALLS: usize = 20;
 const SPANS_MS: [Millis; 7] = [60_000, 600_000, 3_600_000, 6 * 3_600_000, DAY_MS, 7 * DAY_MS, 28 * DAY_MS];
 const MAX_SPANS: Millis = 400;
 
+/// A row of [`crate::days::days`]: day since 1970, dimension, figures with the name.
+pub(crate) type DayFigures = (i64, By, StatsRow);
+
 /// Figures of a group, to which sessions are added one after the other.
 #[derive(Default)]
 struct Sum {
@@ -91,7 +94,11 @@ impl<'q> Sums<'q> {
     }
 
     /// Adds a session's rows of [`crate::days::days`] that lie in [`Sums::day_range`].
-    pub(crate) fn add_session(&mut self, session: &SessionRow, rows: &[(i64, By, StatsRow)]) {
+    pub(crate) fn add_session<'r>(
+        &mut self,
+        session: &SessionRow,
+        rows: impl IntoIterator<Item = &'r DayFigures>,
+    ) {
         self.sessions += 1;
         let number = self.sessions;
         let project = session.cwd.as_deref().unwrap_or(UNKNOWN);

@@ -15,7 +15,7 @@ use crate::{
     AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile,
     StoreResult,
     days::{By, DAY_MS},
-    stats::Sums,
+    stats::{DayFigures, Sums},
 };
 
 /// Returns the rows of a query.
@@ -80,7 +80,7 @@ const FIGURES: &str =
     "SELECT session_no, day, by, name, agents, calls, errors, denied, busy_ms, input, output, cache_read,
     cache_write, floor, cost FROM days WHERE day BETWEEN ?1 AND ?2 ORDER BY session_no";
 
-fn figures_row(row: &Row<'_>) -> rusqlite::Result<(i64, By, StatsRow)> {
+fn figures_row(row: &Row<'_>) -> rusqlite::Result<DayFigures> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let by: u8 = row.get(2)?;
     let usage = Usage::new(number(9)?, number(10)?, number(11)?, number(12)?);
@@ -414,25 +414,12 @@ impl History for SqliteStore {
         let readable = rows.into_iter().filter_map(|(no, row)| Some((no, serde_json::from_str(&row).ok()?)));
         let sessions: HashMap<i64, SessionRow> = readable.filter(|(_, row)| sums.covers(row)).collect();
         let (first, last) = sums.day_range();
-        let mut statement = self.db.prepare_cached(FIGURES)?;
-        let mut rows = statement.query([first, last])?;
-        let mut of_session: Option<(i64, Vec<(i64, By, StatsRow)>)> = None;
-        let mut add = |(no, figures): (i64, Vec<(i64, By, StatsRow)>)| {
-            if let Some(session) = sessions.get(&no) {
-                sums.add_session(session, &figures);
+        let rows = self.select(FIGURES, [first, last], |row| Ok((row.get(0)?, figures_row(row)?)))?;
+        for rows in rows.chunk_by(|(one, _), (other, _): &(i64, DayFigures)| one == other) {
+            if let Some(session) = rows.first().and_then(|(no, _)| sessions.get(no)) {
+                sums.add_session(session, rows.iter().map(|(_, figures)| figures));
             }
-        };
-        while let Some(row) = rows.next()? {
-            let no: i64 = row.get(0)?;
-            if !sessions.contains_key(&no) {
-                continue;
-            }
-            if let Some(done) = of_session.take_if(|(known, _)| *known != no) {
-                add(done);
-            }
-            of_session.get_or_insert_with(|| (no, Vec::new())).1.push(figures_row(row)?);
         }
-        of_session.into_iter().for_each(add);
         let from = first.saturating_mul(DAY_MS);
         let sql =
             "SELECT session_no, intervals FROM at_work JOIN sessions ON no = session_no WHERE last_ms >= ?1";
