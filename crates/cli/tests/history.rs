@@ -44,6 +44,67 @@ fn sessions(env: &TestEnv) -> Vec<Value> {
 }
 
 #[test]
+fn hits_are_filtered_by_what_they_are_and_counted() {
+    let env = filled();
+    let all = answer(&env, "search the --json -n 1000");
+    let hits = |answer: &Value| answer["hits"].as_array().unwrap().clone();
+    assert_eq!(all["total_floor"], false);
+    assert!(all["total"].as_u64().unwrap() >= hits(&all).len() as u64);
+    let tool = all["facets"]["tools"][0].clone();
+    let only = answer(&env, &format!("search the --json -n 1000 --tool {}", tool["name"].as_str().unwrap()));
+    assert_eq!((&only["total"], hits(&only).len() as u64), (&tool["hits"], tool["hits"].as_u64().unwrap()));
+    assert!(hits(&only).iter().all(|hit| hit["tool"] == tool["name"]), "{only}");
+    for kind in all["facets"]["kinds"].as_array().unwrap() {
+        let name = kind["name"].as_str().unwrap();
+        let ran = env.run(&["search", "the", "--json", "-n", "1000", "--kind", name]);
+        let found = json(&ran.stdout);
+        assert_eq!(found["total"], kind["hits"], "{name}");
+        assert!(hits(&found).iter().all(|hit| hit["kind"] == *name), "{found}");
+    }
+    let failed = answer(&env, "search no* --json -n 1000 --failed");
+    assert!(!hits(&failed).is_empty() && hits(&failed).iter().all(|hit| hit["failed"] == true), "{failed}");
+    let project = all["facets"]["projects"][0]["name"].as_str().unwrap();
+    assert_eq!(answer(&env, &format!("search the --json -n 1000 --project {project}")), all);
+    assert_eq!(answer(&env, "search the --json --project /nowhere")["total"], 0);
+    assert_eq!(answer(&env, "search the --json --since 2100-01-01T00:00:00Z")["total"], 0);
+    assert_eq!(answer(&env, "search the --json -n 1000 --until 2100-01-01T00:00:00Z"), all);
+    assert_eq!(env.run(&["search", "the", "--kind", "colour"]).code, Some(2));
+    let lines = hits(&all).iter().filter(|hit| hit["excerpt"].as_str().unwrap().contains('\n')).count();
+    assert!(lines > 0 && hits(&all).iter().all(|hit| !hit["snippet"].as_str().unwrap().contains('\n')));
+}
+
+#[test]
+fn full_detail_shows_outputs_and_one_agent_shows_them_whole() {
+    let env = filled();
+    let recorded = recording("2.1.330", "k-big");
+    let folder = recorded.folder.to_str().unwrap().to_owned();
+    let shown = |detail: &str| env.run(&["tree", &folder, "--detail", detail]).success();
+    let output = "stock.get(sku) ?? 0";
+    assert!(shown("full").contains(output) && !shown("moderate").contains(output));
+    assert!(shown("full").contains("more lines"), "{}", shown("full"));
+    let agent = env.run(&["show", "a1b6675338c90d259"]).success();
+    assert!(agent.contains(output) && !agent.contains("more line"), "{agent}");
+    let brief = env.run(&["show", "a1b6675338c90d259", "--detail", "moderate"]).success();
+    assert!(!brief.contains(output), "{brief}");
+    let (a, b) = ("a1b6675338c90d259", other_agent(&env, "a1b6675338c90d259"));
+    let diff = env.run(&["diff", &folder, &folder, "--agent-a", a, "--agent-b", &b, "--json"]);
+    let diff = json(&diff.stdout);
+    assert_eq!((&diff["a"]["agent_id"], &diff["b"]["agent_id"]), (&Value::from(a), &Value::from(b)));
+    assert_eq!(
+        (&diff["agents"][0]["a"]["id"], &diff["agents"][0]["depth"]),
+        (&Value::from(a), &Value::from(0))
+    );
+}
+
+/// Returns a subagent other than one, of the session that has it.
+fn other_agent(env: &TestEnv, agent: &str) -> String {
+    let folder = recording("2.1.330", "k-big").folder.to_str().unwrap().to_owned();
+    let tree = json(&env.run(&["tree", &folder, "--json"]).stdout);
+    let ids = tree["agents"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap());
+    ids.skip(1).find(|id| *id != agent).unwrap().to_owned()
+}
+
+#[test]
 fn lists_what_the_trees_say_and_reads_only_what_is_new() {
     let env = filled();
     let first = answer(&env, "index --json");

@@ -119,6 +119,70 @@ fn timeline_tells_what_changed_since() {
 }
 
 #[test]
+fn sessions_and_agents_are_compared() {
+    let server = start();
+    for (session, agents) in [("s", ["r1", "r2"]), ("t", ["u1", "u2"])] {
+        for agent in agents {
+            let extra = format!(r#","sessionId":"{session}""#);
+            server.post("/subagent-events", event(agent, "subagent_start", &extra));
+        }
+    }
+    let ids = |diff: &Value| -> Vec<String> {
+        let id = |side: &Value| side["id"].as_str().unwrap_or("-").to_owned();
+        let pairs = diff["agents"].as_array().unwrap().iter();
+        pairs.map(|pair| format!("{} {}", id(&pair["a"]), id(&pair["b"]))).collect()
+    };
+    let whole = server.get("/api/v1/compare?a=s&b=t").json();
+    assert_eq!(whole["schema"], "subscope.diff/1");
+    assert_eq!(ids(&whole), ["root root", "r1 u1", "r2 u2"]);
+    assert!(whole["agents"][1]["a"]["started_at_ms"].is_i64(), "{whole}");
+    let one = server.get("/api/v1/compare?a=s&b=s&agent_a=r1&agent_b=r2").json();
+    assert_eq!((ids(&one), &one["a"]["agent_id"]), (vec!["r1 r2".to_owned()], &Value::from("r1")));
+    for none in ["a=s&b=none", "a=s&b=t&agent_b=r1"] {
+        assert_eq!(server.get(&format!("/api/v1/compare?{none}")).status, 404, "{none}");
+    }
+    assert_eq!(server.get("/api/v1/compare?a=s").status, 400);
+}
+
+#[test]
+fn iterations_of_known_projects_are_listed() {
+    let server = start();
+    let project = server.folder.path().join("shop");
+    let record = project.join(".subscope/iterations/s_t_fix");
+    std::fs::create_dir_all(&record).unwrap();
+    let meta = r#"{"schema":"subscope.iteration/1","run":"r","iteration":1,"of":null,"name":"fix","command":["sh"],
+        "cwd":"/","session_id":"s","status":"completed","exit_code":0,"started_at_ms":1000,"ended_at_ms":3000,"pid":1}"#;
+    std::fs::write(record.join("meta.json"), meta).unwrap();
+    let listed = || server.get("/api/v1/iterations").json();
+    assert_eq!(listed()["iterations"], Value::from(Vec::<Value>::new()), "no session names the folder yet");
+    let hook = format!(
+        r#"{{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"x","cwd":"{}"}}"#,
+        project.display()
+    );
+    assert_eq!(server.post("/hooks/claude", hook).status, 200);
+    let rows = listed();
+    let row = &rows["iterations"][0];
+    assert_eq!(
+        (&row["name"], &row["duration_ms"], &row["agents"]),
+        (&"fix".into(), &2000.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn statistics_are_of_the_time_and_project_asked_for() {
+    let server = start();
+    server.post("/hooks/claude", call("s", "t1"));
+    let calls =
+        |query: &str| server.get(&format!("/api/v1/stats?{query}")).json()["total"]["tool_calls"].clone();
+    assert_eq!(calls(""), 1);
+    assert_eq!(calls("harness=claude-code"), 1);
+    assert_eq!(calls("harness=other"), 0);
+    assert_eq!(calls("until=0"), 0);
+    assert_eq!(calls("project=/nowhere"), 0);
+    assert_eq!(server.get("/api/v1/stats?since=yesterday").status, 400);
+}
+
+#[test]
 fn feed_is_paged_from_its_end_and_filtered() {
     let server = start();
     for number in 0..5 {

@@ -2,18 +2,19 @@
 //! name.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fmt, fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
 use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNISED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
-use subscope_model::{Event, IterationStatus, Millis, Payload, Problem, SessionId, Tree};
+use subscope_model::{Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionId, ToolUseId, Tree};
 use subscope_run::record;
 use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
@@ -186,6 +187,8 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     pub(crate) const ROWS: Self = Self { keep: FactDetail::Rows, events: false, at: None, dialect: None };
+    /// Rows, of whose calls outputs can be read.
+    pub(crate) const OUTPUTS: Self = Self { keep: FactDetail::Payloads, ..Self::ROWS };
     pub(crate) const FEED: Self = Self { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
 }
 
@@ -218,6 +221,13 @@ impl LoadedSession {
         }
         let now = now_at(context, self.at, self.has_ended)?;
         Ok(self.batch.router.whole_feed(&self.session, &now))
+    }
+
+    /// Puts the outputs of calls into the rows.
+    pub(crate) fn inline_outputs(&mut self) {
+        if !self.has_rows_only {
+            inline_outputs(&mut self.tree, &self.batch);
+        }
     }
 
     /// Reads the JSON text of a payload from its source; `None` if it is gone.
@@ -282,15 +292,37 @@ fn load_resolved(
     Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
 }
 
+/// Most characters of a call's output in rows.
+const MAX_OUTPUT_CHARS: usize = 1 << 20;
+
+/// Puts the outputs of calls into rows, each as a JSON string. Left out are those that are gone, and those of calls that
+/// started an agent: its row has its report.
+fn inline_outputs(tree: &mut Tree, batch: &BatchRead) {
+    let spawns: HashSet<ToolUseId> =
+        tree.agents.iter().filter_map(|agent| agent.spawned_by.clone()).collect();
+    for call in tree.agents.iter_mut().flat_map(|agent| &mut agent.tools) {
+        let is_spawn = call.id.as_ref().is_some_and(|id| spawns.contains(id));
+        let json = call.result.as_deref().filter(|_| !is_spawn).and_then(|payload| batch.payload(payload));
+        let text = json.map(|json| {
+            let text = RawJson { json: &json, offset: 0 }.text();
+            Value::from(text.chars().take(MAX_OUTPUT_CHARS).collect::<String>()).to_string()
+        });
+        call.result = text.map(|text| Box::new(Payload::Inline(text.into())));
+    }
+}
+
 /// Reads TARGETs; several may belong to several sessions. Returns one tree per session, ordered by start, with all
-/// problems and the time of the rows.
+/// problems and the time of the rows. With [`ReadOptions::OUTPUTS`], the rows have the outputs of calls.
 pub(crate) fn load_each(
     targets: &[TargetArg],
     reading: &ReadOptions,
     context: &Context,
 ) -> Result<(Vec<Tree>, Vec<Problem>, Millis), CliError> {
     if targets.len() < 2 {
-        let loaded = load(targets, reading, context)?;
+        let mut loaded = load(targets, reading, context)?;
+        if reading.keep == FactDetail::Payloads {
+            loaded.inline_outputs();
+        }
         let problems = loaded.problems();
         return Ok((vec![loaded.tree], problems, loaded.at));
     }
@@ -302,8 +334,13 @@ pub(crate) fn load_each(
     if sessions.is_empty() {
         sessions.push(only_session(&read.batch, &read.name, context)?);
     }
-    let mut trees: Vec<Tree> =
-        sessions.iter().filter_map(|session| read.tree(session, reading, &now).0).collect();
+    let tree = |session| {
+        let (mut tree, has_rows_only) = read.tree(session, reading, &now);
+        let read_again = tree.as_mut().filter(|_| reading.keep == FactDetail::Payloads && !has_rows_only);
+        read_again.into_iter().for_each(|tree| inline_outputs(tree, &read.batch));
+        tree
+    };
+    let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
     let own = trees.iter().flat_map(|tree| &tree.problems);
     let mut problems: Vec<Problem> = read.batch.problems.iter().chain(own).cloned().collect();

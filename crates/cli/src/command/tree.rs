@@ -8,7 +8,10 @@ use crate::prelude::*;
 
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
-    let reading = ReadOptions { at, dialect: args.dialect, ..ReadOptions::ROWS };
+    let shows_outputs =
+        !args.json && !args.flat && context.settings().subagent_tracing_detail == Detail::Full;
+    let reading = if shows_outputs { ReadOptions::OUTPUTS } else { ReadOptions::ROWS };
+    let reading = ReadOptions { at, dialect: args.dialect, ..reading };
     let (trees, problems, now) = load_each(&args.targets, &reading, context)?;
     if trees.len() > 1 && args.agent.is_some() {
         let message = format!("the targets are {} sessions, and --agent is of one", trees.len());

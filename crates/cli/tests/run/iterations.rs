@@ -50,6 +50,13 @@ fn each_iteration_has_a_record_that_tree_and_export_read() {
     assert!(pairs.len() == 4 && pairs.iter().all(|pair| pair["a"]["id"] == pair["b"]["id"]), "{diff}");
     let listed = env.run(&["ls", "--iterations"]).success();
     assert!(listed.lines().count() >= 2 && listed.contains("beads-123/sub:test"), "{listed}");
+    assert!(listed.lines().all(|line| line.contains("3 agents")), "{listed}");
+    for row in &all {
+        let took = row["ended_at_ms"].as_i64().unwrap() - row["started_at_ms"].as_i64().unwrap();
+        let figures = [&row["agents"], &row["failed"], &row["duration_ms"]];
+        assert_eq!(figures.map(|figure| figure.as_i64().unwrap())[..2], [3, 0], "{row}");
+        assert_eq!(row["duration_ms"], took);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Detail lines below an agent's row: activity, calls, task, result.
 
-use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, ToolCall, ToolStatus};
+use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, Payload, RawJson, ToolCall, ToolStatus};
 
 use super::{Detail, TreeOptions, columns::Layout};
 use crate::{
@@ -64,6 +64,11 @@ pub fn tool_words(call: &ToolCall, style: &Style) -> String {
     style.one_line(&words, WORDS_WIDTH)
 }
 
+/// Most lines shown of each call's output, unless one agent is shown.
+const OUTPUT_LINES: usize = 5;
+/// What stands before the first line of an output.
+const OUTPUT_INDENT: &str = " ";
+
 /// Renders the detail lines of one agent.
 pub(super) struct Details<'a> {
     pub(super) agent: &'a Agent,
@@ -91,7 +96,7 @@ impl Details<'_> {
                 }
                 let earlier = self.options.most.map_or(0, |most| self.agent.tools.len().saturating_sub(most));
                 if earlier > 0 {
-                    self.write_left_out(out, &format!("{earlier} earlier calls"));
+                    self.write_left_out(out, &text::plural(earlier, "earlier call"));
                 }
                 for call in self.agent.tools.iter().skip(earlier) {
                     self.write_call(out, call);
@@ -155,6 +160,13 @@ impl Details<'_> {
         let span = span_of(call).or_else(running).unwrap_or_default();
         self.layout.write_time(&mut line, (ink == Ink::Done).then_some(ink), &span);
         out.push(line);
+        if let Some(Payload::Inline(json)) = call.result.as_deref() {
+            // Of one agent, all is shown.
+            let most = if self.options.agent.is_some() { usize::MAX } else { OUTPUT_LINES };
+            let output = RawJson { json, offset: 0 }.text();
+            let ink = (ink == Ink::Failed).then_some(ink);
+            self.write_lines(out, OUTPUT_INDENT, ink, &output, self.options.most.unwrap_or(most));
+        }
     }
 
     /// Appends one line about the agent's end: error, evidence, or result.
@@ -193,19 +205,23 @@ impl Details<'_> {
 
     /// Appends a text with a label, wrapped and indented.
     fn write_text(&self, out: &mut Vec<StyledLine>, name: &str, ink: Option<Ink>, body: &str) {
+        self.write_lines(out, name, ink, body, self.options.most.unwrap_or(usize::MAX));
+    }
+
+    /// Appends at most `shown` lines of a text with a label.
+    fn write_lines(&self, out: &mut Vec<StyledLine>, name: &str, ink: Option<Ink>, body: &str, shown: usize) {
         let style = &self.options.style;
         let ink = ink.or(self.over());
         let body = safe::lines(body.trim(), style.charset());
         let indent = name.len() + 1;
         let pieces = text::wrap(&body, self.room().saturating_sub(indent));
-        let shown = self.options.most.unwrap_or(usize::MAX);
         for (at, piece) in pieces.iter().take(shown).enumerate() {
             let head = if at == 0 { name } else { "" };
             let gap = " ".repeat(indent - head.len());
             out.push(self.line().with(ink, head).with(None, &gap).with(ink, piece));
         }
         if let more @ 1.. = pieces.len().saturating_sub(shown) {
-            self.write_left_out(out, &format!("{more} more lines"));
+            self.write_left_out(out, &text::plural(more, "more line"));
         }
     }
 

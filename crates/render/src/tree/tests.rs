@@ -83,7 +83,7 @@ fn most_bounds_calls_and_texts_and_says_what_is_left_out() {
         (0..30).map(|at| sample::call("Read", &format!("{at}.js"), ToolStatus::Ok, at, Some(5))).collect();
     tree.agents[1].prompt = Some("one\ntwo\nthree\nfour".into());
     let text = render_tree(&tree, &TreeOptions { most: Some(3), ..options(Detail::Full, 80) });
-    for shown in ["27 earlier calls", "Read 27.js", "Read 29.js", "three", "1 more lines"] {
+    for shown in ["27 earlier calls", "Read 27.js", "Read 29.js", "three", "1 more line"] {
         assert!(text.contains(shown), "{shown} in\n{text}");
     }
     assert!(!text.contains("26.js") && !text.contains("four"), "{text}");

@@ -1,10 +1,16 @@
-//! `subscope show`: prints one agent in full.
+//! `subscope show`: prints one agent in full, with the outputs of its calls.
 
 use serde::Serialize;
 use subscope_model::{Agent, AgentName, SessionId};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
-use crate::{command::tree::find_agent, prelude::*};
+use crate::{
+    command::{
+        target::{ReadOptions, load_session},
+        tree::find_agent,
+    },
+    prelude::*,
+};
 
 /// Schema of `--json`.
 const SCHEMA: &str = "subscope.agent/1";
@@ -36,6 +42,14 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         return output::print_json(&ShownAgent { schema: SCHEMA, session_id: &session, row });
     }
     let detail = args.detail.unwrap_or(Detail::Full);
+    let tree = match detail {
+        Detail::Full => {
+            let mut loaded = load_session(&session, &ReadOptions::OUTPUTS, context)?;
+            loaded.inline_outputs();
+            loaded.tree
+        }
+        Detail::Off | Detail::Minimal | Detail::Moderate => tree,
+    };
     output::print(&render_tree(&tree, &TreeOptions { agent: Some(agent), ..context.tree_options(detail) }))
 }
 
