@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use crate::{
     npm,
     step::{announce, cargo, program, run, skip, succeeds, target_folder},
+    web,
 };
 
 /// Default version of Claude Code; `CLAUDE_VERSION` overrides it.
@@ -36,6 +37,9 @@ pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
     let built = target.join("debug");
     let mut e2e = without_network(&built.join("e2e"));
     e2e.arg("--claude").arg(claude).arg("--subscope").arg(built.join("subscope")).args(scenarios);
+    if let Some((browser, script)) = web::attention_watch()? {
+        e2e.arg("--browser").arg(browser).arg("--page-watch").arg(script);
+    }
     run(&format!("e2e with Claude Code {version}"), &mut e2e)
 }
 

@@ -14,6 +14,7 @@ mod iterated;
 mod person;
 mod ran;
 mod served;
+mod several;
 mod stopped;
 mod terminal;
 mod truth;
@@ -30,10 +31,11 @@ use subscope_rig::tick;
 
 use crate::{finding::Findings, world::Programs};
 
-const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
+const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --page-watch SCRIPT] [--minutes N] [--log FILE] \
+    [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 14] = [
+const SCENARIOS: [&str; 15] = [
     "single",
     "parallel",
     "background",
@@ -48,6 +50,7 @@ const SCENARIOS: [&str; 14] = [
     STOP,
     INTERACTIVE,
     PERSON,
+    SEVERAL,
 ];
 /// Plays the script `single` again and again.
 const ITERATIONS: &str = "iterations";
@@ -59,6 +62,9 @@ const STOP: &str = "stop";
 const INTERACTIVE: &str = "interactive";
 /// The one that a person plays with agents at a terminal.
 const PERSON: &str = "person";
+
+/// The one that six persons play at once; `--minutes` says for how long.
+const SEVERAL: &str = "several";
 
 /// How long all of it may take; far more than it needs.
 const TOTAL: Duration = Duration::from_secs(1200);
@@ -75,26 +81,35 @@ fn main() -> ExitCode {
 
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let (mut claude, mut subscope, mut names) = (None, None, Vec::new());
+    let (mut browser, mut script, mut options) = (None, None, several::Options::default());
     while let Some(word) = arguments.next() {
         match word.as_str() {
             "--claude" => claude = arguments.next().map(PathBuf::from),
             "--subscope" => subscope = arguments.next().map(PathBuf::from),
+            "--browser" => browser = arguments.next().map(PathBuf::from),
+            "--page-watch" => script = arguments.next().map(PathBuf::from),
+            "--log" => options.log = arguments.next().map(PathBuf::from),
+            "--minutes" => {
+                let minutes: u64 = arguments.next().context(USAGE)?.parse().context("--minutes")?;
+                options.time = Duration::from_secs(60 * minutes);
+            }
             option if option.starts_with('-') => bail!("{USAGE}"),
             name => names.push(name.to_owned()),
         }
     }
     let (Some(claude), Some(subscope)) = (claude, subscope) else { bail!("{USAGE}") };
     let programs = Programs { claude, subscope };
+    options.page = script.zip(browser).map(|(script, browser)| several::PageWatch { script, browser });
     if names.is_empty() {
         names = SCENARIOS.map(str::to_owned).to_vec();
     }
     let began = tick();
     let (mut failed, mut followed, mut compared) = (Vec::new(), 0, 0);
     for (at, name) in names.iter().enumerate() {
-        if began.elapsed() > TOTAL {
+        if began.elapsed() > TOTAL + options.time {
             bail!("{} scenarios took more than {} minutes: {name} is not played", at, TOTAL.as_secs() / 60);
         }
-        let findings = play(&programs, name, at).with_context(|| format!("scenario {name}"))?;
+        let findings = play(&programs, name, at, &options).with_context(|| format!("scenario {name}"))?;
         if findings.print(name) > 0 {
             failed.push(name.as_str());
         }
@@ -111,7 +126,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
 }
 
 /// Plays one scenario in every way that there is.
-fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
+fn play(programs: &Programs, name: &str, at: usize, options: &several::Options) -> Result<Findings> {
     let mut findings = Findings::default();
     match name {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
@@ -119,6 +134,7 @@ fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
         STOP => stopped::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         PERSON => person::play(programs, &script(name), &mut findings)?,
+        SEVERAL => several::play(programs, &script(name), options, &mut findings)?,
         _ => {
             served::play(programs, &script(name), at, &mut findings)?;
             ran::play(programs, &script(name), &mut findings)?;

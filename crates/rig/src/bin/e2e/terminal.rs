@@ -1,9 +1,14 @@
 //! Claude Code in a real terminal (tmux), as a person uses it.
 
-use std::{path::PathBuf, process::Command, thread, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use subscope_rig::tick;
 
 use crate::world::{POLL, World};
@@ -21,16 +26,29 @@ impl<'w> Terminal<'w> {
     /// Starts it with these arguments as somebody has it who has used it before; `None` where tmux is not installed.
     pub(crate) fn start(world: &'w World, arguments: &[&str]) -> Result<Option<Self>> {
         let work = world.path("work");
+        Self::trust(world, std::slice::from_ref(&work));
+        Self::start_in(world, &work, arguments)
+    }
+
+    /// Writes the settings of somebody who has used it before in these folders.
+    pub(crate) fn trust(world: &World, folders: &[PathBuf]) {
+        let trusted =
+            |folder: &PathBuf| (folder.display().to_string(), json!({ "hasTrustDialogAccepted": true }));
+        let projects: Map<String, Value> = folders.iter().map(trusted).collect();
         let known = json!({
             "hasCompletedOnboarding": true, "theme": "dark",
             "customApiKeyResponses": { "approved": ["sk-ant-none"], "rejected": [] },
-            "projects": { work.display().to_string(): { "hasTrustDialogAccepted": true } },
+            "projects": projects,
         });
         world.write("home/.claude.json", &known.to_string());
-        let terminal = Self { world, socket: world.path("tmux.sock") };
+    }
+
+    /// Starts it in a folder that it trusts.
+    pub(crate) fn start_in(world: &'w World, folder: &Path, arguments: &[&str]) -> Result<Option<Self>> {
+        let terminal = Self { world, socket: folder.with_extension("sock") };
         let mut command =
-            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "--"]);
-        command.arg(world.path("bin/claude")).args(arguments);
+            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "-c"]);
+        command.arg(folder).arg("--").arg(world.path("bin/claude")).args(arguments);
         match world.run(command) {
             Ok(ended) if ended.status.success() => Ok(Some(terminal)),
             Ok(ended) => bail!("tmux: {}", ended.stderr),

@@ -57,7 +57,7 @@ impl World {
     pub(crate) fn new(programs: &Programs, script: &Path) -> Result<Self> {
         let env = TestEnv::new(&programs.subscope);
         let scenario = Scenario::load(script, &env.work())?;
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("repository"), &env.work())?;
+        copy(&repository(), &env.work())?;
         for (name, text) in &scenario.agents {
             env.write(&format!("work/.claude/agents/{name}.md"), text);
         }
@@ -66,6 +66,16 @@ impl World {
         symlink(&programs.subscope, env.path("bin/subscope"))?;
         let stand_in = StandIn::start(scenario.clone())?;
         Ok(Self { scenario, stand_in, env, programs: programs.clone() })
+    }
+
+    /// Copies the repository into another folder of it.
+    pub(crate) fn copy_repository(&self, folder: &str) -> Result<()> {
+        copy(&repository(), &self.path(folder))
+    }
+
+    /// Its folders and variables.
+    pub(crate) fn env(&self) -> &TestEnv {
+        &self.env
     }
 
     /// A path in it.
@@ -186,6 +196,11 @@ impl World {
     pub(crate) fn write(&self, relative: &str, text: &str) {
         self.env.write(relative, text);
     }
+}
+
+/// The repository that agents look at.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("repository")
 }
 
 /// Waits for the end of a child; ends it and returns `None` where that takes too long. Says also what it has used of a

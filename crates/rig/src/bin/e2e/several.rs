@@ -1,0 +1,431 @@
+//! Six persons with the real Claude Code at six terminals at once: agents at work, one that asks for permission while the
+//! person is away, one whose model is silent, one that fails, one that is stopped. The terminal UI and the page are
+//! watched meanwhile: whoever waits for a person comes first, in both.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use serde::Deserialize;
+use serde_json::json;
+use subscope_client::{Address, Client, SessionQuery};
+use subscope_model::{Agent, AgentStatus, Attention, Flag, SessionId, Tree};
+use subscope_rig::tick;
+use subscope_testkit::env::Terminal as Screen;
+
+use crate::{
+    finding::Findings,
+    heard::Listener,
+    served::{Hub, obey},
+    terminal::Terminal,
+    world::{Programs, World},
+};
+
+/// Folders of the six projects.
+const PROJECTS: [&str; 6] = ["p1-cart", "p2-prices", "p3-stock", "p4-papers", "p5-server", "p6-tests"];
+
+/// What a person may be asked to have done without being asked: no command.
+const MODE: [&str; 4] = ["--permission-mode", "default", "--allowedTools", "Agent,Task,Read"];
+
+/// Silence that is a stall.
+const STALL_S: u32 = 10;
+/// How long a person who is asked is away.
+const AWAY: Duration = Duration::from_secs(12);
+/// How long agents may take until all of a session rest: far more than they need.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Time between two looks at the faces.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long a question stands on the screen before the faces must show it: a hook, its event, a frame, and a look.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What a person has done, in turn; each begins with another.
+const TASKS: [Task; 5] = [Task::Survey, Task::Permission, Task::Silence, Task::Failure, Task::Stop];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Survey,
+    Permission,
+    Silence,
+    Failure,
+    Stop,
+}
+
+impl Task {
+    fn prompt(self) -> &'static str {
+        match self {
+            Self::Survey => "Survey the shop.",
+            Self::Permission => "Write the list.",
+            Self::Silence => "Think about the race.",
+            Self::Failure => "Ask for an opinion.",
+            Self::Stop => "Look again and again.",
+        }
+    }
+}
+
+/// The programs that show the page to the watcher.
+#[derive(Clone, Debug)]
+pub(crate) struct PageWatch {
+    /// The script of the watcher, run by Node.js.
+    pub(crate) script: PathBuf,
+    /// The browser.
+    pub(crate) browser: PathBuf,
+}
+
+/// How long and with what it is played.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// How long persons begin something new; each does every task once at least.
+    pub(crate) time: Duration,
+    /// Watches the page, if a browser is there.
+    pub(crate) page: Option<PageWatch>,
+    /// Where each look is noted.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// Projects on whose screens a question stands, and since when.
+type Questions = Mutex<BTreeMap<&'static str, Instant>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Plays it.
+pub(crate) fn play(
+    programs: &Programs,
+    script: &Path,
+    options: &Options,
+    findings: &mut Findings,
+) -> Result<()> {
+    let world = World::new(programs, script)?;
+    for project in PROJECTS {
+        world.copy_repository(project)?;
+    }
+    let serve = format!("serve --listen 127.0.0.1:0 --stall {STALL_S}s --stall-subagents {STALL_S}s");
+    let hub = Hub::start(world.subscope(&serve))?;
+    obey(&world, "hooks install --scope user")?;
+    let listener = Listener::start(hub.address)?;
+    Terminal::trust(&world, &PROJECTS.map(|project| world.path(project)));
+    let mut terminals = Vec::new();
+    for project in PROJECTS {
+        let Some(terminal) = Terminal::start_in(&world, &world.path(project), &MODE)? else {
+            findings.note("skipped: tmux is not installed");
+            return Ok(());
+        };
+        terminals.push((project, terminal));
+    }
+    let Some(screen) = Screen::start(world.env(), 160, 50, &[]) else { return Ok(()) };
+    let page = options.page.as_ref().map(|watch| PageReader::start(watch, &hub)).transpose()?;
+    if page.is_none() {
+        findings.note("page not watched: no browser");
+    }
+    let (questions, is_over, done) = (Questions::default(), AtomicBool::new(false), AtomicUsize::new(0));
+    let until = tick() + options.time;
+    let watcher = Watcher { hub: &hub, screen: &screen, page: page.as_ref(), questions: &questions };
+    let (persons, seen) = thread::scope(|scope| {
+        let persons: Vec<_> = terminals
+            .iter()
+            .enumerate()
+            .map(|(number, (project, terminal))| {
+                let person = Person { project, terminal, hub: &hub, world: &world, questions: &questions };
+                let done = &done;
+                scope.spawn(move || person.work(number, until, done))
+            })
+            .collect();
+        let watched = scope.spawn(|| watcher.watch(&is_over, options.log.as_deref()));
+        let persons: Vec<_> = persons.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        is_over.store(true, Ordering::Relaxed);
+        (persons, watched.join())
+    });
+    for (outcome, project) in persons.into_iter().zip(PROJECTS) {
+        let faults = outcome.map_err(|_| anyhow!("the person of {project} broke"))?;
+        faults.with_context(|| format!("the person of {project}"))?;
+    }
+    let seen = seen.map_err(|_| anyhow!("the watcher broke"))??;
+    for fault in &seen.faults {
+        findings.fault(fault);
+    }
+    findings.same("several: questions that stood on a screen", seen.asked > 0, true);
+    let heard = listener.end()?;
+    findings.losses("several", &heard.losses);
+    findings.note(format!(
+        "{} tasks, {} looks, {} of them with a question on a screen, {} with an agent that has stalled, {} with one that has failed",
+        done.load(Ordering::Relaxed),
+        seen.looks,
+        seen.asked,
+        seen.stalled,
+        seen.failed
+    ));
+    drop(terminals);
+    hub.end()
+}
+
+/// A person at a terminal.
+struct Person<'a> {
+    project: &'static str,
+    terminal: &'a Terminal<'a>,
+    hub: &'a Hub,
+    world: &'a World,
+    questions: &'a Questions,
+}
+
+impl Person<'_> {
+    /// Does all tasks in turn, from another one than the others, until the time is over.
+    fn work(&self, number: usize, until: Instant, done: &AtomicUsize) -> Result<()> {
+        self.terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
+        let mut client = Client::connect(Address::Tcp(self.hub.address))?;
+        for round in 0.. {
+            if round >= TASKS.len() && tick() > until {
+                return Ok(());
+            }
+            let task = TASKS[(number + round) % TASKS.len()];
+            self.do_task(task, &mut client).with_context(|| format!("{task:?}"))?;
+            done.fetch_add(1, Ordering::Relaxed);
+            // A person reads for a while, each at another pace.
+            thread::sleep(Duration::from_millis(1_500 + 700 * number as u64));
+        }
+        Ok(())
+    }
+
+    fn do_task(&self, task: Task, client: &mut Client) -> Result<()> {
+        let before = self.tree(client)?.map_or(0, |tree| tree.agents.len());
+        self.terminal.enter(task.prompt())?;
+        match task {
+            Task::Permission => {
+                self.terminal.wait_for("a question", |screen| screen.contains("Do you want to proceed?"))?;
+                lock(self.questions).insert(self.project, tick());
+                thread::sleep(AWAY);
+                lock(self.questions).remove(self.project);
+                self.terminal.press("Enter")?;
+            }
+            Task::Stop => {
+                let agent = self.wait_for(client, |tree| {
+                    let agent =
+                        tree.agents.iter().skip(before.max(1)).find(|agent| agent.status.is_live())?;
+                    (agent.tool_calls > 0).then(|| agent.id.clone())
+                })?;
+                obey(self.world, &format!("stop {agent}"))?;
+            }
+            Task::Survey | Task::Silence | Task::Failure => {}
+        }
+        self.wait_for(client, |tree| {
+            let is_at_rest = tree.agents.len() > before.max(1) && !tree.agents.iter().any(Agent::is_at_work);
+            is_at_rest.then_some(())
+        })
+    }
+
+    /// The tree of the session in the person's folder.
+    fn tree(&self, client: &mut Client) -> Result<Option<Tree>> {
+        let folder = self.world.path(self.project);
+        let rows = client.sessions(&SessionQuery { limit: Some(100), ..SessionQuery::default() })?.sessions;
+        let row = rows.into_iter().find(|row| row.cwd.as_deref().map(Path::new) == Some(&folder));
+        Ok(row.map(|row| client.tree(&row.id)).transpose()?.flatten())
+    }
+
+    /// Waits until the session's tree is as it should be.
+    fn wait_for<T>(&self, client: &mut Client, is_so: impl Fn(&Tree) -> Option<T>) -> Result<T> {
+        let began = tick();
+        loop {
+            let tree = self.tree(client)?;
+            if let Some(found) = tree.as_ref().and_then(&is_so) {
+                return Ok(found);
+            }
+            if began.elapsed() > LIMIT {
+                let rows = tree.map(|tree| {
+                    let rows =
+                        tree.agents.iter().map(|agent| format!("{} {:?}", agent.title(), agent.status));
+                    rows.collect::<Vec<_>>()
+                });
+                return Err(anyhow!("not at rest in {LIMIT:?}: {rows:?}"));
+            }
+            thread::sleep(Duration::from_millis(300));
+        }
+    }
+}
+
+/// What the page shows, by session.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PageState {
+    title: String,
+    waiting: Vec<SessionId>,
+    needs: Vec<SessionId>,
+    cards: Vec<SessionId>,
+}
+
+/// A browser with the page.
+struct PageReader {
+    child: Child,
+    latest: Arc<Mutex<PageState>>,
+}
+
+impl PageReader {
+    fn start(watch: &PageWatch, hub: &Hub) -> Result<Self> {
+        let url = format!("http://{}/", hub.address);
+        let mut command = Command::new("node");
+        command.arg(&watch.script).arg(&watch.browser).arg(url).stdout(Stdio::piped()).stdin(Stdio::null());
+        let mut child = command.spawn().context("cannot start node")?;
+        let latest = Arc::new(Mutex::new(PageState::default()));
+        let (stdout, to) = (child.stdout.take().context("no output")?, Arc::clone(&latest));
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
+                if let Ok(state) = serde_json::from_str(&line) {
+                    *lock(&to) = state;
+                }
+            }
+        });
+        Ok(Self { child, latest })
+    }
+}
+
+impl Drop for PageReader {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    looks: usize,
+    asked: usize,
+    stalled: usize,
+    failed: usize,
+    faults: Vec<String>,
+}
+
+/// Looks at both faces.
+struct Watcher<'a> {
+    hub: &'a Hub,
+    screen: &'a Screen<'a>,
+    page: Option<&'a PageReader>,
+    questions: &'a Questions,
+}
+
+impl Watcher<'_> {
+    fn watch(&self, is_over: &AtomicBool, log: Option<&Path>) -> Result<Seen> {
+        let mut log = log.map(File::create).transpose()?;
+        let mut client = Client::connect(Address::Tcp(self.hub.address))?;
+        let (mut seen, mut last) = (Seen::default(), BTreeSet::new());
+        self.screen.wait_for(LIMIT, |screen| PROJECTS.iter().any(|project| screen.contains(project)));
+        self.screen.send(&["0"]);
+        let began = tick();
+        while !is_over.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+            let rows =
+                client.sessions(&SessionQuery { limit: Some(100), ..SessionQuery::default() })?.sessions;
+            let project_of: BTreeMap<&SessionId, &str> = rows
+                .iter()
+                .filter_map(|row| {
+                    let cwd = row.cwd.as_deref()?;
+                    Some((&row.id, *PROJECTS.iter().find(|project| cwd.ends_with(**project))?))
+                })
+                .collect();
+            let class_of: BTreeMap<&str, Attention> =
+                rows.iter().filter_map(|row| Some((*project_of.get(&row.id)?, row.attention))).collect();
+            let trees: Vec<Tree> =
+                project_of.keys().filter_map(|id| client.tree(id).transpose()).collect::<Result<_, _>>()?;
+            // The questions are read last: none that is answered meanwhile counts, and none that has just come.
+            let text = self.screen.capture();
+            let page = self.page.map(|page| lock(&page.latest).clone());
+            let asking: BTreeSet<&str> = {
+                let questions = lock(self.questions);
+                questions
+                    .iter()
+                    .filter(|(_, since)| since.elapsed() > GRACE)
+                    .map(|(project, _)| *project)
+                    .collect()
+            };
+            let may_ask: BTreeSet<&str> = lock(self.questions).keys().copied().collect();
+            let agents = || trees.iter().flat_map(|tree| &tree.agents);
+            seen.looks += 1;
+            seen.asked += usize::from(!asking.is_empty());
+            seen.stalled += usize::from(agents().any(|agent| agent.is_at_work() && agent.has(Flag::Stalled)));
+            seen.failed += usize::from(agents().any(|agent| agent.status == AgentStatus::Failed));
+            let listed = listed(&text);
+            let mut wrong: Vec<String> =
+                first_are("terminal UI", &listed, &asking, &may_ask).into_iter().collect();
+            wrong.extend(classes_in_order("terminal UI", &listed, &class_of));
+            if let Some(page) = &page {
+                let named = |ids: &[SessionId]| -> Vec<&str> {
+                    let mut named: Vec<&str> = Vec::new();
+                    for project in ids.iter().filter_map(|id| project_of.get(id).copied()) {
+                        if !named.contains(&project) {
+                            named.push(project);
+                        }
+                    }
+                    named
+                };
+                wrong.extend(first_are("page, needs", &named(&page.needs), &asking, &may_ask));
+                let cards = named(&page.cards);
+                wrong.extend(first_are("page, cards", &cards, &asking, &may_ask));
+                wrong.extend(classes_in_order("page, cards", &cards, &class_of));
+                let strangers: Vec<&str> =
+                    named(&page.waiting).into_iter().filter(|project| !may_ask.contains(project)).collect();
+                wrong.extend((!strangers.is_empty()).then(|| format!("page: {strangers:?} does not ask")));
+                let marked = page.title.starts_with('(');
+                wrong
+                    .extend((!asking.is_empty() && !marked).then(|| format!("page: title {:?}", page.title)));
+            }
+            if let Some(log) = &mut log {
+                let page = page.as_ref().map(|page| json!({ "title": page.title, "needs": page.needs }));
+                let line = json!({
+                    "s": began.elapsed().as_secs(), "asking": asking, "terminal": listed, "page": page,
+                    "wrong": wrong,
+                });
+                writeln!(log, "{line}")?;
+            }
+            // What is wrong at two looks in a row is no frame that was just being drawn.
+            let again: Vec<String> = wrong.iter().filter(|what| last.contains(*what)).cloned().collect();
+            for what in again {
+                seen.faults
+                    .push(format!("at {} s: {what}; the terminal UI:\n{text}", began.elapsed().as_secs()));
+            }
+            last = wrong.into_iter().collect();
+        }
+        Ok(seen)
+    }
+}
+
+/// Projects from top to bottom of a screen without its footer.
+fn listed(screen: &str) -> Vec<&'static str> {
+    let count = screen.lines().count();
+    let mut found = Vec::new();
+    for line in screen.lines().take(count.saturating_sub(2)) {
+        for project in PROJECTS {
+            if line.contains(project) && !found.contains(&project) {
+                found.push(project);
+            }
+        }
+    }
+    found
+}
+
+/// Says what is wrong if those that ask are not the first of a list, beside those that have just begun or ended to.
+fn first_are(
+    face: &str,
+    listed: &[&str],
+    asking: &BTreeSet<&str>,
+    may_ask: &BTreeSet<&str>,
+) -> Option<String> {
+    let first: BTreeSet<&str> = listed.iter().take(asking.union(may_ask).count()).copied().collect();
+    (!asking.is_subset(&first)).then(|| format!("{face}: {asking:?} ask, first are {first:?}"))
+}
+
+/// Says what is wrong if a session stands above one that needs a person more urgently.
+fn classes_in_order(face: &str, listed: &[&str], class_of: &BTreeMap<&str, Attention>) -> Option<String> {
+    let known = || listed.iter().filter_map(|project| Some((project, class_of.get(project)?)));
+    let mut pairs = known().zip(known().skip(1));
+    let (above, below) = pairs.find(|((_, above), (_, below))| above > below)?;
+    Some(format!("{face}: {above:?} stands above {below:?}"))
+}

@@ -1,0 +1,20 @@
+// What the page shows of who needs a person, once a second: a line of JSON each. Arguments: the browser, the page's address.
+import { chromium } from "playwright-core";
+
+const [executablePath, url] = process.argv.slice(2);
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+await page.goto(url);
+for (;;) {
+  const shown = await page.evaluate(() => {
+    const sessions = (selector) => [...document.querySelectorAll(selector)].map((it) => it.getAttribute("data-session-id"));
+    return {
+      title: document.title,
+      waiting: sessions('[data-testid="need"].is-waiting'),
+      needs: sessions('[data-testid="need"]'),
+      cards: sessions('[data-testid="session-card"]'),
+    };
+  });
+  console.log(JSON.stringify(shown));
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+}
