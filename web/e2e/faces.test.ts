@@ -307,12 +307,12 @@ const NAMED = 14;
 const faults = (page: Page, named: number): Promise<string[]> =>
   page.evaluate((least) => {
     const found: string[] = [];
-    for (const one of document.querySelectorAll<HTMLElement>('[data-testid="agent-row"]')) {
-      const line = one.querySelector<HTMLElement>(".agent");
+    for (const one of document.querySelectorAll<HTMLElement>('[data-testid="agent-row"], [data-testid="call-row"]')) {
+      const line = one.querySelector<HTMLElement>(".columns");
       if (!line || line.offsetWidth === 0) continue;
       const parts = [...line.querySelectorAll<HTMLElement>(".who > *, .columns > :not(.who), .model, .time, .number")].filter((part) => !part.closest(".who") || part.parentElement?.className.startsWith("who"));
       const boxes = [...new Set(parts)].map((part) => ({ part, box: part.getBoundingClientRect() })).filter(({ box }) => box.width > 1 && box.height > 1);
-      const name = (part: Element): string => `${one.dataset["agentId"]}: ${part.getAttribute("class")?.replace(/svelte-\w+/, "").trim()}`;
+      const name = (part: Element): string => `${one.dataset["key"] ?? one.dataset["agentId"]}: ${part.getAttribute("class")?.replace(/svelte-\w+/, "").trim()}`;
       const row = one.getBoundingClientRect();
       boxes.forEach(({ part, box }, at) => {
         if (box.left < row.left - 0.5 || box.right > row.right + 0.5 || box.bottom > row.bottom + 0.5) found.push(`${name(part)} is beyond its row`);
@@ -367,6 +367,12 @@ it("keeps names at every width: nothing over anything, with and without a panel"
       // Where rows have columns, these are the same in all of them.
       const rights = await seen.page.locator(".agent > .time").evaluateAll((all) => all.map((cell) => Math.round(cell.getBoundingClientRect().right)));
       if (width > 640 && new Set(rights).size > 1) wrong[`${width} ${path} columns`] = rights.map(String);
+      if (path !== "/") {
+        await seen.page.keyboard.type("zR");
+        await seen.page.waitForSelector('[data-testid="call-row"]', { state: "attached" });
+        const unfolded = await faults(seen.page, NAMED);
+        if (unfolded.length > 0) wrong[`${width} ${path} with calls`] = unfolded;
+      }
       isQuiet(seen);
       await seen.context.close();
     }

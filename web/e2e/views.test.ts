@@ -339,7 +339,8 @@ it("makes whatever agents write inert", async () => {
     await page.waitForSelector('[data-testid="agent-row"], .feed .line, .figures');
     await page.waitForTimeout(300);
     // Everything that can be opened is.
-    for (const button of await page.locator('[aria-expanded="false"]:visible').all()) await button.click({ timeout: 2000 }).catch(() => null);
+    const folded = page.locator('[aria-expanded="false"]:visible').first();
+    for (let step = 0; step < 60 && (await folded.count()) > 0; step++) await folded.click({ timeout: 2000 }).catch(() => null);
     const text = await page.evaluate(() => document.body.textContent ?? "");
     expect(HIDDEN.exec(text), view).toBeNull();
     expect(await page.evaluate(() => (globalThis as { hacked?: number }).hacked), view).toBeUndefined();

@@ -139,10 +139,10 @@ describe("lanes", () => {
     expect(open?.width).toBeCloseTo(150);
   });
   it("find what is pointed at", () => {
-    const lane = { agent_id: "a", depth: 0, spans: [span(0, 1000, "model"), span(100, 200)] };
-    expect(spanAt(lane, 150, 0, null, 2000)?.kind).toBe("tool");
-    expect(spanAt(lane, 300, 0, null, 2000)?.kind).toBe("model");
-    expect(spanAt(lane, 1500, 0, null, 2000)).toBeNull();
+    const spans = [span(0, 1000, "model"), span(100, 200)];
+    expect(spanAt(spans, 150, 0, null, 2000)?.kind).toBe("tool");
+    expect(spanAt(spans, 300, 0, null, 2000)?.kind).toBe("model");
+    expect(spanAt(spans, 1500, 0, null, 2000)).toBeNull();
   });
   it("zoom about a moment and stay within what there is", () => {
     expect(zoomed(whole, 0.5, 500, whole)).toEqual({ from: 250, to: 750 });

@@ -13,12 +13,13 @@ export const KEYS: Key[] = [
   { keys: ["h"], does: "shows what is live", where: "everywhere" },
   { keys: ["j", "ArrowDown"], does: "goes to the next row", where: "everywhere" },
   { keys: ["k", "ArrowUp"], does: "goes to the row before", where: "everywhere" },
-  { keys: ["ArrowRight", "ArrowLeft"], does: "unfolds, folds what is below the row", where: "everywhere" },
+  { keys: ["ArrowRight", "ArrowLeft"], does: "unfolds, folds what is below the row: agents, then calls", where: "everywhere" },
   { keys: ["Enter"], does: "opens the row", where: "everywhere" },
   { keys: ["Escape"], does: "closes what is open", where: "everywhere" },
   { keys: ["1", "2", "3"], does: "tree and waterfall, feed, summary", where: "session" },
   { keys: ["+", "=", "-", "0"], does: "zooms in, out, to the whole", where: "session" },
   { keys: [",", "."], does: "moves what is zoomed", where: "session" },
+  { keys: ["zR", "zM"], does: "unfolds all agents and their calls, folds all", where: "session" },
   { keys: ["b"], does: "figures with all below, or own", where: "session" },
   { keys: [" "], does: "replays the session, or pauses", where: "session" },
   { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },
@@ -28,12 +29,12 @@ const NAMES: Record<string, string> = { " ": "space", ArrowDown: "↓", ArrowUp:
 
 export const keyName = (key: string): string => NAMES[key] ?? key;
 
-/** Unfolds or folds the row that has the focus; returns whether there was something to do. */
+/** Unfolds what is below the row that has the focus, the first that is folded first; or folds it, the last that is unfolded first. */
 export function fold(isOpen: boolean): boolean {
-  const button = document.activeElement?.parentElement?.querySelector<HTMLElement>(":scope > button.fold");
-  if (button?.ariaExpanded !== String(!isOpen)) return false;
-  button.click();
-  return true;
+  const all = [...(document.activeElement?.parentElement?.querySelectorAll<HTMLElement>(":scope > button.fold") ?? [])];
+  const button = (isOpen ? all : all.reverse()).find(({ ariaExpanded }) => ariaExpanded === String(!isOpen));
+  button?.click();
+  return button !== undefined;
 }
 
 /** Moves the focus among rows; those that are seen are in the page. */

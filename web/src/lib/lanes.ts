@@ -1,5 +1,6 @@
 // The waterfall's geometry: time to pixels, what of a lane is seen, and its pictures on canvas and as SVG.
-import type { Lane, Span, Step, Timeline } from "./api";
+import type { ToolCall } from "../model";
+import type { Span, Step, Timeline } from "./api";
 import { oneLine } from "./safe";
 
 export interface Window {
@@ -118,11 +119,18 @@ export function bars(spans: Span[], window: Window, width: number, now: number |
   return found;
 }
 
+/** The bar of a call; one that is open ends at `until`. Null where it has no begin. */
+export function spanOf({ id, name, status, basis, started_at_ms, ended_at_ms }: ToolCall, until: number): Span | null {
+  if (started_at_ms === null) return null;
+  const to_ms = Math.max(started_at_ms, ended_at_ms ?? (status === "open" ? until : started_at_ms));
+  return { kind: "tool", from_ms: started_at_ms, to_ms, name, status, call_id: id, is_guess: basis === "stack" || basis === "unknown" };
+}
+
 /** The span at a moment: a call before a wait, the one that began last first. */
-export function spanAt(lane: Lane, at: number, slack: number, now: number | null, end: number): Span | null {
+export function spanAt(spans: Span[], at: number, slack: number, now: number | null, end: number): Span | null {
   let best: Span | null = null;
-  for (let place = firstSeen(lane.spans, longestOf(lane.spans), at - slack); place < lane.spans.length; place++) {
-    const span = lane.spans[place] as Span;
+  for (let place = firstSeen(spans, longestOf(spans), at - slack); place < spans.length; place++) {
+    const span = spans[place] as Span;
     if (span.from_ms > at + slack) break;
     const until = now !== null && span.to_ms >= end ? Math.max(now, span.to_ms) : span.to_ms;
     if (until + slack < at) continue;
@@ -171,7 +179,7 @@ export function drawLane(
   label: Label,
 ): void {
   const middle = top + height / 2;
-  const thick = Math.min(height - 14, THICKEST);
+  const thick = Math.min(Math.max(height - 14, 12), THICKEST);
   for (const { span, x, width } of all) {
     const wide = Math.max(1, width);
     switch (span.kind) {

@@ -1,6 +1,6 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Event, Liveness } from "../model";
-import { base, money, seconds } from "./format";
+import type { Agent, Event, Liveness, ToolCall } from "../model";
+import { base, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
 /** `Explore: Map the checkout flow`. */
@@ -67,6 +67,21 @@ export function timer(agent: Agent, now: number): { label: string; time: string 
   const wall = agent.wall_ms;
   return { label: "", time: wall === null ? "" : wall < 1000 ? `${wall}ms` : seconds(wall) };
 }
+
+/** The mark of a call. An open call of an agent that has ended counts as lost. */
+export function callMark(agent: Agent, { status }: ToolCall): string {
+  if (status === "open") return isLive(agent) ? "▸" : "?";
+  return { ok: "✓", error: "✗", denied: "⊘" }[status];
+}
+
+/** How long a call took, or how long it has been open. */
+export function callTime(agent: Agent, { started_at_ms, ended_at_ms, status }: ToolCall, now: number): string {
+  if (started_at_ms === null) return "";
+  if (ended_at_ms !== null) return duration(ended_at_ms - started_at_ms);
+  return status === "open" && isLive(agent) ? seconds(now - started_at_ms) : "";
+}
+
+const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
 
 export type NeedTone = "waiting" | "stalled" | "failed";
 
