@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, expect, it } from "vitest";
 import type { Page } from "playwright-core";
-import type { Agent, Tree } from "../src/model";
+import { duration } from "../src/lib/format";
+import type { Agent, Event, Tree } from "../src/model";
 import { crowd, publish } from "./crowd";
 import { closed, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
@@ -191,5 +192,168 @@ it("stays small with an agent of 5,000 calls: rows beyond the screen are not in 
   // The lanes scroll with them.
   const [lanes, list] = await Promise.all([".lanes canvas", ".waterfall .scroller"].map((part) => page.locator(part).boundingBox()));
   expect(lanes?.y).toBe(list?.y);
+  isQuiet(seen);
+});
+
+interface Told {
+  start_ms: number;
+  end_ms: number;
+  critical_path: { agent_id: string; from_ms: number; to_ms: number }[];
+  path: { total_ms: number; shares: { agent_id: string; what: string; ms: number }[]; rest_ms: number };
+}
+
+/** Where a moment is, in pixels of the lanes. */
+const placeOf = async (page: Page, { start_ms, end_ms }: Told, at: number): Promise<number> => {
+  const width = await page.locator(".lanes canvas").evaluate((canvas) => canvas.getBoundingClientRect().width);
+  return ((at - start_ms) / ((end_ms - start_ms) * 1.015)) * width;
+};
+
+it("shows who started an agent, and who went on after it", async () => {
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  seen = await look(server, `/s/${session}`, { viewport: { width: 1280, height: 1000 }, reducedMotion: "reduce" });
+  const { page } = seen;
+  const waited = agents.find(({ id, parent_id, background, spawned_by }) => id !== "root" && parent_id === "root" && !background && spawned_by !== null) as Agent;
+  const call = agents[0]?.tools.find(({ id }) => id === waited.spawned_by);
+  const ends = (kind: string): Promise<number[]> =>
+    page.locator(`.arrows .${kind}[data-agent="${waited.id}"] path`).first().evaluate((line) => {
+      const path = line as SVGPathElement;
+      const points = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())];
+      return points.flatMap(({ x, y }) => [Math.round(x), Math.round(y)]);
+    });
+  const rowMiddle = (id: string): Promise<number> =>
+    page.locator(row(id)).evaluate((one) => {
+      const [own, lanes] = [one.getBoundingClientRect(), document.querySelector(".lanes")?.getBoundingClientRect()];
+      return Math.round(own.top + own.height / 2 - (lanes?.top ?? 0));
+    });
+  await page.locator(row(waited.id)).hover();
+  await page.waitForSelector(`.arrows .start[data-agent="${waited.id}"]`);
+  const near = (found: number[], wanted: number[]): void => found.forEach((one, at) => expect(Math.abs(one - (wanted[at] ?? 0)), `${found} for ${wanted}`).toBeLessThan(3));
+  const [begun, started, ended, back] = await Promise.all(
+    [call?.started_at_ms, waited.started_at_ms, waited.ended_at_ms, call?.ended_at_ms].map((at) => placeOf(page, timeline, at ?? 0)),
+  );
+  near(await ends("start"), [begun ?? 0, await rowMiddle("root"), started ?? 0, await rowMiddle(waited.id)]);
+  near(await ends("back"), [ended ?? 0, await rowMiddle(waited.id), back ?? 0, await rowMiddle("root")]);
+  // They are in nobody's way: the lane below them is clicked.
+  const box = await page.locator(".lanes canvas").boundingBox();
+  await page.mouse.click((box?.x ?? 0) + (started ?? 0), (box?.y ?? 0) + (await rowMiddle(waited.id)));
+  await page.waitForURL(`**/a/${waited.id}*`);
+  // Who started it is the call itself, once that has a row; a selected agent keeps its arrows.
+  await page.mouse.move(5, 5);
+  await page.locator(row("root")).locator("button.calls").click();
+  await page.mouse.move(5, 5);
+  const from = await page.locator(`${CALLS}[data-call-id="${waited.spawned_by}"]`).evaluate((one) => {
+    const [own, lanes] = [one.getBoundingClientRect(), document.querySelector(".lanes")?.getBoundingClientRect()];
+    return Math.round(own.top + own.height / 2 - (lanes?.top ?? 0));
+  });
+  await expect.poll(async () => Math.abs(((await ends("start"))[1] ?? 0) - from)).toBeLessThan(3);
+  isQuiet(seen);
+});
+
+it("says in a sentence where the time went, and shows the critical path alone", async () => {
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  const { path } = timeline;
+  expect(path.shares.reduce((sum, { ms }) => sum + ms, path.rest_ms)).toBe(path.total_ms);
+  expect(path.shares.length).toBeLessThanOrEqual(4);
+  seen = await look(server, `/s/${session}`, { viewport: { width: 1280, height: 1000 } });
+  const { page } = seen;
+  const words = [...path.shares.map(({ ms, what }) => `${duration(ms)} ${what}`), ...(path.rest_ms > 0 ? [`${duration(path.rest_ms)} the rest`] : [])];
+  const sentence = page.getByTestId("path");
+  await expect.poll(() => sentence.textContent().then((text) => text?.replace(/\s+/g, " ").trim())).toBe(`critical path ${duration(path.total_ms)}: ${words.join(", ")}`);
+  // A share leads to its agent.
+  const share = path.shares.find(({ agent_id }) => agent_id !== "root");
+  await sentence.getByRole("link", { name: share?.what ?? "" }).click();
+  await page.waitForURL(`**/a/${share?.agent_id}`);
+  await page.keyboard.press("Escape");
+  // `c` dims the others: who is on the path is as bright as before, who is not is darker.
+  const on = timeline.critical_path.find(({ agent_id }) => agent_id === share?.agent_id);
+  const { lanes } = await server.get<{ lanes: { agent_id: string; spans: { kind: string; from_ms: number; to_ms: number }[] }[] }>(`/api/v1/sessions/${session}/timeline`);
+  const off = lanes.find(({ agent_id }) => !timeline.critical_path.some((step) => step.agent_id === agent_id));
+  const longest = off?.spans.filter(({ kind }) => kind === "tool").sort((one, other) => other.to_ms - other.from_ms - one.to_ms + one.from_ms)[0];
+  if (!on || !off || !longest) throw new Error("everybody is on the path");
+  const shareOf = (from: number, to: number): number => ((from + to) / 2 - timeline.start_ms) / ((timeline.end_ms - timeline.start_ms) * 1.015);
+  const bright = (): Promise<number[]> =>
+    Promise.all([brightness(page, on.agent_id, shareOf(on.from_ms, on.to_ms)), brightness(page, off.agent_id, shareOf(longest.from_ms, longest.to_ms))]);
+  const before = await bright();
+  await page.keyboard.press("c");
+  await expect.poll(async () => (await bright())[1]).not.toBe(before[1]);
+  const alone = await page.getByRole("button", { name: "critical path" });
+  expect(await alone.getAttribute("aria-pressed")).toBe("true");
+  expect((await bright())[0]).toBe(before[0]);
+  await alone.click();
+  await expect.poll(bright).toEqual(before);
+  isQuiet(seen);
+});
+
+it("zooms into what a drag covers, moves the window in the strip above, and shows the whole again", async () => {
+  server = await Server.over("k-big", "e-denied");
+  const { session } = new Recording("k-big");
+  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  const whole = (timeline.end_ms - timeline.start_ms) * 1.015;
+  seen = await look(server, `/s/${session}`);
+  const { page } = seen;
+  await page.waitForSelector(".minimap canvas");
+  const zoomed = (): number[] => (new URL(page.url()).searchParams.get("z") ?? "").split("-").map((at) => Math.round(((Number(at) - timeline.start_ms) / whole) * 100));
+  const dragged = async (part: string, from: number, to: number): Promise<void> => {
+    const box = await page.locator(part).boundingBox();
+    const at = (share: number): number => (box?.x ?? 0) + (box?.width ?? 0) * share;
+    await page.mouse.move(at(from), (box?.y ?? 0) + 8);
+    await page.mouse.down();
+    await page.mouse.move(at((from + to) / 2), (box?.y ?? 0) + 8);
+    await page.mouse.move(at(to), (box?.y ?? 0) + 8);
+    await page.mouse.up();
+  };
+  const doubled = (part: string): Promise<void> => page.locator(part).dblclick({ position: { x: 200, y: 8 } });
+  await dragged(".scale", 0.25, 0.75);
+  await expect.poll(zoomed).toEqual([25, 75]);
+  // Within what is shown, with shift over the lanes.
+  await page.keyboard.down("Shift");
+  await dragged(".lanes canvas", 0.5, 0.9);
+  await page.keyboard.up("Shift");
+  await expect.poll(zoomed).toEqual([50, 70]);
+  expect(page.url()).not.toContain("/a/");
+  // In the strip: the window is moved, its edge too, and another one is drawn.
+  await dragged(".minimap canvas", 0.6, 0.4);
+  await expect.poll(zoomed).toEqual([30, 50]);
+  await dragged(".minimap canvas", 0.5, 0.8);
+  await expect.poll(zoomed).toEqual([30, 80]);
+  await dragged(".minimap canvas", 0.05, 0.2);
+  await expect.poll(zoomed).toEqual([5, 20]);
+  await doubled(".minimap canvas");
+  await expect.poll(() => page.url()).not.toContain("z=");
+  await dragged(".scale", 0.25, 0.75);
+  await doubled(".scale");
+  await expect.poll(() => page.url()).not.toContain("z=");
+  // Failures stand in the strip where they happened.
+  const fails = (await server.get<Tree>(`/api/v1/sessions/${session}/tree`)).agents.flatMap(({ tools }) => tools.filter(({ status }) => status === "error"));
+  expect(fails.length).toBeGreaterThan(0);
+  const red = (): Promise<number[]> => page.locator(".minimap canvas").evaluate((node) => {
+    const canvas = node as HTMLCanvasElement;
+    const { data, width } = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, 1) ?? { data: [], width: 1 };
+    return Array.from({ length: width }, (_, at) => at).flatMap((at) => ((data[at * 4] ?? 0) > 150 && (data[at * 4 + 1] ?? 0) < 100 && (data[at * 4 + 3] ?? 0) > 200 ? [at / width] : []));
+  });
+  for (const { ended_at_ms } of fails) {
+    const share = ((ended_at_ms ?? 0) - timeline.start_ms) / whole;
+    await expect.poll(() => red().then((all) => all.some((at) => Math.abs(at - share) < 0.01)), { message: String(share) }).toBe(true);
+  }
+  // A bar says what it is, with the whole command.
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const { events } = await server.get<{ events: Event[] }>(`/api/v1/sessions/${session}/feed?limit=20000`);
+  const long = events.find(({ kind, data, actor_id }) => kind === "tool.pre" && actor_id !== "agent:root" && String((data["input"] as { command?: string }).command ?? "").length > 60);
+  const id = String(long?.data["tool_use_id"]);
+  const owner = agents.find(({ tools }) => tools.some((tool) => tool.id === id)) as Agent;
+  await page.locator(row(owner.id)).locator("button.calls").click();
+  const tool = owner.tools.find((one) => one.id === id);
+  const lane = page.locator(`${CALLS}[data-call-id="${id}"]`);
+  await lane.scrollIntoViewIfNeeded();
+  const [line, canvas] = [await lane.boundingBox(), await page.locator(".lanes canvas").boundingBox()];
+  const middle = ((tool?.started_at_ms ?? 0) + (tool?.ended_at_ms ?? 0)) / 2;
+  await page.mouse.move((canvas?.x ?? 0) + (await placeOf(page, timeline, middle)), (line?.y ?? 0) + 11);
+  await expect.poll(() => page.locator(".tip code").textContent()).toBe((long?.data["input"] as { command: string }).command);
+  expect(await page.locator(".tip").textContent()).toContain(`✓ ok · ${duration((tool?.ended_at_ms ?? 0) - (tool?.started_at_ms ?? 0))}`);
   isQuiet(seen);
 });

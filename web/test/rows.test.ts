@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Agent, Attention, Change, Event, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
-import { bars, pathSums, spanAt, ticks, zoomed } from "../src/lib/lanes";
+import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
@@ -149,16 +149,9 @@ describe("lanes", () => {
     expect(zoomed({ from: 0, to: 500 }, 4, 0, whole)).toEqual(whole);
     expect(ticks(whole, 100, 20).length).toBeLessThanOrEqual(6);
   });
-  it("say what the critical path is made of", () => {
-    const step = (agent_id: string, from_ms: number, to_ms: number) => ({ agent_id, from_ms, to_ms });
-    const critical_path = [step("root", 0, 2), step("a", 2, 9), step("root", 9, 10)];
-    expect(pathSums({ rev: null, start_ms: 0, end_ms: 10, lanes: [], critical_path })).toEqual({
-      total: 10, agents: [{ id: "a", ms: 7 }, { id: "root", ms: 3 }],
-    });
-  });
   it("are replaced by those that are told anew", () => {
     const lane = (agent_id: string, depth: number) => ({ agent_id, depth, spans: [] });
-    const known = { rev: 5, start_ms: 0, end_ms: 9, lanes: [lane("a", 0), lane("b", 1)], critical_path: [] };
+    const known = { rev: 5, start_ms: 0, end_ms: 9, lanes: [lane("a", 0), lane("b", 1)], critical_path: [], path: { total_ms: 0, shares: [], rest_ms: 0 } };
     const told = { ...known, rev: 7, end_ms: 12, lanes: [lane("b", 2), lane("c", 1)] };
     expect(merged(known, told).lanes.map((one) => `${one.agent_id}${one.depth}`)).toEqual(["a0", "b2", "c1"]);
     expect(merged(known, { ...told, rev: null }).rev).toBe(5);

@@ -21,7 +21,7 @@ describe("hidden characters", () => {
     expect(sessionTitle({ title: null, id: "a\u001bb" })).toMatch(/^a⟨U\+001/);
     expect(program({ harness: "x\u007f" })).toBe("x⟨U+007F⟩");
     const lane = { agent_id: "a\u007f\u001b<b>", depth: 0, spans: [] };
-    const timeline = { rev: null, start_ms: 0, end_ms: 1, lanes: [lane], critical_path: [] };
+    const timeline = { rev: null, start_ms: 0, end_ms: 1, lanes: [lane], critical_path: [], path: { total_ms: 0, shares: [], rest_ms: 0 } };
     const picture = svg({ timeline, window: { from: 0, to: 1 }, names: new Map(), title: "t\u202e" }, () => "", () => "");
     expect(picture).toContain("a⟨U+007F⟩⟨U+001B⟩&lt;b&gt;");
     expect(picture).toContain("t⟨U+202E⟩");

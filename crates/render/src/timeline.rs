@@ -4,10 +4,15 @@
 //! Computed from rows alone. Time between two calls counts as waiting for the model, since each step is a call or a
 //! response. Rows do not record past permission waits and retries, so only current ones are shown.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
 
 use serde::{Deserialize, Serialize};
 use subscope_model::{Agent, AgentId, LivenessKind, Millis, Text, ToolCall, ToolStatus, ToolUseId, Tree};
+
+use crate::text;
 
 /// Start and end.
 type Interval = [Millis; 2];
@@ -23,6 +28,46 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
     /// Critical path in chronological order, without overlaps.
     pub critical_path: Vec<Step>,
+    /// What the critical path consists of.
+    pub path: PathShares,
+}
+
+/// Shares of the critical path by agent; those of the root by what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathShares {
+    /// Length of the critical path.
+    pub total_ms: Millis,
+    /// The longest shares, at most [`MAX_SHARES`], longest first.
+    pub shares: Vec<PathShare>,
+    /// Sum of the others.
+    pub rest_ms: Millis,
+}
+
+/// Maximum number of named shares.
+pub const MAX_SHARES: usize = 4;
+
+/// The share of one agent, or of one activity of the root.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathShare {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its description or title; of the root `main`, its activity after a colon. Unsanitised.
+    pub what: String,
+    /// Length.
+    pub ms: Millis,
+}
+
+impl PathShares {
+    /// Returns `21s: 9s Cart and its tests, 6s main: model, 2s the rest`; empty without a path. Unsanitised.
+    pub fn sentence(&self) -> String {
+        if self.shares.is_empty() {
+            return String::new();
+        }
+        let share = |ms: Millis, what: &str| format!("{} {what}", text::duration(Some(ms)));
+        let mut parts: Vec<String> = self.shares.iter().map(|part| share(part.ms, &part.what)).collect();
+        parts.extend((self.rest_ms > 0).then(|| share(self.rest_ms, "the rest")));
+        format!("{}: {}", text::duration(Some(self.total_ms)), parts.join(", "))
+    }
 }
 
 /// The spans of one agent.
@@ -97,12 +142,66 @@ pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
         depth: agent.depth,
         spans: spans(agent, active_intervals, &starters),
     });
-    Some(Timeline {
-        start_ms,
-        end_ms,
-        lanes: lanes.collect(),
-        critical_path: critical_path(tree, &active_intervals, [start_ms, end_ms]),
-    })
+    let lanes: Vec<Lane> = lanes.collect();
+    let critical_path = critical_path(tree, &active_intervals, [start_ms, end_ms]);
+    let path = path_shares(tree, &lanes, &critical_path);
+    Some(Timeline { start_ms, end_ms, lanes, critical_path, path })
+}
+
+/// Sums the critical path by agent, and its steps in the root by activity.
+fn path_shares(tree: &Tree, lanes: &[Lane], critical_path: &[Step]) -> PathShares {
+    let agents: HashMap<&AgentId, &Agent> = tree.agents.iter().map(|agent| (&agent.id, agent)).collect();
+    // In order of their first step, so that equal lengths have one order.
+    let mut sums: Vec<PathShare> = Vec::new();
+    let mut places: HashMap<(AgentId, String), usize> = HashMap::new();
+    let mut add = |agent_id: &AgentId, what: String, ms: Millis| {
+        let place = *places.entry((agent_id.clone(), what.clone())).or_insert_with(|| {
+            sums.push(PathShare { agent_id: agent_id.clone(), what, ms: 0 });
+            sums.len() - 1
+        });
+        sums[place].ms += ms;
+    };
+    let root = lanes.first().filter(|lane| lane.agent_id.is_root());
+    for step in critical_path {
+        let lane = root.filter(|lane| lane.agent_id == step.agent_id);
+        match (lane, agents.get(&step.agent_id)) {
+            (Some(lane), _) => {
+                activities(lane, step, |what, ms| add(&step.agent_id, format!("main: {what}"), ms))
+            }
+            (None, Some(agent)) => {
+                let what = agent.description.as_deref().map_or_else(|| agent.title(), str::to_owned);
+                add(&step.agent_id, what, step.to_ms - step.from_ms);
+            }
+            (None, None) => {}
+        }
+    }
+    sums.retain(|share| share.ms > 0);
+    sums.sort_by_key(|share| Reverse(share.ms));
+    let total_ms = sums.iter().map(|share| share.ms).sum();
+    let rest_ms = sums.iter().skip(MAX_SHARES).map(|share| share.ms).sum();
+    sums.truncate(MAX_SHARES);
+    PathShares { total_ms, shares: sums, rest_ms }
+}
+
+/// Splits a step by the spans of its lane. Of parallel spans the one that starts first counts; its successor counts
+/// from its end.
+fn activities(lane: &Lane, step: &Step, mut add: impl FnMut(&str, Millis)) {
+    let mut at = step.from_ms;
+    for span in lane.spans.iter().take_while(|span| span.from_ms < step.to_ms) {
+        let (from, to) = (span.from_ms.max(at), span.to_ms.min(step.to_ms));
+        if from >= to {
+            continue;
+        }
+        let what = match span.kind {
+            SpanKind::Tool => span.name.as_deref().unwrap_or("a tool"),
+            SpanKind::Children => "subagents",
+            SpanKind::Model => "model",
+            SpanKind::Permission => "permission",
+            SpanKind::Retry => "retries",
+        };
+        add(what, to - from);
+        at = to;
+    }
 }
 
 /// An agent's active intervals, in order and without overlaps.
@@ -265,7 +364,7 @@ fn child_intervals(tree: &Tree, active_intervals: &[Vec<Interval>]) -> Vec<Vec<C
         below[parent].extend(own.map(|&[from_ms, to_ms]| ChildInterval { agent: at, from_ms, to_ms }));
     }
     for children in &mut below {
-        children.sort_by_key(|child| (child.to_ms, std::cmp::Reverse(child.from_ms)));
+        children.sort_by_key(|child| (child.to_ms, Reverse(child.from_ms)));
     }
     below
 }

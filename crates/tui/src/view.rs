@@ -85,7 +85,7 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         View::Agents => stacked(state, area, canvas, tree::height(state, area.width), tree::draw),
         View::Timeline => {
-            let wanted = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+            let wanted = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(3);
             stacked(state, area, canvas, wanted, timeline::draw);
         }
         View::Feed => feed::draw(state, area, canvas),

@@ -33,6 +33,16 @@ export interface Timeline {
   /** All lanes, or those that changed since the rev that was named. */
   lanes: Lane[];
   critical_path: Step[];
+  path: PathShares;
+}
+
+/** What the critical path consists of. */
+export interface PathShares {
+  total_ms: number;
+  /** The longest first. */
+  shares: { agent_id: string; what: string; ms: number }[];
+  /** Of all others together. */
+  rest_ms: number;
 }
 
 export interface FeedPage {

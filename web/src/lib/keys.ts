@@ -20,6 +20,7 @@ export const KEYS: Key[] = [
   { keys: ["+", "=", "-", "0"], does: "zooms in, out, to the whole", where: "session" },
   { keys: [",", "."], does: "moves what is zoomed", where: "session" },
   { keys: ["zR", "zM"], does: "unfolds all agents and their calls, folds all", where: "session" },
+  { keys: ["c"], does: "dims what is not on the critical path", where: "session" },
   { keys: ["b"], does: "figures with all below, or own", where: "session" },
   { keys: [" "], does: "replays the session, or pauses", where: "session" },
   { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },

@@ -90,11 +90,15 @@ function longestOf(spans: Span[]): number {
   return longest;
 }
 
-/** A bar on its way to a picture. */
-export interface Bar {
-  span: Span;
+/** A stretch of a lane, in pixels. */
+export interface Stretch {
   x: number;
   width: number;
+}
+
+/** A bar on its way to a picture. */
+export interface Bar extends Stretch {
+  span: Span;
 }
 
 /** What of a lane is seen. Bars thinner than half a pixel that follow each other are one. */
@@ -150,20 +154,15 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
   return by;
 }
 
-/** How long the critical path lasts, and the agents that it is made of, the longest first. */
-export function pathSums({ critical_path }: Timeline): { total: number; agents: { id: string; ms: number }[] } {
-  const by = new Map<string, number>();
-  for (const { agent_id, from_ms, to_ms } of critical_path) by.set(agent_id, (by.get(agent_id) ?? 0) + to_ms - from_ms);
-  const agents = [...by].map(([id, ms]) => ({ id, ms })).sort((one, other) => other.ms - one.ms);
-  return { total: agents.reduce((sum, { ms }) => sum + ms, 0), agents };
-}
-
 /** How thick a bar gets, however much room there is. */
 const THICKEST = 20;
 /** A bar that is narrower has no label. */
 const LABELLED = 40;
 /** About how wide a character of a label is. */
 const LETTER = 6.4;
+
+/** How much of a bar beside the critical path is left. */
+const DIMMED = 0.22;
 
 /** What a bar says of its call. */
 export type Label = (span: Span) => string;
@@ -172,16 +171,24 @@ export type Label = (span: Span) => string;
 export function drawLane(
   pen: CanvasRenderingContext2D,
   all: Bar[],
-  path: Bar[],
+  path: Stretch[],
   top: number,
   height: number,
   paint: Paint,
   label: Label,
+  isPathAlone: boolean,
 ): void {
   const middle = top + height / 2;
   const thick = Math.min(Math.max(height - 14, 12), THICKEST);
-  for (const { span, x, width } of all) {
+  /** What is not on the critical path is dimmed where that alone is looked at. */
+  const dim = ({ x, width }: Bar): void => {
+    const isOn = !isPathAlone || path.some((step) => x < step.x + step.width && step.x < x + Math.max(1, width));
+    pen.globalAlpha = isOn ? 1 : DIMMED;
+  };
+  for (const bar of all) {
+    const { span, x, width } = bar;
     const wide = Math.max(1, width);
+    dim(bar);
     switch (span.kind) {
       case "model":
         pen.fillStyle = paint("--wait");
@@ -205,11 +212,28 @@ export function drawLane(
     }
   }
   // What went wrong lies over its neighbours, and is never too thin to be seen.
-  for (const { span, x, width } of all) {
+  for (const bar of all) {
+    const { span, x, width } = bar;
+    dim(bar);
     if (isFault(span)) drawCall(pen, span, x, Math.max(3, width), middle - thick / 2 - 2, thick + 4, paint, label);
   }
-  pen.fillStyle = paint("--critical");
-  for (const { x, width } of path) pen.fillRect(x, middle + thick / 2 + 3, Math.max(1, width), 2);
+  pen.globalAlpha = 1;
+}
+
+/** Draws the time in which an agent is there, whatever it does; what of it is on the critical path is bright. */
+export function drawTrack(pen: CanvasRenderingContext2D, whole: Stretch[], path: Stretch[], top: number, height: number, paint: Paint, isPathAlone: boolean): void {
+  const y = top + height / 2;
+  pen.globalAlpha = isPathAlone ? DIMMED : 1;
+  pen.fillStyle = paint("--track");
+  for (const { x, width } of whole) pen.fillRect(x, y - 7, Math.max(1, width), 14);
+  pen.globalAlpha = 1;
+  for (const { x, width } of path) {
+    const wide = Math.max(1, width);
+    pen.fillStyle = paint("--path");
+    pen.fillRect(x, y - 8, wide, 16);
+    pen.fillStyle = paint("--critical");
+    pen.fillRect(x, y + 8, wide, 2);
+  }
 }
 
 const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");

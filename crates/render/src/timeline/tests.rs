@@ -84,6 +84,31 @@ fn path_survives_parents_that_make_a_circle() {
 }
 
 #[test]
+fn path_is_a_sentence_of_its_longest_shares() {
+    let calls = vec![
+        sample::call("Bash", "npm ci", ToolStatus::Ok, 15_000, Some(2_000)),
+        sample::call("Read", "x", ToolStatus::Ok, 16_000, Some(1_500)),
+    ];
+    let named = |id: &str, parent, depth, from, to| Agent {
+        description: Some(format!("Look at {id}").into()),
+        ..agent(id, Some(parent), depth, from, to)
+    };
+    let tree = tree(vec![
+        Agent { tools: calls, ..agent("root", None, 0, 0, 20) },
+        named("a", "root", 1, 0, 1),
+        named("b", "root", 1, 3, 15),
+        named("c", "b", 2, 5, 12),
+    ]);
+    let path = timeline(&tree, None).unwrap().path;
+    assert_eq!(
+        path.sentence(),
+        "20s: 7s Look at c, 5s Look at b, 4s main: model, 2s main: Bash, 1s the rest"
+    );
+    assert_eq!(path.shares[0].agent_id, AgentId::from("c"));
+    assert_eq!(PathShares::default().sentence(), "");
+}
+
+#[test]
 fn lane_holds_the_model_between_calls() {
     let calls = vec![
         sample::call("Read", "a", ToolStatus::Ok, 1_000, Some(2_000)),
@@ -154,6 +179,13 @@ fn recordings_fill_their_lanes_and_have_one_unbroken_path() {
         assert!(path.windows(2).all(|pair| pair[0].to_ms <= pair[1].from_ms), "{what}");
         let length: i64 = path.iter().map(|step| step.to_ms - step.from_ms).sum();
         assert!(length <= drawn.end_ms - drawn.start_ms && length > 0, "{what}: {length}");
+        let shares = &drawn.path;
+        assert_eq!(shares.total_ms, length, "{what}");
+        assert_eq!(
+            shares.shares.iter().map(|share| share.ms).sum::<i64>() + shares.rest_ms,
+            length,
+            "{what}"
+        );
         assert_eq!(timeline(&tree, None), Some(drawn), "{what}");
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use subscope_export::{Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
 use subscope_hub::clock;
 use subscope_model::{Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, Millis, SessionId, Tree};
-use subscope_render::timeline::{Lane, Step, timeline};
+use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 
 use crate::{
     api_error::ApiError,
@@ -43,6 +43,7 @@ pub(super) struct TimelinePage {
     end_ms: Millis,
     lanes: Vec<Lane>,
     critical_path: Vec<Step>,
+    path: PathShares,
 }
 
 /// Returns the timeline of a session: a lane per agent with its activity and waits, and the critical path.
@@ -53,7 +54,7 @@ pub(super) struct TimelinePage {
         ("since" = Option<u64>, Query, description = "The `rev` of a timeline of before: only lanes that may have changed since."),
     ),
     responses(
-        (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path.", body = Object),
+        (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path, path.", body = Object),
         (status = 404, description = "No such session, or nothing in it has a time."),
     )
 )]
@@ -79,6 +80,7 @@ pub(super) async fn lanes(
         end_ms: timeline.end_ms,
         lanes: lanes.map(|(lane, _)| lane).collect(),
         critical_path: timeline.critical_path,
+        path: timeline.path,
     }))
 }
 

@@ -130,6 +130,16 @@ fn wide_hostile_and_right_to_left_text_stays_in_its_place() {
 }
 
 #[test]
+fn timeline_says_what_the_critical_path_consists_of() {
+    let mut ui = TestUi::live(160, 60);
+    ui.state.view = View::Timeline;
+    let screen = ui.screen();
+    let sentence = ui.state.timeline_view.timeline.as_ref().unwrap().path.sentence();
+    let begin: String = sentence.chars().take(60).collect();
+    assert!(begin.len() > 20 && screen.contains(&format!("critical path {begin}")), "{sentence}\n{screen}");
+}
+
+#[test]
 fn ascii_draws_ascii_only_around_ascii_texts() {
     let mut ui = TestUi::live(120, 40);
     ui.state.settings.style.ascii = true;

@@ -58,7 +58,12 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         return canvas.line(area.x + 1, area.y, area.width, words);
     };
     let has_legend = area.height >= 7;
-    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
+    let path = format!("critical path {}", timeline.path.sentence());
+    // It takes no lane's place, unless there are many.
+    let has_room = area.height >= 16 || usize::from(area.height) >= state.rows.len() + 3;
+    let has_path = has_legend && has_room && !timeline.path.shares.is_empty();
+    let below = u16::from(has_legend) + u16::from(has_path);
+    let list = Rect { y: area.y + 1, height: area.height - 1 - below, ..area };
     let height = usize::from(list.height);
     canvas.add_panel(area, Panel::Main, height);
     let name = (area.width / 3).clamp(14, 46);
@@ -71,12 +76,12 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let selected = state.selected_row();
     let first = first_in_sight(state.drawn.first_row, selected, height, state.rows.len());
     canvas.drawn.first_row = first;
-    let path = path_of(timeline);
+    let steps = path_of(timeline);
     for ((at, row), y) in state.rows.iter().enumerate().skip(first).zip(list.y..list.bottom()) {
         let Some(agent) = tree.agents.get(row.agent) else { continue };
         canvas.line(list.x + 1, y, name - 1, label(state, row, name - 1, canvas));
         if let Some(lane) = timeline.lanes.get(row.agent) {
-            let critical = path.get(&agent.id).map(Vec::as_slice).unwrap_or_default();
+            let critical = steps.get(&agent.id).map(Vec::as_slice).unwrap_or_default();
             draw_lane(lane, critical, &axis, lanes_x, y, canvas);
         }
         let place = Rect { y, height: 1, ..list };
@@ -89,6 +94,11 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
     let below = state.rows.len().saturating_sub(first + height);
     super::tree::draw_scroll_arrows(canvas, Rect { height: list.height + 1, ..area }, first, below);
+    if has_path {
+        let words = canvas.style.one_line(&path, usize::from(area.width - 2));
+        let line = StyledLine::painted(Ink::Done, &words);
+        canvas.line(area.x + 1, area.bottom() - 2, area.width - 1, line);
+    }
     if has_legend {
         legend(state, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
     }
