@@ -34,7 +34,18 @@ function saved(): Plugin {
         `<script id="subscope-saved" type="application/json">${PLACE}</script>`,
         `<script type="module">${inert}</script></body></html>\n`,
       ].join("\n");
+      // Everything is in it: no other file of this build is kept.
+      for (const name of Object.keys(bundle)) delete bundle[name];
       this.emitFile({ type: "asset", fileName: "saved.html", source });
+    },
+  };
+}
+
+/** Icons keep their names. */
+function icons(): Plugin {
+  return {
+    name: "icons",
+    generateBundle() {
       for (const icon of ["icon.svg", "icon-needs.svg"]) {
         this.emitFile({ type: "asset", fileName: `assets/${icon}`, source: readFileSync(icon) });
       }
@@ -42,16 +53,17 @@ function saved(): Plugin {
   };
 }
 
-export default defineConfig({
-  plugins: [svelte(), saved()],
+export default defineConfig(({ mode }) => ({
+  plugins: [svelte(), mode === "saved" ? saved() : icons()],
   build: {
     target: "es2022",
-    // One script: the page has no part that is not soon needed, and the saved page can be made of it.
     modulePreload: false,
     cssCodeSplit: false,
     assetsInlineLimit: 0,
     reportCompressedSize: false,
-    rolldownOptions: { output: { codeSplitting: false } },
+    // The second build adds the saved page: one script, which has everything in it.
+    emptyOutDir: mode !== "saved",
+    rolldownOptions: { output: { codeSplitting: mode !== "saved" } },
   },
   test: { environment: "jsdom", include: ["test/**/*.test.ts"] },
-});
+}));

@@ -1,6 +1,6 @@
 // What a person with many sessions sees: an order that stands still, names that stay, what needs them, and nothing false.
 import { afterAll, afterEach, expect, it } from "vitest";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import type { Agent, Tree } from "../src/model";
 import { timer } from "../src/lib/words";
 import { crowd, publish } from "./crowd";
@@ -449,5 +449,62 @@ it("shows an agent as one document: an opened call scrolls into view, and the re
   await expect.poll(() => result.evaluate((node) => node.getBoundingClientRect().top < innerHeight)).toBe(true);
   const words = (busiest.result ?? "").split("\n").find((line) => line.length > 20 && !/[`*#|]/.test(line)) ?? "";
   expect(await page.locator("aside .part:not(.prompt)", { hasText: words }).count(), words).toBe(1);
+  isQuiet(seen);
+});
+
+const CODE = "export function total(items: Item[]): number {\n  // <script>alert(1)</script>\n  return items.length * 42;\n}\n";
+
+it("colours code, copies every block, shows outputs whole, and says what figures and endings rest on", async () => {
+  server = await Server.start();
+  const long = Array.from({ length: 300 }, (_, at) => `line ${at} of the log`).join("\n");
+  const base = { subagentName: "Reader", subagentRunId: "r", sessionId: "code" };
+  const at = Date.now() - 60_000;
+  const call = async (toolCallId: string, toolName: string, payload: object, result: string, later: number): Promise<void> => {
+    await server.publish({ ...base, type: "tool_call", toolName, toolCallId, payload, timestamp: at + later });
+    await server.publish({ ...base, type: "tool_result", toolName, toolCallId, payload: result, timestamp: at + later + 500 });
+  };
+  await server.publish({ ...base, type: "subagent_start", payload: "Read the code", timestamp: at });
+  const numbered = CODE.split("\n").map((line, number) => `${String(number + 1).padStart(6)}→${line}`).join("\n");
+  await call("read", "Read", { file_path: "/src/total.ts" }, numbered, 1000);
+  await call("edit", "Edit", { file_path: "/src/total.ts", old_string: "return 1;", new_string: "return 2; // two" }, "done", 2000);
+  await call("run", "Bash", { command: "for f in *.ts; do echo \"$f\"; done" }, long, 3000);
+  await server.publish({ ...base, type: "subagent_end", result: `It is so:\n\n\`\`\`ts\n${CODE}\`\`\``, timestamp: at + 5000 });
+  seen = await look(server, "/s/code/a/r?call=read", { viewport: { width: 1440, height: 1400 } });
+  const { page } = seen;
+  const more = (id: string): Locator => page.locator(`aside [data-call-id="${id}"] .more`);
+  await more("read").locator(".code-word", { hasText: "export" }).waitFor();
+  expect(await more("read").locator(".payload").last().locator(".block").allTextContents()).toEqual([numbered]);
+  await more("read").locator(".code-note", { hasText: "<script>alert(1)</script>" }).waitFor();
+  for (const [id, look, words] of [["edit", ".came .code-note", "// two"], ["run", ".code-word", "for"]] as const) {
+    await page.locator(`aside [data-call-id="${id}"] button.line`).click();
+    await more(id).locator(look, { hasText: words }).first().waitFor();
+  }
+  const result = page.locator("aside [data-testid=agent-result]");
+  await result.locator("pre .code-word", { hasText: "export" }).waitFor();
+  expect(await result.locator("pre code").textContent()).toBe(CODE);
+  // Each block is copied as it is.
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await result.locator("pre").hover();
+  await result.locator("pre .copy").click();
+  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(CODE);
+  expect(await page.locator("aside .part.prompt .copy").count()).toBe(1);
+  // An output is folded until it is asked for as a whole.
+  expect(await more("run").textContent()).not.toContain("line 299 of the log");
+  await page.getByRole("button", { name: "whole outputs" }).click();
+  await expect.poll(() => more("run").textContent()).toContain("line 299 of the log");
+  await page.keyboard.press("t");
+  await expect.poll(() => more("run").count()).toBe(0);
+  isQuiet(seen);
+  await seen.context.close();
+  await server.stop();
+  // Tokens by kind, and an ending in a sentence.
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const agent = agents.find(({ evidence, usage }) => evidence === "spawn result" && usage !== null) as Agent;
+  seen = await look(server, `/s/${session}/a/${agent.id}`);
+  const meta = seen.page.locator("aside .meta");
+  expect(await meta.locator(".tokens").getAttribute("title")).toMatch(/^input [\d.]+k?, output [\d.]+k?, cache read [\d.]+k? \(\d+ %\), cache write [\d.]+k?$/);
+  expect(await meta.locator("span").first().getAttribute("title")).toBe("completed, because the call that started it came back with its result");
   isQuiet(seen);
 });

@@ -110,9 +110,12 @@ describe("payloads", () => {
     expect(diff("", "a")).toEqual([{ sign: "+", text: "a" }]);
   });
   it("finds the text of results, and shows the rest as JSON", () => {
-    expect(resultOf([{ type: "text", text: "a" }, { type: "text", text: "b" }])).toEqual([{ kind: "text", text: "a\nb" }]);
-    expect(resultOf({ stdout: "out", stderr: "" })).toEqual([{ kind: "text", text: "out" }]);
-    expect(resultOf({ x: 1 })).toEqual([{ kind: "json", text: '{\n  "x": 1\n}' }]);
-    expect(argumentsOf({ command: "ls", timeout: 5 }).map((shown) => shown.kind)).toEqual(["text", "json"]);
+    expect(resultOf([{ type: "text", text: "a" }, { type: "text", text: "b" }], null)).toEqual([{ kind: "text", text: "a\nb", language: null }]);
+    expect(resultOf({ stdout: "out", stderr: "" }, { command: "ls" })).toEqual([{ kind: "text", text: "out", language: null }]);
+    expect(resultOf({ x: 1 }, null)).toEqual([{ kind: "text", text: '{\n  "x": 1\n}', language: "json" }]);
+    // What a file was read into is code; what was found in one is not.
+    expect(resultOf("x", { file_path: "/a/b.ts" })).toEqual([{ kind: "text", text: "x", language: "typescript" }]);
+    expect(resultOf("x", { path: "/a/b.ts", pattern: "x" })).toEqual([{ kind: "text", text: "x", language: null }]);
+    expect(argumentsOf({ command: "ls", timeout: 5 }).map((shown) => shown.kind === "text" && shown.language)).toEqual(["bash", "json"]);
   });
 });

@@ -25,6 +25,8 @@ const TAGS = [
 
 const purify = DOMPurify(window);
 purify.addHook("afterSanitizeAttributes", (node) => {
+  // The language of a block of code, for its colours.
+  if (!(node.tagName === "CODE" && /^language-[\w+#-]{1,20}$/.test(node.getAttribute("class") ?? ""))) node.removeAttribute("class");
   if (node.tagName !== "A") return;
   const href = node.getAttribute("href") ?? "";
   if (!/^https?:\/\//i.test(href)) return node.removeAttribute("href");
@@ -42,7 +44,7 @@ export function markdown(text: string): string {
   const html = marked.parse(text) as string;
   const inert = purify.sanitize(html, {
     ALLOWED_TAGS: TAGS,
-    ALLOWED_ATTR: ["href", "align", "start"],
+    ALLOWED_ATTR: ["href", "align", "start", "class"],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
     ALLOWED_URI_REGEXP: /^https?:\/\//i,

@@ -1,11 +1,11 @@
 // What a tool was given and gave back, as something to look at. Every harness has other words: what is not known here
 // is shown as JSON.
 import { diff, type DiffLine } from "./diff";
+import { languageOf } from "./syntax.svelte";
 
 export type Shown =
-  | { kind: "text"; text: string }
-  | { kind: "diff"; path: string; lines: DiffLine[] }
-  | { kind: "json"; text: string };
+  | { kind: "text"; text: string; language: string | null }
+  | { kind: "diff"; path: string; lines: DiffLine[] };
 
 type Fields = Record<string, unknown>;
 
@@ -23,7 +23,7 @@ const words = (fields: Fields, ...names: string[]): string | null => {
 /** The arguments of a call. */
 export function argumentsOf(input: unknown): Shown[] {
   if (input === null || input === undefined) return [];
-  if (typeof input === "string") return [{ kind: "text", text: input }];
+  if (typeof input === "string") return [{ kind: "text", text: input, language: null }];
   if (!isFields(input)) return [json(input)];
   const path = words(input, "file_path", "path", "notebook_path") ?? "";
   const edits = Array.isArray(input["edits"]) ? input["edits"].filter(isFields) : [input];
@@ -35,7 +35,7 @@ export function argumentsOf(input: unknown): Shown[] {
   const content = words(input, "content", "new_source");
   if (content !== null && path !== "") return [{ kind: "diff", path, lines: diff("", content) }];
   const command = words(input, "command");
-  if (command !== null) return [{ kind: "text", text: command }, ...rest(input, "command")];
+  if (command !== null) return [{ kind: "text", text: command, language: "bash" }, ...rest(input, "command")];
   return [json(input)];
 }
 
@@ -54,12 +54,22 @@ function rest(input: Fields, known: string): Shown[] {
   return Object.keys(others).length > 0 ? [json(others)] : [];
 }
 
-/** What a call gave back. */
-export function resultOf(result: unknown): Shown[] {
+/** What a call gave back. What a file was read into is code of the file's language. */
+export function resultOf(result: unknown, input: unknown): Shown[] {
   if (result === null || result === undefined) return [];
   const text = textOf(result);
-  return text === null ? [json(result)] : text === "" ? [] : [{ kind: "text", text }];
+  if (text === null) return [json(result)];
+  return text === "" ? [] : [{ kind: "text", text, language: isJson(text) ? "json" : fileOf(input) }];
 }
+
+/** The language of the file that a call reads; null for a call that searches or writes. */
+function fileOf(input: unknown): string | null {
+  if (!isFields(input) || words(input, "pattern", "query", "old_string", "content", "new_source", "command") !== null) return null;
+  return languageOf(words(input, "file_path", "path", "notebook_path") ?? "");
+}
+
+/** Whether a text is JSON, as far as its ends tell. */
+const isJson = (text: string): boolean => /^\s*(\{\s*"|\[\s*[{["\d])/.test(text) && /[}\]]\s*$/.test(text);
 
 /** The text in a result; `null` where it is something else. */
 export function textOf(value: unknown): string | null {
@@ -75,4 +85,4 @@ export function textOf(value: unknown): string | null {
   return Array.isArray(value["content"]) ? textOf(value["content"]) : null;
 }
 
-const json = (value: unknown): Shown => ({ kind: "json", text: JSON.stringify(value, null, 2) });
+const json = (value: unknown): Shown => ({ kind: "text", text: JSON.stringify(value, null, 2), language: "json" });

@@ -1,6 +1,6 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Event, Liveness, ToolCall } from "../model";
-import { base, duration, money, seconds } from "./format";
+import type { Agent, Event, Liveness, ToolCall, Usage } from "../model";
+import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
 /** `Explore: Map the checkout flow`. */
@@ -82,6 +82,42 @@ export function callTime(agent: Agent, { started_at_ms, ended_at_ms, status }: T
 }
 
 const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
+
+/** What each kind of evidence for an ending says. */
+const EVIDENCE: Record<string, string> = {
+  "hook answer": "a hook of subscope answered that it has to stop, and it did",
+  "task notification": "Claude Code told its parent that the task has ended",
+  "stop call": "the call that stopped it came back",
+  "spawn result": "the call that started it came back with its result",
+  "last line": "the last line of its transcript ends its turn",
+  "last line is text": "the last line of its transcript is an answer, and nothing follows",
+  "marked finished": "the program that ran it marked it as finished",
+  "stop hook": "a hook of Claude Code told that it has stopped",
+  "no ending": "no source tells of its end",
+  result: "the program printed the result of its last run",
+  "its last run ended": "the last run of its session has ended",
+  "end of file": "what was read ends here",
+};
+
+/** Why an agent has its status, in a sentence. */
+export function why({ status, evidence }: Agent): string {
+  if (evidence === null) return "";
+  const known = oneLine(evidence);
+  return `${status}, because ${EVIDENCE[known] ?? known}`;
+}
+
+/** `input 2k, output 5k, cache read 80k (90 %), cache write 9k`. */
+export function tokens(usage: Usage | null): string {
+  if (!usage) return "";
+  const parts: [string, number][] = [["input", usage.input_tokens], ["output", usage.output_tokens], ["cache read", usage.cache_read_tokens], ["cache write", usage.cache_write_tokens]];
+  return parts.map(([name, n]) => `${name} ${count(n)}${name === "cache read" ? cached(usage) : ""}`).join(", ");
+}
+
+/** How much of what went in was read from the cache, ` (90 %)`. */
+export function cached({ input_tokens, cache_read_tokens, cache_write_tokens }: Usage): string {
+  const given = input_tokens + cache_read_tokens + cache_write_tokens;
+  return given === 0 ? "" : ` (${Math.floor((cache_read_tokens * 100) / given)} %)`;
+}
 
 export type NeedTone = "waiting" | "stalled" | "failed";
 
