@@ -327,6 +327,22 @@ export interface MissedData {
   after: number;
 }
 
+/** Configuration of a hub: `GET /api/v1/setup`. */
+export interface Setup {
+  /** Always [`SETUP_SCHEMA`]. */
+  schema: string;
+  /** Folders that are watched for sessions. */
+  folders: string[];
+  /** Whether the user's settings of the harness have hooks of subscope; `None` if the settings cannot be read. */
+  hooks: boolean | null;
+  /** Command that resumes a session, by harness; the session's id follows. */
+  resume: Record<string, string>;
+  /** Budget of all sessions of a day (UTC) together; `None` without one. */
+  budget_day_micro_usd: number | null;
+  /** Budget of each session; `None` without one. */
+  budget_session_micro_usd: number | null;
+}
+
 /** Whether a session is at work. */
 export type SessionStatus = "live" | "ended";
 

@@ -39,6 +39,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ),
     ("event", &["WORDS", "Event"]),
     ("feed", &["Change", "MissedData"]),
+    ("setup", &["Setup"]),
     (
         "list",
         &[

@@ -70,6 +70,9 @@ pub trait RunPlan: Sync {
     /// The name of the program's file.
     fn program(&self) -> &'static str;
 
+    /// The option that resumes a session, whose id follows.
+    fn resume_option(&self) -> &'static str;
+
     /// Folders below the user's home into which its installers put it.
     fn install_folders(&self) -> &'static [&'static str];
 

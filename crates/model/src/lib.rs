@@ -22,6 +22,7 @@ mod process;
 mod raw_json;
 mod record;
 mod session_keys;
+mod setup;
 mod stop;
 mod time;
 mod tree;
@@ -62,6 +63,7 @@ pub use record::{
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
 pub use session_keys::SessionKeys;
+pub use setup::{SETUP_SCHEMA, Setup};
 pub use stop::{StopOrder, StopStep};
 pub use time::{Millis, iso8601, parse_event_time, parse_rfc3339};
 pub use tree::{

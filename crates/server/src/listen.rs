@@ -32,7 +32,7 @@ use crate::{
     peer::{self, Transport},
     routes,
     session_reader::SessionReader,
-    state::{App, AppState, EventSink, Indexer, MAX_LIVE_FEEDS, wait_for_shutdown},
+    state::{App, AppState, EventSink, Indexer, MAX_LIVE_FEEDS, SetupReader, wait_for_shutdown},
     token::Token,
 };
 
@@ -97,6 +97,8 @@ pub struct ServerOptions {
     pub session_reader: Option<SessionReader>,
     /// Indexer of folders and of the full text; `None` if the server indexes nothing.
     pub indexer: Option<Indexer>,
+    /// Reader of the configuration; `None` if it is not served.
+    pub setup: Option<SetupReader>,
 }
 
 /// Error of starting a server.
@@ -171,6 +173,7 @@ impl Server {
         let app = AppState {
             session_reader: options.session_reader,
             indexer: options.indexer,
+            setup: options.setup,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

@@ -56,6 +56,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
         .routes(routes!(own::health))
+        .routes(routes!(own::setup))
         .routes(routes!(own::drain))
         .routes(routes!(own::metrics))
         .routes(routes!(own::description))
@@ -65,12 +66,12 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
 /// Returns the routes behind the request guard; of an ingest-only listener only that of events.
 pub(crate) fn router(app: App) -> Router {
     let router = if app.event_sink.is_some() {
-        OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0
+        let events = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0;
+        events.fallback(async || ApiError::not_found("route"))
     } else {
-        api_routes().0.merge(page::routes())
+        api_routes().0.merge(page::routes()).fallback(page::not_found)
     };
     router
-        .fallback(async || ApiError::not_found("route"))
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
         })
@@ -107,6 +108,7 @@ mod tests {
             "GET /api/v1/sessions/{id}/feed",
             "GET /api/v1/sessions/{id}/timeline",
             "GET /api/v1/sessions/{id}/tree",
+            "GET /api/v1/setup",
             "GET /api/v1/stats",
             "GET /api/v1/status",
             "GET /healthz",

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::HubMode;
+use subscope_model::{HubMode, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -42,6 +42,9 @@ pub enum IndexRequest {
 /// Callback that queues work for the indexer. It must not block.
 pub type Indexer = Arc<dyn Fn(IndexRequest) -> Result<(), AskError> + Send + Sync>;
 
+/// Callback that returns the configuration. It may read files.
+pub type SetupReader = Arc<dyn Fn() -> Setup + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -54,6 +57,8 @@ pub(crate) struct AppState {
     pub(crate) session_reader: Option<SessionReader>,
     /// Indexes folders and the full text, if set.
     pub(crate) indexer: Option<Indexer>,
+    /// Returns the configuration, if set.
+    pub(crate) setup: Option<SetupReader>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -80,6 +85,7 @@ impl AppState {
             event_sink: None,
             session_reader: None,
             indexer: None,
+            setup: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

@@ -24,9 +24,20 @@ fn page_is_served_at_the_address_of_every_view() {
     let server = start();
     let page = server.get("/");
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    for view in ["/search?q=x", "/s/59d3", "/s/59d3/a/root?view=feed&t=5", "/s/a%2Fb"] {
+    for view in [
+        "/search?q=x",
+        "/s/59d3",
+        "/s/59d3/a/root?view=feed&t=5",
+        "/s/a%2Fb",
+        "/stats?days=7",
+        "/compare?a=1&b=2",
+        "/iterations",
+    ] {
         assert_eq!(server.get(view).body, page.body, "{view}");
     }
+    // A browser that asks for anything else gets the page too, which says so.
+    let unknown = server.get_with("/nonsense/url", "accept: text/html,application/xhtml+xml;q=0.9\r\n");
+    assert_eq!((unknown.status, &unknown.body), (404, &page.body));
     let assets = names(&page);
     assert!(assets.len() >= 3, "{page:?}");
     for path in &assets {

@@ -203,6 +203,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         identity: IDENTITY,
         session_reader: None,
         indexer: None,
+        setup: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }
@@ -313,6 +314,7 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
         }
         let own = format!("authorization: Bearer {token}\r\n");
         let sessions = get("/api/v1/sessions", &own);
+        assert_eq!((get("/api/v1/setup", "").status, get("/api/v1/setup", &own).status), (401, 404));
         assert_eq!((sessions.status, sessions.json()["sessions"].as_array().unwrap().len()), (200, 0));
         // Foreign pages are refused even with the token.
         for foreign in
@@ -322,7 +324,7 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
         }
         assert_eq!(post(&format!("{own}origin: http://{host}\r\n")).status, 200);
         // A browser gets the page, which contains no data, and a cookie for a single-use code.
-        for page in ["/", "/search?q=x", "/s/some/a/root"] {
+        for page in ["/", "/search?q=x", "/s/some/a/root", "/stats", "/compare", "/iterations"] {
             assert_eq!(get(page, "").status, 200, "{page}");
         }
         let json = |path: &str, headers: &str, body: &str| {

@@ -10,6 +10,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
+        Arc,
         atomic::{AtomicI32, Ordering},
         mpsc::{Receiver, RecvTimeoutError, sync_channel},
     },
@@ -18,11 +19,12 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool};
+use subscope_harness::{Harness, harnesses};
 use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
-use subscope_model::HubMode;
+use subscope_model::{HubMode, SETUP_SCHEMA, Setup};
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
-    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token,
+    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
@@ -34,6 +36,7 @@ use self::{background::IdleDetector, history_service::HistoryService};
 use super::{
     history,
     hook::Breaker,
+    hooks,
     target::{root_folders, roots, shown},
 };
 use crate::{
@@ -203,6 +206,7 @@ impl PreparedHub {
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
                 indexer: None,
+                setup: Some(setup_reader(context)),
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
@@ -285,6 +289,30 @@ impl PreparedHub {
         let gone = StoreError::Gone(history.data);
         Err(CliError::from(gone).hint("what was spooled since then waits for the next hub"))
     }
+}
+
+/// Returns the server's reader of the configuration. Settings of the harness are read each time.
+fn setup_reader(context: &Context) -> SetupReader {
+    let budgets = &context.settings().budget;
+    let setup = Setup {
+        schema: SETUP_SCHEMA.into(),
+        folders: root_folders(context).iter().map(|folder| folder.display().to_string()).collect(),
+        hooks: None,
+        resume: harnesses().filter_map(resume_command).collect(),
+        budget_day_micro_usd: budgets.day,
+        budget_session_micro_usd: budgets.session,
+    };
+    let user_hooks = hooks::user_hooks(&context.environment);
+    Arc::new(move || Setup {
+        hooks: user_hooks.as_ref().and_then(|are_installed| are_installed()),
+        ..setup.clone()
+    })
+}
+
+/// Returns a harness with the command that resumes one of its sessions.
+fn resume_command(harness: &dyn Harness) -> Option<(String, String)> {
+    let program = harness.run()?;
+    Some((harness.name().to_owned(), format!("{} {}", program.program(), program.resume_option())))
 }
 
 /// Binds the server. Except in the foreground, a taken port is replaced by a free one.

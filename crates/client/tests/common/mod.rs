@@ -51,6 +51,7 @@ impl Running {
             token: None,
             session_reader: None,
             indexer: None,
+            setup: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

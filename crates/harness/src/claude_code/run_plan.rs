@@ -50,6 +50,10 @@ impl RunPlan for ClaudeCode {
         "claude"
     }
 
+    fn resume_option(&self) -> &'static str {
+        "--resume"
+    }
+
     fn install_folders(&self) -> &'static [&'static str] {
         &[".local/bin", ".claude/local"]
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use axum::{Json, extract::State, http::header, response::IntoResponse};
 use serde_json::{Value, json};
-use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
+use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL, Setup};
 
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
@@ -31,6 +31,20 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         mode: app.identity.mode,
         url: app.url().into(),
     }))
+}
+
+/// Returns the watched folders, whether hooks are installed, and the budgets.
+#[utoipa::path(
+    get, path = "/api/v1/setup",
+    responses(
+        (status = 200, description = "subscope.setup/1.", body = Object),
+        (status = 404, description = "The server has no configuration."),
+    )
+)]
+pub(super) async fn setup(State(app): State<App>) -> Result<Json<Setup>, ApiError> {
+    let read = app.setup.clone().ok_or(ApiError::not_found("configuration"))?;
+    let setup = tokio::task::spawn_blocking(move || read()).await;
+    setup.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }
 
 /// Drains the hub: it finishes open requests, accepts nothing more and exits.

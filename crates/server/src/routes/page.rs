@@ -4,7 +4,7 @@
 use axum::{
     Router,
     extract::Path,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -21,18 +21,34 @@ const CACHE_FOREVER: &str = "private, max-age=31536000, immutable";
 /// Cache-Control of the other files: revalidated by `ETag`.
 const CACHE_REVALIDATE: &str = "private, no-cache";
 
+/// Paths of the views, but for those of a session.
+const VIEWS: [&str; 5] = ["/", "/search", "/stats", "/compare", "/iterations"];
+
 /// Returns the routes of the page, which are not in the OpenAPI document.
 pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/", get(document))
-        .route("/search", get(document))
-        .route("/s/{*view}", get(document))
-        .route("/assets/{name}", get(asset))
+    let views = VIEWS.into_iter().fold(Router::new(), |router, path| router.route(path, get(document)));
+    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset))
 }
 
 /// Whether a path belongs to the page, whose files contain no data.
 pub(crate) fn is_page_path(path: &str) -> bool {
-    path == "/" || path == "/search" || path.starts_with("/s/") || path.starts_with("/assets/")
+    VIEWS.contains(&path) || path.starts_with("/s/") || path.starts_with("/assets/")
+}
+
+/// Answers a request without a route: a browser gets the page, which says so, other clients an error.
+pub(super) async fn not_found(method: Method, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let is_document = method == Method::GET && accepted.flat_map(|value| value.split(',')).any(is_html);
+    if !is_document {
+        return ApiError::not_found("route").into_response();
+    }
+    let mut response = document(HeaderMap::new()).await;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
+fn is_html(media_type: &str) -> bool {
+    media_type.split(';').next().is_some_and(|name| name.trim() == "text/html")
 }
 
 async fn document(headers: HeaderMap) -> Response {

@@ -84,6 +84,7 @@ pub(crate) fn start_at(
         identity: IDENTITY,
         session_reader: None,
         indexer: None,
+        setup: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

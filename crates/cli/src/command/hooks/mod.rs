@@ -74,6 +74,15 @@ impl Scope {
     }
 }
 
+/// Returns a check whether the user's settings have hooks of ours; it returns `None` if they cannot be read. `None` if
+/// there is no place for settings.
+pub(crate) fn user_hooks(
+    environment: &Environment,
+) -> Option<impl Fn() -> Option<bool> + Send + Sync + use<>> {
+    let scope = Scope::find(SettingsScope::User, environment).ok()?;
+    Some(move || scope.read().ok().map(|(_, settings)| !settings.ours().is_empty()))
+}
+
 fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let scope = Scope::find(args.scope.scope, &context.environment)?;
     let wanted = wanted(args, &scope, context)?;

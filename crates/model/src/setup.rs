@@ -1,0 +1,27 @@
+//! Configuration of a hub, as far as the page shows it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{MicroUsd, Text};
+
+/// Schema version of [`Setup`]'s JSON.
+pub const SETUP_SCHEMA: &str = "subscope.setup/1";
+
+/// Configuration of a hub: `GET /api/v1/setup`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Always [`SETUP_SCHEMA`].
+    pub schema: Text,
+    /// Folders that are watched for sessions.
+    pub folders: Vec<String>,
+    /// Whether the user's settings of the harness have hooks of subscope; `None` if the settings cannot be read.
+    pub hooks: Option<bool>,
+    /// Command that resumes a session, by harness; the session's id follows.
+    pub resume: BTreeMap<String, String>,
+    /// Budget of all sessions of a day (UTC) together; `None` without one.
+    pub budget_day_micro_usd: Option<MicroUsd>,
+    /// Budget of each session; `None` without one.
+    pub budget_session_micro_usd: Option<MicroUsd>,
+}
