@@ -1,6 +1,6 @@
 // The real server, a real browser, and recordings that happen again at their own pace.
 import { type ChildProcess, spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -55,10 +55,17 @@ export class Server {
     cpSync(from, join(this.folder, "claude/projects"), { recursive: true });
   }
 
+  /** Writes the user's settings. */
+  configure(text: string): void {
+    mkdirSync(join(this.folder, "config/subscope"), { recursive: true });
+    writeFileSync(join(this.folder, "config/subscope/config.toml"), text);
+  }
+
   async run(...more: string[]): Promise<void> {
     const environment = {
       PATH: process.env["PATH"],
       HOME: this.folder,
+      XDG_CONFIG_HOME: join(this.folder, "config"),
       CLAUDE_CONFIG_DIR: join(this.folder, "claude"),
       SUBSCOPE_DATA_DIR: join(this.folder, "data"),
       XDG_STATE_HOME: join(this.folder, "state"),

@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import type { Tree } from "../src/model";
+import type { Hits, Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
 import { closed, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
@@ -49,6 +49,10 @@ const VIEWS = [
   ["summary", `/s/${recording.session}?view=summary`],
   ["agent", `/s/${recording.session}/a/root`],
   ["search", "/search?q=the"],
+  ["stats", "/stats?days=all"],
+  ["compare", `/compare?a=${recording.session}&b=${new Recording("b-parallel").session}`],
+  ["iterations", "/iterations"],
+  ["unknown", "/no/such/place"],
   ["nothing", "/s/none"],
 ] as const;
 
@@ -63,7 +67,7 @@ it.each(VIEWS.flatMap(([name, path]) => [["dark", name, path] as const, ["light"
       // Nothing is wider than the screen.
       expect(await seen.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
       // A session that is not there is asked for all the same.
-      seen.wrong = seen.wrong.filter((words) => !(path === "/s/none" && words.includes("404")));
+      seen.wrong = seen.wrong.filter((words) => !(["/s/none", "/no/such/place"].includes(path) && words.includes("404")));
       isQuiet(seen);
       await seen.context.close();
     }
@@ -148,8 +152,24 @@ it("finds words by agent, and leads to the agent", async () => {
   await expect.poll(async () => (await fetch(`${server.url}/api/v1/search?q=checkout`)).status, { timeout: 30_000 }).toBe(200);
   await expect.poll(async () => (await server.get<{ hits: unknown[] }>("/api/v1/search?q=checkout")).hits.length, { timeout: 30_000 }).toBeGreaterThan(0);
   seen = await look(server, "/search?q=checkout");
-  const first = seen.page.locator(".search h3 a").first();
+  const { page } = seen;
+  const first = page.locator(".search h3 a").first();
   await first.waitFor();
+  const hits = await server.get<Hits>("/api/v1/search?q=checkout&limit=50");
+  expect(await page.locator(".search .count").textContent()).toContain(`${hits.total} passages`);
+  // The session is named by its title; code keeps its lines.
+  expect(await page.locator(".search h3").first().textContent()).toContain(hits.hits[0]?.session_title?.slice(0, 40));
+  // A choice narrows it, stands in the address, and is no step of its own.
+  const tool = hits.facets.tools[0];
+  const chip = page.getByRole("group", { name: "narrow the search" }).getByRole("button", { name: new RegExp(`^${tool?.name} ?${tool?.hits}$`) });
+  await chip.click();
+  await page.waitForURL((url) => url.searchParams.get("tool") === tool?.name);
+  await page.reload();
+  await page.getByRole("button", { pressed: true, name: tool?.name ?? "" }).waitFor();
+  await page.locator('[data-testid="hit"] .tool').first().waitFor();
+  expect(new Set(await page.locator('[data-testid="hit"] .tool').allTextContents())).toEqual(new Set([tool?.name]));
+  await page.getByRole("button", { pressed: true, name: tool?.name ?? "" }).click();
+  await page.waitForURL((url) => !url.searchParams.has("tool"));
   expect(await seen.page.locator("mark").first().textContent()).toMatch(/checkout/i);
   await first.click();
   await seen.page.waitForSelector("aside .top > h2");
@@ -163,6 +183,36 @@ it("finds words by agent, and leads to the agent", async () => {
   await seen.page.keyboard.press("Escape");
   await seen.page.keyboard.press("Escape");
   await seen.page.waitForURL(before);
+  isQuiet(seen);
+});
+
+it("shows that it looks while it looks, and brings more hits as one scrolls", async () => {
+  const { total, hits } = await server.get<Hits>("/api/v1/search?q=the&limit=1000");
+  expect(hits.length).toBeGreaterThan(50);
+  seen = await look(server, "/");
+  const { page } = seen;
+  await page.waitForSelector('[data-testid="session-card"]');
+  const answers: (() => void)[] = [];
+  await page.route("**/api/v1/search*", async (route) => {
+    await new Promise<void>((resolve) => answers.push(resolve));
+    await route.continue();
+  });
+  await page.keyboard.press("/");
+  await page.keyboard.type("the");
+  await page.getByTestId("skeleton").waitFor();
+  await expect.poll(() => answers.length).toBe(1);
+  expect(await page.locator(".empty").count()).toBe(0);
+  answers[0]?.();
+  await page.getByTestId("hit").first().waitFor();
+  expect(await page.getByTestId("skeleton").count()).toBe(0);
+  expect(await page.locator(".search .count").textContent()).toContain(`50 of ${new Intl.NumberFormat("en-US").format(total)} passages`);
+  await page.unroute("**/api/v1/search*");
+  await expect
+    .poll(async () => {
+      await page.locator(".search .scroller").evaluate((list) => (list.scrollTop = list.scrollHeight));
+      return page.locator(".search .count").textContent();
+    })
+    .toContain(hits.length < total ? `${hits.length} of` : `${total} passages`);
   isQuiet(seen);
 });
 
@@ -331,12 +381,12 @@ it("makes whatever agents write inert", async () => {
     await post({ ...base, type: "tool_result", toolName: text.slice(0, 500), toolCallId: `t${number}`, payload: text });
     await post({ ...base, type: "subagent_end", payload: text });
   }
-  const views = ["/", "/s/hostile", "/s/hostile?view=feed", "/s/hostile?view=summary", ...hostile.map((_, number) => `/s/hostile/a/r${number}`)];
+  const views = ["/", "/s/hostile", "/s/hostile?view=feed", "/s/hostile?view=summary", "/stats", "/compare?a=hostile&b=hostile", "/search?q=safe", ...hostile.map((_, number) => `/s/hostile/a/r${number}`)];
   for (const view of views) {
     seen = await look(own, view);
     const { page } = seen;
     page.on("dialog", () => seen?.wrong.push("a dialog"));
-    await page.waitForSelector('[data-testid="agent-row"], .feed .line, .figures');
+    await page.waitForSelector('[data-testid="agent-row"], .feed .line, .figures, [data-testid="pair"], [data-testid="hit"]');
     await page.waitForTimeout(300);
     // Everything that can be opened is.
     const folded = page.locator('[aria-expanded="false"]:visible').first();

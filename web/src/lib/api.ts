@@ -1,5 +1,5 @@
 // What the page asks: of the hub that serves it, or of the session that a saved page carries in itself.
-import type { Event, Hits, Ordered, SessionPage, Tree } from "../model";
+import type { Comparison, Event, Hits, IdMatches, Iterations, Ordered, SessionPage, Setup, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -68,6 +68,31 @@ export interface FeedQuery {
   brief?: boolean;
 }
 
+/** Which days and sessions statistics cover. */
+export interface StatsQuery {
+  since?: number | undefined;
+  until?: number | undefined;
+  project?: string | undefined;
+  harness?: string | undefined;
+}
+
+export interface SearchQuery {
+  q: string;
+  kind?: string | undefined;
+  tool?: string | undefined;
+  project?: string | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+  failed?: boolean | undefined;
+  limit?: number | undefined;
+}
+
+/** A session, or one of its agents with all below it. */
+export interface Compared {
+  session: string;
+  agent: string | null;
+}
+
 export type Form = "trace" | "html" | "csv";
 
 export interface Api {
@@ -77,7 +102,13 @@ export interface Api {
   tree(session: string, at?: number): Promise<Tree>;
   timeline(session: string, since?: number): Promise<Timeline>;
   feed(session: string, query: FeedQuery): Promise<FeedPage>;
-  search(words: string): Promise<Hits>;
+  search(query: SearchQuery, signal?: AbortSignal): Promise<Hits>;
+  stats(query: StatsQuery): Promise<Stats>;
+  compare(a: Compared, b: Compared): Promise<Comparison>;
+  iterations(): Promise<Iterations>;
+  /** Ids that begin so. */
+  names(prefix: string, limit: number): Promise<IdMatches>;
+  setup(): Promise<Setup>;
   stop(session: string, agent: string): Promise<Ordered>;
   exported(session: string, form: Form): string;
 }
@@ -109,7 +140,8 @@ async function answered<T>(response: Response): Promise<T> {
   throw new Refused(response.status, oneLine(said.error) || `the hub answers ${response.status}`);
 }
 
-const get = async <T>(path: string, given?: Given): Promise<T> => answered(await fetch(address(path, given)));
+const get = async <T>(path: string, given?: Given, signal?: AbortSignal): Promise<T> =>
+  answered(await fetch(address(path, given), signal ? { signal } : {}));
 
 /** Gives the code of an address for what lets this browser in. */
 export async function signIn(code: string): Promise<void> {
@@ -124,7 +156,15 @@ export const served: Api = {
   tree: (session, at) => get(`${of(session)}/tree`, { at }),
   timeline: (session, since) => get(`${of(session)}/timeline`, { since }),
   feed: (session, query) => get(`${of(session)}/feed`, { ...query }),
-  search: (words) => get("/api/v1/search", { q: words, limit: 200 }),
+  search: (query, signal) => get("/api/v1/search", { ...query }, signal),
+  stats: (query) => get("/api/v1/stats", { ...query }),
+  compare: (a, b) => {
+    const agents = { agent_a: a.agent ?? undefined, agent_b: b.agent ?? undefined };
+    return get("/api/v1/compare", { a: a.session, b: b.session, ...agents });
+  },
+  iterations: () => get("/api/v1/iterations"),
+  names: (prefix, limit) => get("/api/v1/names", { prefix, limit }),
+  setup: () => get("/api/v1/setup"),
   stop: async (session, agent) =>
     answered(
       await fetch(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {
@@ -155,6 +195,11 @@ function saved({ tree, timeline, events }: Saved): Api {
     timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
     feed: (_, { agent }) => Promise.resolve({ events: events.filter((event) => own(event, agent)), before: null }),
     search: nowhere,
+    stats: nowhere,
+    compare: nowhere,
+    iterations: nowhere,
+    names: nowhere,
+    setup: nowhere,
     stop: nowhere,
     exported: () => "",
   };

@@ -8,6 +8,7 @@ export interface Key {
 export const KEYS: Key[] = [
   { keys: ["?"], does: "shows the keys", where: "everywhere" },
   { keys: ["/"], does: "searches everything", where: "everywhere" },
+  { keys: ["ctrl-K", ":"], does: "goes to a session or an agent, or does something", where: "everywhere" },
   { keys: ["f"], does: "finds a session in the list", where: "everywhere" },
   { keys: ["["], does: "hides the list of sessions, or shows it", where: "everywhere" },
   { keys: ["h"], does: "shows what is live", where: "everywhere" },

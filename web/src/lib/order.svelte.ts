@@ -17,6 +17,34 @@ export function byAttention(one: Placed, other: Placed): number {
   return classes || time(one) - time(other) || (one.id < other.id ? -1 : 1);
 }
 
+export type Grouping = "time" | "project";
+
+/** The group of a session that has ended, by its last event; those that are live are one of their own. */
+export function timeGroup({ attention, last_event_at_ms: at }: Pick<Placed, "attention" | "last_event_at_ms">, now: number): string {
+  if (attention !== "ended") return "live";
+  const today = new Date(now).setHours(0, 0, 0, 0);
+  // Days of clock changes are an hour longer or shorter.
+  const days = Math.round((today - new Date(at ?? 0).setHours(0, 0, 0, 0)) / 86_400_000);
+  return days <= 0 ? "today" : days === 1 ? "yesterday" : days < 7 ? "this week" : "older";
+}
+
+export interface Group<T> {
+  name: string;
+  rows: T[];
+}
+
+/** Rows by group: groups in the order of their first rows, rows in their own. */
+export function grouped<T>(rows: T[], of: (row: T) => string): Group<T>[] {
+  const groups = new Map<string, T[]>();
+  for (const row of rows) {
+    const name = of(row);
+    const known = groups.get(name);
+    if (known) known.push(row);
+    else groups.set(name, [row]);
+  }
+  return [...groups].map(([name, all]) => ({ name, rows: all }));
+}
+
 /** The order of a list on the screen: under a pointer nothing moves, and what is new comes behind. */
 export class SteadyOrder {
   /** Whether a pointer is over the list. */

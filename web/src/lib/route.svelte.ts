@@ -4,8 +4,10 @@ import { carriedTree } from "./api";
 
 export type View = "waterfall" | "feed" | "summary";
 
+export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "unknown";
+
 export interface Route {
-  name: "home" | "session" | "search";
+  name: Name;
   session: string;
   agent: string | null;
   view: View;
@@ -17,11 +19,22 @@ export interface Route {
   q: string;
   /** The call that is pointed at. */
   call: string | null;
+  /** Choices that one view alone has: filters of a search, what is compared. */
+  more: Readonly<Record<string, string>>;
+  /** The path of an address that leads nowhere. */
+  path: string;
 }
+
+/** Views with choices of their own. */
+const LISTS: Name[] = ["search", "stats", "compare", "iterations"];
+
+const COMMON = ["view", "t", "z", "q", "call"];
 
 const VIEWS: View[] = ["waterfall", "feed", "summary"];
 
-const HOME: Route = { name: "home", session: "", agent: null, view: "waterfall", t: null, zoom: null, q: "", call: null };
+const HOME: Route = {
+  name: "home", session: "", agent: null, view: "waterfall", t: null, zoom: null, q: "", call: null, more: {}, path: "",
+};
 
 /** Reads an address: a path with its query. */
 export function parse(path: string, query: string): Route {
@@ -34,8 +47,13 @@ export function parse(path: string, query: string): Route {
   const zoom: [number, number] | null =
     typeof from === "number" && typeof to === "number" && from < to ? [from, to] : null;
   const common = { view, zoom, q: given.get("q") ?? "", call: given.get("call") };
-  if (parts[0] === "search") return { ...HOME, ...common, name: "search" };
-  if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, ...common };
+  const list = LISTS.find((name) => name === parts[0]);
+  if (list && parts.length === 1) {
+    const more = Object.fromEntries([...given].filter(([name, value]) => !COMMON.includes(name) && value !== ""));
+    return { ...HOME, ...common, name: list, more };
+  }
+  if (parts.length === 0) return { ...HOME, ...common };
+  if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, name: "unknown", path };
   const agent = parts[2] === "a" ? (parts[3] ?? null) : null;
   return { ...HOME, ...common, name: "session", session: parts[1], agent, t: number(given.get("t")) };
 }
@@ -57,12 +75,23 @@ export function href(to: Partial<Route>): string {
   if (route.zoom) query.set("z", route.zoom.map(Math.round).join("-"));
   if (route.q !== "") query.set("q", route.q);
   if (route.call !== null) query.set("call", route.call);
-  const agent = route.agent === null ? "" : `/a/${encodeURIComponent(route.agent)}`;
-  const path =
-    route.name === "session" ? `/s/${encodeURIComponent(route.session)}${agent}` : route.name === "search" ? "/search" : "/";
+  for (const [name, value] of Object.entries(route.more)) if (value !== "") query.set(name, value);
   const text = query.toString();
-  const address = text === "" ? path : `${path}?${text}`;
+  const address = text === "" ? pathOf(route) : `${pathOf(route)}?${text}`;
   return carriedTree === null ? address : `#${address}`;
+}
+
+function pathOf({ name, session, agent, path }: Route): string {
+  switch (name) {
+    case "home":
+      return "/";
+    case "session":
+      return `/s/${encodeURIComponent(session)}${agent === null ? "" : `/a/${encodeURIComponent(agent)}`}`;
+    case "unknown":
+      return path;
+    default:
+      return `/${name}`;
+  }
 }
 
 /** A saved page has one session and nothing beside it. */
@@ -106,6 +135,12 @@ class Router {
   back(): void {
     if (this.#depth > 0) history.back();
     else this.go({ name: "home" });
+  }
+
+  /** Makes a choice of the view on show, or takes it back where it is empty, without a step. */
+  choose(more: Record<string, string>): void {
+    const all = Object.entries({ ...this.route.more, ...more });
+    this.adjust({ more: Object.fromEntries(all.filter(([, value]) => value !== "")) });
   }
 
   /** Changes what is shown of the same, without a step. */

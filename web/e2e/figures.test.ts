@@ -1,0 +1,172 @@
+// Money and weeks, two sessions beside each other, iterations: figures on the page equal what the server tells.
+import { spawnSync } from "node:child_process";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import type { Comparison, Iterations, Stats } from "../src/model";
+import { count, duration, money } from "../src/lib/format";
+import { closed, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+
+const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
+let server: Server;
+let seen: Seen | undefined;
+
+beforeAll(async () => {
+  server = await Server.over("k-big", "b-parallel", "c-nested", "e-retries");
+});
+afterEach(async () => {
+  await seen?.context.close();
+  seen = undefined;
+});
+afterAll(async () => {
+  await closed();
+  await server.stop();
+});
+
+it("shows what sessions cost by day, by what a person chooses, with a table behind each plot", async () => {
+  const stats = await server.get<Stats>("/api/v1/stats");
+  seen = await look(server, "/stats?days=all");
+  const { page } = seen;
+  const view = page.getByTestId("stats");
+  await view.locator(".figures").waitFor();
+  const figures = await view.locator(".figures dd").allTextContents();
+  const { usage } = stats.total;
+  expect(figures.slice(0, 6)).toEqual([
+    money(stats.total.cost_micro_usd), (usage.floor ? "≥" : "") + count(usage.total_tokens), count(usage.input_tokens),
+    count(usage.output_tokens), count(usage.cache_read_tokens), count(usage.cache_write_tokens),
+  ]);
+  // The plot is drawn, and its table adds up to what the server tells of each day.
+  const plot = page.getByRole("img", { name: /cost by day, stacked by type/ });
+  await expect.poll(() => plot.locator("canvas").evaluate((one) => {
+    const canvas = one as HTMLCanvasElement;
+    const pixels = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+    return new Set(Array.from({ length: pixels.length / 4 }, (_, at) => `${pixels[at * 4]} ${pixels[at * 4 + 1]} ${pixels[at * 4 + 2]}`)).size;
+  })).toBeGreaterThan(4);
+  await page.locator("figure").first().getByText("as a table").click();
+  const days = new Set(stats.days.filter(({ by, row }) => by === "type" && row.cost_micro_usd > 0).map(({ day }) => day));
+  expect(await page.locator("figure").first().locator("tbody tr").count()).toBe(days.size);
+  // By keyboard: the day that is pointed at is said.
+  await plot.focus();
+  await page.keyboard.press("Home");
+  await expect.poll(() => page.locator("figure [aria-live]").first().textContent()).toMatch(/20\d\d: .*\$/);
+  // A choice stands in the address, and is kept by it.
+  await page.getByRole("group", { name: "stacked by" }).getByRole("button", { name: "model" }).click();
+  await page.getByRole("group", { name: "measure" }).getByRole("button", { name: "tokens" }).click();
+  await page.waitForURL((url) => url.searchParams.get("by") === "model" && url.searchParams.get("show") === "tokens");
+  await page.reload();
+  await page.getByRole("img", { name: /tokens by day, stacked by model/ }).waitFor();
+  for (const name of ["Types of agents", "Models", "Projects", "Harnesses", "Tools", "Slowest calls"]) await page.getByRole("table", { name }).waitFor();
+  const cells = await page.getByRole("table", { name: "Models" }).locator("tbody tr").first().locator("td").allTextContents();
+  const [first] = stats.by_model;
+  expect(cells.slice(-2)).toEqual([(first?.usage.floor ? "≥" : "") + count(first?.usage.total_tokens), money(first?.cost_micro_usd)]);
+  // Another range, another project: nothing of it is left.
+  await page.getByRole("textbox", { name: "to" }).or(page.getByLabel("to", { exact: true })).first().fill("2020-01-01");
+  await page.waitForURL("**until=2020-01-01*");
+  await page.getByText("Nothing is known of these days.").waitFor();
+  await page.getByRole("button", { name: "all", exact: true }).click();
+  await page.getByRole("table", { name: "Slowest calls" }).waitFor();
+  // A slow call leads to its agent.
+  const [slowest] = stats.slowest;
+  const slow = page.getByRole("table", { name: "Slowest calls" }).locator("tbody tr").first();
+  expect(await slow.locator("td").first().textContent()).toBe(duration(slowest?.duration_ms));
+  await slow.getByRole("link").click();
+  await page.waitForURL(`**/s/${slowest?.session_id}/a/${slowest?.agent_id}`);
+  isQuiet(seen);
+});
+
+it("shows what of the budgets is used", async () => {
+  const own = new Server(await freePort());
+  own.put("b-parallel");
+  own.configure("[budget]\nday = 2\nsession = 0.5\n");
+  await own.run();
+  const recording = new Recording("c-nested");
+  await recording.play(own, 0);
+  seen = await look(own, "/stats");
+  const budget = seen.page.getByTestId("budget");
+  await budget.waitFor();
+  const today = Date.parse(`${new Date().toISOString().slice(0, 10)}T00:00:00Z`);
+  const { total } = await own.get<Stats>(`/api/v1/stats?since=${today}`);
+  expect(await budget.textContent()).toContain(`${money(total.cost_micro_usd)} of $2.00 · ${Math.floor(total.cost_micro_usd / 20_000)} %`);
+  isQuiet(seen);
+  await own.stop();
+});
+
+it("compares two sessions: figures with differences, rows paired as the server pairs them, lanes on one axis", async () => {
+  const told = await server.get<Comparison>(`/api/v1/compare?a=${big}&b=${small}`);
+  seen = await look(server, "/");
+  const { page } = seen;
+  // Two are ticked in the list.
+  await page.waitForSelector('[data-testid="session-row"]');
+  await page.getByRole("button", { name: "compare sessions" }).click();
+  for (const id of [big, small]) await page.locator(`input[data-session-id="${id}"]`).click();
+  await page.waitForURL(`**/compare?a=${big}&b=${small}`);
+  const pairs = page.getByTestId("pair");
+  await expect.poll(() => pairs.count()).toBe(told.agents.length);
+  expect(await pairs.evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["likeness"]))).toEqual(told.agents.map(({ likeness }) => likeness ?? "none"));
+  const heads = await page.locator(".figures-table thead th").allTextContents();
+  const line = async (at: number): Promise<string[]> => page.locator(".figures-table tbody tr").nth(at).locator("td").allTextContents();
+  const [a, b, difference] = [await line(0), await line(1), await line(2)];
+  const at = heads.indexOf("cost") - 1;
+  expect([a[at], b[at]]).toEqual([money(told.a.summary.cost_micro_usd), money(told.b.summary.cost_micro_usd)]);
+  expect(difference[at]).toBe(`−${money((told.a.summary.cost_micro_usd ?? 0) - (told.b.summary.cost_micro_usd ?? 0))}`);
+  await page.getByText(/~ another task/).first().waitFor();
+  await page.getByText("only in A").first().waitFor();
+  // Lanes begin at each one's own start: the two roots begin at the same place.
+  const begins = await pairs.first().locator("canvas").evaluateAll((all) => all.map((one) => {
+    const canvas = one as HTMLCanvasElement;
+    const pixels = canvas.getContext("2d")?.getImageData(0, canvas.height / 2, canvas.width, 1).data ?? [];
+    return Array.from({ length: canvas.width }, (_, x) => pixels[x * 4 + 3] ?? 0).findIndex((alpha) => alpha > 0);
+  }));
+  expect(begins).toEqual([0, 0]);
+  await page.locator("summary", { hasText: "Tools:" }).click();
+  expect(await page.getByRole("region", { name: "tools of both" }).locator("tbody tr").count()).toBe(Math.min(15, told.tools.length));
+  await page.getByRole("button", { name: "swap" }).click();
+  await page.waitForURL(`**/compare?a=${small}&b=${big}*`);
+  await page.getByText("only in B").first().waitFor();
+  // Two agents, from the menu of a session and the palette.
+  const [, one] = told.agents;
+  await page.goto(`${server.url}/s/${big}/a/${one?.a?.id}`);
+  await page.waitForSelector(row(one?.a?.id ?? ""));
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("compare with…".slice(0, 7));
+  await page.locator('[role="option"][data-kind="command"]', { hasText: /compare (?!this)/ }).click();
+  await page.keyboard.type(small);
+  await page.locator(`[role="option"][data-kind="session"]`).first().waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL((url) => url.pathname === "/compare" && url.searchParams.get("agent_a") === one?.a?.id && url.searchParams.get("b") === small);
+  await pairs.first().waitFor();
+  isQuiet(seen);
+});
+
+it("lists what run has recorded, and leads from a session to its iterations and back", async () => {
+  const own = new Server(await freePort());
+  const project = `${own.folder}/shop`;
+  const environment = { PATH: process.env["PATH"], HOME: own.folder, CLAUDE_CONFIG_DIR: `${own.folder}/claude`, SUBSCOPE_DATA_DIR: `${own.folder}/data`, XDG_STATE_HOME: `${own.folder}/state` };
+  process.getBuiltinModule("node:fs").mkdirSync(project);
+  const subscope = process.env["SUBSCOPE"] ?? "";
+  const ran = spawnSync(subscope, ["run", "--no-store", "--iterations", "2", "--", "sh", "-c", `cat ${FIXTURES}/b-parallel/stream.jsonl; : '<b>hostile</b>'; exit 3`], { cwd: project, env: environment, encoding: "utf8" });
+  own.put("b-parallel");
+  await own.run();
+  // Records are looked for in the projects of sessions.
+  await own.hook({ session_id: "s", transcript_path: "/s.jsonl", cwd: project, prompt_id: "p", hook_event_name: "UserPromptSubmit", prompt: "again" });
+  const told = await own.get<Iterations>("/api/v1/iterations");
+  expect(told.iterations.length, ran.stderr).toBe(2);
+  seen = await look(own, "/iterations");
+  const { page } = seen;
+  const rows = page.getByTestId("iterations").locator("tbody tr");
+  await expect.poll(() => rows.count()).toBe(told.iterations.length);
+  const cells = await rows.first().locator("td").allTextContents();
+  const [first] = told.iterations;
+  expect(cells[0]).toBe(`${first?.iteration}${first?.of ? ` of ${first.of}` : ""}`);
+  expect(cells[1]).toContain("<b>hostile</b>");
+  expect(cells.slice(2, 7)).toEqual(["shop", String(first?.agents ?? "?"), String(first?.failed ?? "?"), duration(first?.duration_ms), "3"]);
+  expect(cells[3]).toBe("3");
+  // Its session, and from there the run.
+  await rows.first().getByRole("link").click();
+  await page.waitForURL(`**/s/${small}`);
+  await page.waitForSelector(row("root"));
+  await page.keyboard.press("3");
+  await page.getByRole("link", { name: "all iterations of this run" }).click();
+  await page.waitForURL(`**/iterations?run=${encodeURIComponent(first?.run ?? "")}`);
+  await expect.poll(() => rows.count()).toBe(2);
+  isQuiet(seen);
+  await own.stop();
+});

@@ -1,0 +1,60 @@
+// Two sessions or agents beside each other: their figures with differences, and an axis that both begin at.
+import type { AgentPair, Comparison } from "../model";
+import type { Lane, Timeline } from "./api";
+import { count, duration, money } from "./format";
+
+export interface Figure {
+  name: string;
+  a: string;
+  b: string;
+  /** What the second has more; empty where both are the same or one is unknown. */
+  more: string;
+  /** Whether more is worse, for colours; null where neither is. */
+  isWorse: boolean | null;
+}
+
+type Words = (value: number) => string;
+
+/** `+3`, `−3`; nothing for no difference. */
+export function difference(a: number | null | undefined, b: number | null | undefined, words: Words): string {
+  if (a === null || a === undefined || b === null || b === undefined || a === b) return "";
+  return `${b > a ? "+" : "−"}${words(Math.abs(b - a))}`;
+}
+
+const figure = (name: string, a: number | null | undefined, b: number | null | undefined, words: Words, isBad: boolean): Figure => ({
+  name,
+  a: a === null || a === undefined ? "" : words(a),
+  b: b === null || b === undefined ? "" : words(b),
+  more: difference(a, b, words),
+  isWorse: isBad && typeof a === "number" && typeof b === "number" && a !== b ? b > a : null,
+});
+
+export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): Figure[] {
+  return [
+    figure("subagents", a.agents, b.agents, String, false),
+    figure("failed", a.failed, b.failed, String, true),
+    figure("wall time", a.wall_ms, b.wall_ms, duration, true),
+    figure("cost", a.cost_micro_usd, b.cost_micro_usd, money, true),
+    figure("tokens", a.usage?.total_tokens, b.usage?.total_tokens, count, false),
+    figure("time of subagents", a.agent_ms, b.agent_ms, duration, false),
+    figure("tool calls", a.tool_calls, b.tool_calls, String, false),
+    figure("failed calls", a.tool_errors, b.tool_errors, String, true),
+    figure("denied calls", a.tools_denied, b.tools_denied, String, true),
+    figure("input", a.usage?.input_tokens, b.usage?.input_tokens, count, false),
+    figure("output", a.usage?.output_tokens, b.usage?.output_tokens, count, false),
+    figure("cache read", a.usage?.cache_read_tokens, b.usage?.cache_read_tokens, count, false),
+    figure("cache write", a.usage?.cache_write_tokens, b.usage?.cache_write_tokens, count, false),
+  ];
+}
+
+/** Where a side begins, and how long it lasts: the axis begins there. */
+export function extent(pairs: AgentPair[], side: "a" | "b"): { start: number; length: number } {
+  const own = pairs.flatMap((pair) => pair[side] ?? []);
+  const begins = own.flatMap(({ started_at_ms }) => started_at_ms ?? []);
+  const start = begins.length > 0 ? Math.min(...begins) : 0;
+  const end = own.reduce((last, { ended_at_ms, started_at_ms }) => Math.max(last, ended_at_ms ?? started_at_ms ?? start), start);
+  return { start, length: end - start };
+}
+
+/** Lanes by agent. */
+export const lanesOf = (timeline: Timeline | null): Map<string, Lane> => new Map((timeline?.lanes ?? []).map((lane) => [lane.agent_id, lane]));

@@ -1,0 +1,30 @@
+// The configuration of the hub, as far as the page shows it.
+import type { Setup } from "../model";
+import { api } from "./api";
+import { visible } from "./safe";
+
+class HubSetup {
+  /** Null until the hub has answered. */
+  told: Setup | null = $state.raw(null);
+
+  async refresh(): Promise<void> {
+    try {
+      this.told = await api.setup();
+    } catch {
+      // The hub does not answer: the status bar says so.
+    }
+  }
+
+  /** The command that resumes a session, in its folder; empty where none is known, or the words could do something else. */
+  resume(id: string, cwd: string | null, harness: string | null): string {
+    const command = this.told?.resume[harness ?? ""];
+    const isPlain = (text: string): boolean => visible(text) === text && !/[\n\t]/.test(text);
+    if (!command || !isPlain(id) || (cwd !== null && !isPlain(cwd))) return "";
+    return `${cwd === null ? "" : `cd ${quoted(cwd)} && `}${command} ${quoted(id)}`;
+  }
+}
+
+/** One word of a shell. */
+const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+export const setup = new HubSetup();

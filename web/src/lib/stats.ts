@@ -1,0 +1,102 @@
+// Statistics as they are shown: ranges of days, groups stacked by day, concurrency as steps.
+import type { Concurrency, Stats, StatsGroup, StatsRow } from "../model";
+
+export const DAY_MS = 86_400_000;
+
+/** Of more groups those with the least are one. */
+export const GROUPS = 6;
+
+/** A range of days (UTC): both ends are included, `null` is open. */
+export interface Range {
+  since: number | null;
+  until: number | null;
+}
+
+export type Measure = "cost" | "tokens";
+
+export const measured = (row: StatsRow, by: Measure): number => (by === "cost" ? row.cost_micro_usd : row.usage.total_tokens);
+
+/** The day (UTC) of a moment, `2026-11-22`. */
+export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+/** The start of a day; null for anything else. */
+export function startOf(day: string | undefined): number | null {
+  const at = /^\d{4}-\d\d-\d\d$/.test(day ?? "") ? Date.parse(`${day}T00:00:00Z`) : NaN;
+  return Number.isNaN(at) ? null : at;
+}
+
+/** The range that an address names: own dates, a number of days up to today, or all. */
+export function rangeOf({ days, since, until }: Readonly<Record<string, string>>, now: number): Range {
+  const [from, to] = [startOf(since), startOf(until)];
+  if (from !== null || to !== null) return { since: from, until: to };
+  if (days === "all") return { since: null, until: null };
+  const count = /^\d{1,4}$/.test(days ?? "") ? Number(days) : 30;
+  return { since: startOf(dayOf(now - (count - 1) * DAY_MS)), until: null };
+}
+
+export interface Stack {
+  name: string;
+  values: number[];
+  total: number;
+}
+
+export interface Stacks {
+  /** Starts of days, without gaps. */
+  days: number[];
+  /** The greatest first, all others behind them. */
+  stacks: Stack[];
+}
+
+/** One group's figures by day, the greatest groups first. */
+export function stacked({ days: rows }: Pick<Stats, "days">, by: StatsGroup, measure: Measure, range: Range, now: number): Stacks {
+  const own = rows.filter((one) => one.by === by && measured(one.row, measure) > 0);
+  const known = own.map(({ day }) => startOf(day) ?? 0);
+  const today = startOf(dayOf(now)) ?? now;
+  const first = range.since ?? Math.min(today, ...known);
+  const last = Math.max(first, Math.min(range.until ?? today, Math.max(today, ...known)));
+  const days = Array.from({ length: Math.min(5000, (last - first) / DAY_MS + 1) }, (_, at) => first + at * DAY_MS);
+  const by_name = new Map<string, Stack>();
+  for (const { day, row } of own) {
+    const place = ((startOf(day) ?? 0) - first) / DAY_MS;
+    if (place < 0 || place >= days.length) continue;
+    const stack = by_name.get(row.name) ?? { name: row.name, values: new Array<number>(days.length).fill(0), total: 0 };
+    by_name.set(row.name, stack);
+    const value = measured(row, measure);
+    stack.values[place] = (stack.values[place] ?? 0) + value;
+    stack.total += value;
+  }
+  const sorted = [...by_name.values()].sort((one, other) => other.total - one.total);
+  const rest = sorted.slice(GROUPS);
+  const stacks = rest.length > 1 ? [...sorted.slice(0, GROUPS), summed(rest)] : sorted;
+  return { days, stacks };
+}
+
+const summed = (all: Stack[]): Stack => ({
+  name: `${all.length} others`,
+  values: (all[0]?.values ?? []).map((_, at) => all.reduce((sum, { values }) => sum + (values[at] ?? 0), 0)),
+  total: all.reduce((sum, { total }) => sum + total, 0),
+});
+
+export interface Steps {
+  at: number[];
+  agents: number[];
+  sessions: number[];
+}
+
+/** Spans with an agent at work, with the stillness between them. */
+export function stepsOf({ span_ms, spans }: Concurrency): Steps {
+  const steps: Steps = { at: [], agents: [], sessions: [] };
+  const add = (at: number, agents: number, sessions: number): void => {
+    steps.at.push(at);
+    steps.agents.push(agents);
+    steps.sessions.push(sessions);
+  };
+  let end: number | null = null;
+  for (const { at_ms, agents, sessions } of spans) {
+    if (end !== null && at_ms > end) add(end, 0, 0);
+    add(at_ms, agents, sessions);
+    end = at_ms + span_ms;
+  }
+  if (end !== null) add(end, 0, 0);
+  return steps;
+}

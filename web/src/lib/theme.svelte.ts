@@ -1,0 +1,36 @@
+// Dark or light: as the system says, or as a person chose.
+//
+// The light colours stand once, behind `prefers-color-scheme: light`; a choice changes when that rule holds.
+
+const KEPT = "subscope-theme";
+const LIGHT = "(prefers-color-scheme: light)";
+
+export type Choice = "system" | "dark" | "light";
+
+const media = (choice: Choice): string => ({ system: LIGHT, light: "all", dark: "not all" })[choice];
+
+class Theme {
+  choice: Choice = $state("system");
+  /** Grows when colours change: what is painted is painted again. */
+  epoch = $state(0);
+  #rules: CSSMediaRule[] = [];
+
+  start(): void {
+    const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+    this.#rules = rules.filter((rule) => rule instanceof CSSMediaRule).filter((rule) => rule.conditionText === LIGHT);
+    matchMedia(LIGHT).addEventListener("change", () => (this.epoch += 1));
+    const kept = localStorage.getItem(KEPT);
+    if (kept === "dark" || kept === "light") this.choose(kept);
+  }
+
+  choose(choice: Choice): void {
+    this.choice = choice;
+    for (const rule of this.#rules) rule.media.mediaText = media(choice);
+    document.documentElement.style.colorScheme = choice === "system" ? "" : choice;
+    if (choice === "system") localStorage.removeItem(KEPT);
+    else localStorage.setItem(KEPT, choice);
+    this.epoch += 1;
+  }
+}
+
+export const theme = new Theme();
