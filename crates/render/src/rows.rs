@@ -12,11 +12,13 @@ const GUIDE_LEVELS: usize = 63;
 /// Levels replaced by the number of a depth that is not drawn.
 const DEEP_LEVELS: usize = 3;
 
-/// An agent's position in the drawn tree.
+/// The position of an agent, or of one of its calls, in the drawn tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeRow {
     /// The agent's index in [`Tree::agents`].
     pub agent: usize,
+    /// The call's index in [`Agent::tools`]; `None` in the agent's own row.
+    pub call: Option<usize>,
     /// Levels below the first row.
     pub depth: usize,
     /// Whether it is the last of its siblings.
@@ -25,6 +27,8 @@ pub struct TreeRow {
     pub has_children: bool,
     /// Number of agents hidden below it.
     pub folded: usize,
+    /// Whether rows of its calls follow it.
+    pub has_calls: bool,
     /// Bit n: the ancestor at depth n has later siblings.
     guides: u64,
 }
@@ -53,13 +57,14 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<TreeRow> {
     rows
 }
 
-/// Returns the rows of shown agents and their ancestors, without those below folded agents. `order` is a pre-order of
-/// indices of [`Tree::agents`].
+/// Returns the rows of shown agents and their ancestors, without those below folded agents; the rows of an unfolded
+/// agent's calls follow its own. `order` is a pre-order of indices of [`Tree::agents`].
 pub fn chosen_rows(
     tree: &Tree,
     order: &[usize],
     is_shown: &dyn Fn(&Agent) -> bool,
     is_folded: &dyn Fn(&Agent) -> bool,
+    is_unfolded: &dyn Fn(&Agent) -> bool,
 ) -> Vec<TreeRow> {
     let mut all: Vec<TreeRow> = Vec::with_capacity(order.len());
     for at in order {
@@ -83,8 +88,12 @@ pub fn chosen_rows(
         match (folded, rows.last_mut()) {
             (Some(depth), Some(top)) if row.depth > depth => top.folded += 1,
             (Some(_) | None, _) => {
-                folded = is_folded(&tree.agents[row.agent]).then_some(row.depth);
-                rows.push(row);
+                let agent = &tree.agents[row.agent];
+                folded = is_folded(agent).then_some(row.depth);
+                let calls = if folded.is_none() && is_unfolded(agent) { agent.tools.len() } else { 0 };
+                rows.push(TreeRow { has_calls: calls > 0, ..row });
+                let of_call = |call| TreeRow { call: Some(call), ..TreeRow::new(row.agent, row.depth + 1) };
+                rows.extend((0..calls).map(of_call));
             }
         }
     }
@@ -116,7 +125,16 @@ pub fn drawn_levels(width: usize) -> usize {
 
 impl TreeRow {
     fn new(agent: usize, depth: usize) -> Self {
-        Self { agent, depth, is_last: true, has_children: false, folded: 0, guides: 0 }
+        Self {
+            agent,
+            call: None,
+            depth,
+            is_last: true,
+            has_children: false,
+            folded: 0,
+            has_calls: false,
+            guides: 0,
+        }
     }
 
     /// Makes the row a root without children, for flat lists.
@@ -208,7 +226,9 @@ mod tests {
         let glyphs = Charset::Unicode.glyphs();
         let chosen = |order: &[usize], shown: &[&str], folded: &[&str]| -> Vec<String> {
             let is_in = |list: &[&str], agent: &Agent| list.contains(&&*agent.id) || list == ["*"];
-            chosen_rows(&tree, order, &|agent| is_in(shown, agent), &|agent| is_in(folded, agent))
+            let (is_shown, is_folded) =
+                (|agent: &Agent| is_in(shown, agent), |agent: &Agent| is_in(folded, agent));
+            chosen_rows(&tree, order, &is_shown, &is_folded, &|_| false)
                 .iter()
                 .map(|row| format!("{}{} +{}", row.lead(9, glyphs), row.agent, row.folded))
                 .collect()
@@ -225,6 +245,25 @@ mod tests {
             chosen(&all, &["agent-4", "agent-6"], &["agent-5"]),
             ["0 +0", "├─1 +0", "│ └─4 +0", "└─5 +1"]
         );
+    }
+
+    #[test]
+    fn calls_of_unfolded_agents_follow_their_row_unless_it_is_folded() {
+        let mut tree = sample::tree_of_depths(&[0, 1, 2, 1]);
+        tree.agents[1].tools = ["Bash", "Read"]
+            .map(|name| sample::call(name, "", subscope_model::ToolStatus::Ok, 0, None))
+            .to_vec();
+        let glyphs = Charset::Unicode.glyphs();
+        let drawn = |folded: &str| -> Vec<String> {
+            let is_folded = |agent: &Agent| agent.id.as_str() == folded;
+            let rows = chosen_rows(&tree, &[0, 1, 2, 3], &|_| true, &is_folded, &|_| true);
+            rows.iter().map(|row| format!("{}{} {:?}", row.lead(9, glyphs), row.agent, row.call)).collect()
+        };
+        assert_eq!(
+            drawn(""),
+            ["0 None", "├─1 None", "│ ├─1 Some(0)", "│ ├─1 Some(1)", "│ └─2 None", "└─3 None"]
+        );
+        assert_eq!(drawn("agent-1"), ["0 None", "├─1 None", "└─3 None"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use self::{
 };
 use self::{
     columns::{Cells, Layout},
-    details::Details,
+    details::{Details, call_line, call_width},
 };
 use crate::{
     rows::{TreeRow, drawn_levels, rows},
@@ -138,8 +138,11 @@ pub struct TreeRenderer<'a> {
     tree: &'a Tree,
     rows: &'a [TreeRow],
     options: &'a TreeOptions,
+    /// By number of the agent's row.
     labels: Vec<Label>,
     cells: Vec<Cells>,
+    /// The number of the agent's row of each row.
+    numbers: Vec<usize>,
     layout: Layout,
     levels: usize,
 }
@@ -148,16 +151,25 @@ impl<'a> TreeRenderer<'a> {
     /// Lays out rows of a tree; columns are aligned over all of them.
     pub fn new(tree: &'a Tree, rows: &'a [TreeRow], options: &'a TreeOptions) -> Self {
         let levels = drawn_levels(options.style.width);
-        let (mut labels, mut cells) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let (mut labels, mut cells) = (Vec::new(), Vec::new());
+        let (mut numbers, mut widest) = (Vec::with_capacity(rows.len()), 0);
         for row in rows {
             let agent = &tree.agents[row.agent];
-            labels.push(Label::of(tree, agent, row, options));
-            cells.push(Cells::of(agent, options));
+            let own = match row.call.and_then(|call| agent.tools.get(call)) {
+                Some(call) => call_width(call),
+                None => {
+                    let label = Label::of(tree, agent, row, options);
+                    let width = label.width();
+                    labels.push(label);
+                    cells.push(Cells::of(agent, options));
+                    width
+                }
+            };
+            numbers.push(labels.len().saturating_sub(1));
+            widest = widest.max(row.depth.min(levels) * 2 + 2 + own);
         }
-        let widest =
-            rows.iter().zip(&labels).map(|(row, label)| row.depth.min(levels) * 2 + 2 + label.width());
-        let layout = Layout::of(&cells, widest.max().unwrap_or(0), &options.style);
-        Self { tree, rows, options, labels, cells, layout, levels }
+        let layout = Layout::of(&cells, widest, &options.style);
+        Self { tree, rows, options, labels, cells, numbers, layout, levels }
     }
 
     /// Columns of the widest row.
@@ -167,7 +179,8 @@ impl<'a> TreeRenderer<'a> {
 
     /// Renders the heading: panel title and column names.
     pub fn head(&self) -> StyledLine {
-        let title = panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent]));
+        let own = self.rows.iter().filter(|row| row.call.is_none());
+        let title = panel_title(own.map(|row| &self.tree.agents[row.agent]));
         let mut line = StyledLine::default().with(None, &title);
         self.layout.header(&mut line);
         line
@@ -177,8 +190,18 @@ impl<'a> TreeRenderer<'a> {
     pub fn lines(&self, at: usize) -> Vec<StyledLine> {
         let Some(row) = self.rows.get(at) else { return Vec::new() };
         let agent = &self.tree.agents[row.agent];
-        let mut lines = vec![self.row(agent, row, &self.labels[at], &self.cells[at])];
         let (levels, layout, options) = (self.levels, &self.layout, self.options);
+        if let Some(call) = row.call {
+            let lead = StyledLine::default().with(None, &row.lead(levels, options.style.glyphs()));
+            return agent
+                .tools
+                .get(call)
+                .map(|call| call_line(lead, agent, call, layout, options))
+                .into_iter()
+                .collect();
+        }
+        let number = self.numbers[at];
+        let mut lines = vec![self.row(agent, row, &self.labels[number], &self.cells[number])];
         Details { agent, row, levels, layout, options }.write(&mut lines);
         lines
     }

@@ -1,5 +1,5 @@
-//! Latency of a key and of a frame with 300 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99,
-//! frame 8 ms, memory 100 MB.
+//! Latency of a key and of a frame with 300 agents and 50,000 events, and with 3,000 agents, also unfolded into their
+//! calls. Budgets: key to screen 30 ms at p99, frame 8 ms, memory 100 MB.
 //!
 //! `cargo bench -p subscope-tui --bench frames`
 
@@ -25,10 +25,17 @@ use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
 use subscope_tui::{Alerts, Palette, Settings, TreePanel, UiMessage, UiState, View, refresh, update, view};
 
-const AGENTS: usize = 300;
-/// Tool calls per agent: two events each, and a message after every second call.
-const CALLS: usize = 100;
-const EVENTS: usize = 50_000;
+/// A session of the benchmark.
+#[derive(Clone, Copy)]
+struct Load {
+    agents: usize,
+    /// Tool calls per agent: two events each, and a message after every second call.
+    calls: usize,
+    events: usize,
+}
+
+const BUSY: Load = Load { agents: 300, calls: 100, events: 50_000 };
+const CROWD: Load = Load { agents: 3_000, calls: 10, events: 50_000 };
 const ROUNDS: usize = 150;
 const SIZE: (u16, u16) = (200, 60);
 
@@ -41,10 +48,10 @@ fn main() {
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
         return;
     }
-    let row = |what: &str, figure: &str, values, unit, budget| Row {
+    let row = |load: Load, what: &str, figure: &str, values, unit, budget| Row {
         question: format!(
-            "the terminal UI, {AGENTS} agents, {EVENTS} events, {} × {}: {what}",
-            SIZE.0, SIZE.1
+            "the terminal UI, {} agents, {} events, {} × {}: {what}",
+            load.agents, load.events, SIZE.0, SIZE.1
         ),
         figure: figure.to_owned(),
         values,
@@ -53,6 +60,13 @@ fn main() {
         is_floor: false,
     };
     println!("{}", figures::HEAD);
+    let measure = |load: Load, name: &str, state: &mut UiState| {
+        let keys = vec![percentile(&rounds(state, true), 99)];
+        let figure = "a key to its screen, 99th percentile";
+        println!("{}", row(load, name, figure, keys, " ms", KEY_BUDGET_MS).markdown());
+        let frames = rounds(state, false);
+        println!("{}", row(load, name, "a frame", frames, " ms", FRAME_BUDGET_MS).markdown());
+    };
     for (name, view, detail) in [
         ("sessions", View::Mission, Detail::Moderate),
         ("agents, moderate", View::Agents, Detail::Moderate),
@@ -61,23 +75,31 @@ fn main() {
         ("feed", View::Feed, Detail::Moderate),
         ("summary", View::Summary, Detail::Moderate),
     ] {
-        let mut state = loaded();
+        let mut state = loaded(BUSY);
         (state.view, state.settings.detail) = (view, detail);
-        let keys = vec![percentile(&rounds(&mut state, true), 99)];
-        println!(
-            "{}",
-            row(name, "a key to its screen, 99th percentile", keys, " ms", KEY_BUDGET_MS).markdown()
-        );
-        let frames = rounds(&mut state, false);
-        println!("{}", row(name, "a frame", frames, " ms", FRAME_BUDGET_MS).markdown());
+        measure(BUSY, name, &mut state);
     }
-    let state = loaded();
+    let state = loaded(BUSY);
     let memory = most_memory(std::process::id()).unwrap_or(f64::NAN);
     black_box(&state);
-    println!(
-        "{}",
-        row("all of them", "most memory (VmHWM)", vec![memory], " MB", MEMORY_BUDGET_MB).markdown()
-    );
+    let memory = row(BUSY, "all of them", "most memory (VmHWM)", vec![memory], " MB", MEMORY_BUDGET_MB);
+    println!("{}", memory.markdown());
+    for load in [BUSY, CROWD] {
+        for (name, view) in [("agents", View::Agents), ("timeline", View::Timeline)] {
+            let mut state = loaded(load);
+            state.view = view;
+            if load.agents == CROWD.agents {
+                measure(load, name, &mut state);
+            }
+            // Nothing is folded: all agents unfold into their calls.
+            press(&mut state, KeyCode::Char('R'));
+            measure(load, &format!("{name}, unfolded into calls"), &mut state);
+        }
+    }
+}
+
+fn press(state: &mut UiState, code: KeyCode) {
+    update(state, UiMessage::Key(KeyEvent::new(code, KeyModifiers::NONE)));
 }
 
 /// Milliseconds of each round, sorted. Each frame is drawn and diffed against the previous one, as ratatui does.
@@ -89,7 +111,7 @@ fn rounds(state: &mut UiState, is_key: bool) -> Vec<f64> {
             let began = now();
             if is_key {
                 let code = if round % 50 < 40 { KeyCode::Down } else { KeyCode::Up };
-                update(state, UiMessage::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+                press(state, code);
             }
             refresh(state);
             let mut buffer = Buffer::empty(area);
@@ -105,7 +127,7 @@ fn rounds(state: &mut UiState, is_key: bool) -> Vec<f64> {
 }
 
 /// A UI that has received the whole session from the feed.
-fn loaded() -> UiState {
+fn loaded(load: Load) -> UiState {
     let settings = Settings {
         detail: Detail::Moderate,
         tree: TreePanel::Auto,
@@ -117,23 +139,23 @@ fn loaded() -> UiState {
     };
     let now = 10_000_000;
     let mut state = UiState::new(settings, SIZE, now, 0);
-    update(&mut state, UiMessage::Feed(Update::snapshot(tree())));
-    for at in 0..EVENTS {
-        update(&mut state, UiMessage::Feed(Update::event(event(at))));
+    update(&mut state, UiMessage::Feed(Update::snapshot(tree(load))));
+    for at in 0..load.events {
+        update(&mut state, UiMessage::Feed(Update::event(event(load, at))));
     }
     update(&mut state, UiMessage::Feed(Update::CaughtUp));
     refresh(&mut state);
     state
 }
 
-fn tree() -> Tree {
-    let agents = (0..AGENTS).map(agent).collect();
+fn tree(load: Load) -> Tree {
+    let agents = (0..load.agents).map(|at| agent(load, at)).collect();
     let session = Session {
         id: SessionId::from("s"),
         harness: Some("claude-code".into()),
         harness_version: None,
         cwd: Some("/home/user/shop".into()),
-        title: Some("Three hundred at once".into()),
+        title: Some("All at once".into()),
         started_at_ms: Some(0),
         ended_at_ms: Some(9_000_000),
         runs: 1,
@@ -153,7 +175,7 @@ fn id_of(at: usize) -> AgentId {
 }
 
 /// An agent by number: every fourth, from 1 on, is a child of the root; the three after it are its children.
-fn agent(at: usize) -> Agent {
+fn agent(load: Load, at: usize) -> Agent {
     let depth = match at {
         0 => 0,
         at if at % 4 == 1 => 1,
@@ -176,8 +198,8 @@ fn agent(at: usize) -> Agent {
         last_event_at_ms: Some(9_000_000),
         intervals: vec![[at as i64 * 1_000, 9_000_000]],
         wall_ms: Some(9_000_000 - at as i64 * 1_000),
-        tool_calls: CALLS as u32,
-        tools: (0..CALLS).map(|call| tool(at, call)).collect(),
+        tool_calls: load.calls as u32,
+        tools: (0..load.calls).map(|call| tool(at, call)).collect(),
         usage: Some(Usage::new(1_000, 2_000, 90_000, 4_000)),
         cost_micro_usd: Some(120_000),
         ..Agent::unknown(id_of(at), depth, status)
@@ -199,9 +221,9 @@ fn tool(agent: usize, call: usize) -> ToolCall {
     }
 }
 
-fn event(at: usize) -> Event {
-    let (agent, step) = (at % AGENTS, at / AGENTS);
-    let call = format!("toolu_{agent}_{}", step / 2 % CALLS);
+fn event(load: Load, at: usize) -> Event {
+    let (agent, step) = (at % load.agents, at / load.agents);
+    let call = format!("toolu_{agent}_{}", step / 2 % load.calls);
     let (kind, data) = match step % 5 {
         0 | 2 => (
             EventKind::ToolPre,

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{
-    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, SessionRow, Text, ToolStatus, Tree,
+    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, SessionRow, Text, ToolStatus, ToolUseId, Tree,
 };
 use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
@@ -51,10 +51,14 @@ pub struct UiState {
     pub(crate) logs: EventLogs,
     /// The selected agent, for each session in which one was selected.
     pub(crate) selected_agents: HashMap<SessionId, AgentId>,
+    /// The selected call of the selected agent, if one of its calls is selected.
+    pub(crate) selected_call: Option<CallKey>,
     pub(crate) folded: HashSet<(SessionId, AgentId)>,
+    /// Agents whose calls have rows.
+    pub(crate) unfolded: HashSet<(SessionId, AgentId)>,
     pub(crate) sort: Sort,
     pub(crate) filter: Filter,
-    /// Rows of the displayed tree, after sorting, filtering and folding.
+    /// Rows of the displayed tree, after sorting, filtering and folding: agents, and calls of unfolded agents.
     pub(crate) rows: Vec<TreeRow>,
     /// Scroll positions and the feed's filters.
     pub(crate) reading: ReadingState,
@@ -213,8 +217,31 @@ pub(crate) struct TimelineState {
 pub(crate) struct Search {
     /// Search text in lower case; empty for none.
     pub(crate) text: String,
-    /// Agents that contain it, in tree order.
-    pub(crate) hits: Vec<AgentId>,
+    /// Indices of the rows that contain it, ascending.
+    pub(crate) hits: Vec<usize>,
+}
+
+/// A call of a known agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CallKey {
+    Id(ToolUseId),
+    /// Index in [`Agent::tools`] of a call without an id.
+    Index(usize),
+}
+
+impl CallKey {
+    pub(crate) fn of(agent: &Agent, call: usize) -> Self {
+        let id = agent.tools.get(call).and_then(|call| call.id.clone());
+        id.map_or(Self::Index(call), Self::Id)
+    }
+
+    /// The call's index in [`Agent::tools`].
+    fn index(&self, agent: &Agent) -> Option<usize> {
+        match self {
+            Self::Id(id) => agent.tools.iter().position(|call| call.id.as_ref() == Some(id)),
+            Self::Index(at) => Some(*at),
+        }
+    }
 }
 
 /// A temporary message in the footer.
@@ -256,6 +283,10 @@ pub(crate) enum MouseTarget {
     Session(SessionId),
     /// An agent's row.
     Agent(AgentId),
+    /// A row of an agent's call.
+    Call(AgentId, CallKey),
+    /// A filter of agents.
+    Filter(Filter),
     /// An event of an agent.
     Event(SessionId, AgentId),
     View(View),
@@ -277,7 +308,9 @@ impl UiState {
             trees: Trees::default(),
             logs: EventLogs::default(),
             selected_agents: HashMap::new(),
+            selected_call: None,
             folded: HashSet::new(),
+            unfolded: HashSet::new(),
             sort: Sort::default(),
             filter: Filter::default(),
             rows: Vec::new(),
@@ -352,10 +385,20 @@ impl UiState {
         self.tree()?.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// Index of the selected agent's row.
+    /// Index of the row of the selected call, if it has one, else of the selected agent's row.
     pub(crate) fn selected_row(&self) -> Option<usize> {
-        let (tree, id) = (self.tree()?, self.agent_id()?);
-        self.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == id))
+        let (tree, agent) = (self.tree()?, self.agent()?);
+        let own = self
+            .rows
+            .iter()
+            .position(|row| tree.agents.get(row.agent).is_some_and(|it| it.id == agent.id))?;
+        let call = self.selected_call.as_ref().and_then(|call| call.index(agent));
+        // Calls follow the row of their agent.
+        let at = call.map(|call| own + 1 + call);
+        Some(
+            at.filter(|at| self.rows.get(*at).is_some_and(|row| row.call.is_some() && row.call == call))
+                .unwrap_or(own),
+        )
     }
 
     /// The call for which an agent waits for permission, with its whole arguments as far as known: by the request's

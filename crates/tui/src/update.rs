@@ -140,6 +140,9 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::Tree => return display::toggle_tree(state),
         A::Theme => display::try_next_palette(state),
         A::Fold => display::toggle_fold(state),
+        A::Calls => display::toggle_calls(state),
+        A::FoldAll => display::fold_all(state),
+        A::UnfoldAll => display::unfold_all(state),
         A::Sort => display::next_sort(state),
         A::Filter => display::next_filter(state),
         A::Scope => display::next_scope(state),
@@ -256,6 +259,7 @@ pub fn refresh(state: &mut UiState) {
         state.sessions.rebuild(&state.trees);
         state.dirty.sessions = false;
         if state.sessions.selected != before {
+            state.selected_call = None;
             schedule_load(state);
         }
     }
@@ -290,7 +294,10 @@ fn refresh_rows(state: &mut UiState) {
     let filter = state.filter;
     let is_folded =
         |agent: &subscope_model::Agent| state.folded.contains(&(session.clone(), agent.id.clone()));
-    let rows = chosen_rows(tree, &order(tree, state.sort), &|agent| filter.has(agent), &is_folded);
+    let is_unfolded =
+        |agent: &subscope_model::Agent| state.unfolded.contains(&(session.clone(), agent.id.clone()));
+    let rows =
+        chosen_rows(tree, &order(tree, state.sort), &|agent| filter.has(agent), &is_folded, &is_unfolded);
     let text = state.search.text.clone();
     let hits = actions::hits(tree, &rows, &text);
     state.rows = rows;
@@ -300,6 +307,7 @@ fn refresh_rows(state: &mut UiState) {
         let above = state.tree().and_then(|tree| visible_above(state, tree));
         if let (Some(session), Some(agent)) = (state.session().cloned(), above) {
             state.selected_agents.insert(session, agent);
+            state.selected_call = None;
         }
     }
 }

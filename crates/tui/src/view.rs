@@ -22,10 +22,10 @@ use crate::state::{Drawn, Panel, UiState, View};
 const LOW: u16 = 15;
 
 /// From this terminal width on, tree and detail panel are side by side.
-const VERY_WIDE: u16 = 170;
+const VERY_WIDE: u16 = 190;
 
 /// Least columns of a detail panel beside the tree.
-const LEAST_DETAIL: u16 = 64;
+const LEAST_DETAIL: u16 = 52;
 
 /// Least rows of a detail panel below the tree.
 const LEAST_BELOW: u16 = 8;
@@ -76,9 +76,9 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     match state.view {
         View::Agents if !state.shows_tree() => detail::draw(state, area, canvas),
         View::Agents if area.width >= VERY_WIDE - 41 && state.size.0 >= VERY_WIDE => {
-            // Both panels get what they need: the tree its columns, but never less than half.
+            // Both panels get what they need: the tree its columns, but never less than half of the screen.
             let most = Rect { width: area.width - LEAST_DETAIL, ..area };
-            let width = tree::draw_from(state, most, area.width / 2, canvas);
+            let width = tree::draw_from(state, most, state.size.0 / 2, canvas);
             let right = Rect { x: area.x + width + 1, width: area.width - width - 1, ..area };
             canvas.vertical_rule(area.x + width, area.y, area.bottom());
             detail::draw(state, right, canvas);

@@ -84,7 +84,7 @@ impl Details<'_> {
         match self.options.detail {
             Detail::Off | Detail::Minimal => {}
             Detail::Moderate => {
-                if !self.write_activity(out) {
+                if !self.write_activity(out) && !self.row.has_calls {
                     self.write_last_call(out);
                 }
                 self.write_ending(out);
@@ -94,12 +94,15 @@ impl Details<'_> {
                 if let Some(prompt) = &self.agent.prompt {
                     self.write_text(out, "task", None, prompt);
                 }
-                let earlier = self.options.most.map_or(0, |most| self.agent.tools.len().saturating_sub(most));
-                if earlier > 0 {
+                let calls = self.agent.tools.len();
+                let most = if self.row.has_calls { Some(0) } else { self.options.most };
+                let earlier = most.map_or(0, |most| calls.saturating_sub(most));
+                if earlier > 0 && !self.row.has_calls {
                     self.write_left_out(out, &text::plural(earlier, "earlier call"));
                 }
                 for call in self.agent.tools.iter().skip(earlier) {
-                    self.write_call(out, call);
+                    out.push(call_line(self.line(), self.agent, call, self.layout, self.options));
+                    self.write_output(out, call);
                 }
                 // An open call is listed already.
                 let is_listed = self.agent.tools.iter().any(|call| call.status == ToolStatus::Open);
@@ -146,27 +149,15 @@ impl Details<'_> {
         out.push(self.line().with(Some(ink), &words));
     }
 
-    fn write_call(&self, out: &mut Vec<StyledLine>, call: &ToolCall) {
-        let style = &self.options.style;
-        let (mark, ink) = call_mark(self.agent, call.status, style);
-        let mut line = self.line().with(Some(ink), mark).with(None, " ");
-        let room = self.layout.left.saturating_sub(line.width());
-        let words = format!("{}{}", guess_mark(call), tool_words(call, style));
-        let words = text::truncate_with(&words, room, style.glyphs().ellipsis);
-        line.add((ink == Ink::Done).then_some(ink), &words);
-        let is_running = call.status == ToolStatus::Open && self.agent.status.is_live();
-        let running = || call.started_at_ms.zip(self.options.now).filter(|_| is_running);
-        let running = || Some(text::duration(running().map(|(start, now)| now.saturating_sub(start))));
-        let span = span_of(call).or_else(running).unwrap_or_default();
-        self.layout.write_time(&mut line, (ink == Ink::Done).then_some(ink), &span);
-        out.push(line);
-        if let Some(Payload::Inline(json)) = call.result.as_deref() {
-            // Of one agent, all is shown.
-            let most = if self.options.agent.is_some() { usize::MAX } else { OUTPUT_LINES };
-            let output = RawJson { json, offset: 0 }.text();
-            let ink = (ink == Ink::Failed).then_some(ink);
-            self.write_lines(out, OUTPUT_INDENT, ink, &output, self.options.most.unwrap_or(most));
-        }
+    /// Appends the output of a call, if it is at hand.
+    fn write_output(&self, out: &mut Vec<StyledLine>, call: &ToolCall) {
+        let Some(Payload::Inline(json)) = call.result.as_deref() else { return };
+        let (_, ink) = call_mark(self.agent, call.status, &self.options.style);
+        // Of one agent, all is shown.
+        let most = if self.options.agent.is_some() { usize::MAX } else { OUTPUT_LINES };
+        let output = RawJson { json, offset: 0 }.text();
+        let ink = (ink == Ink::Failed).then_some(ink);
+        self.write_lines(out, OUTPUT_INDENT, ink, &output, self.options.most.unwrap_or(most));
     }
 
     /// Appends one line about the agent's end: error, evidence, or result.
@@ -229,6 +220,35 @@ impl Details<'_> {
         let words = format!("{} {what}", self.options.style.glyphs().ellipsis);
         out.push(self.line().with(Some(Ink::Done), &words));
     }
+}
+
+/// Renders a call behind `line`: icon, tool, what it is about, and in the time column its duration.
+pub(super) fn call_line(
+    mut line: StyledLine,
+    agent: &Agent,
+    call: &ToolCall,
+    layout: &Layout,
+    options: &TreeOptions,
+) -> StyledLine {
+    let style = &options.style;
+    let (mark, ink) = call_mark(agent, call.status, style);
+    line.paint(ink, mark);
+    line.push(" ");
+    let room = layout.left.saturating_sub(line.width());
+    let words = format!("{}{}", guess_mark(call), tool_words(call, style));
+    let over = Some(ink).filter(|ink| *ink == Ink::Done);
+    line.add(over, &text::truncate_with(&words, room, style.glyphs().ellipsis));
+    let is_running = call.status == ToolStatus::Open && agent.status.is_live();
+    let running = || call.started_at_ms.zip(options.now).filter(|_| is_running);
+    let running = || Some(text::duration(running().map(|(start, now)| now.saturating_sub(start))));
+    layout.write_time(&mut line, over, &span_of(call).or_else(running).unwrap_or_default());
+    line
+}
+
+/// Columns that the words of a call take, at most.
+pub(super) fn call_width(call: &ToolCall) -> usize {
+    let detail = call.detail.as_deref().map_or(0, |detail| text::width(detail) + 1);
+    (text::width(&call.name) + detail).min(WORDS_WIDTH) + guess_mark(call).len()
 }
 
 /// Returns icon and colour of a call. An open call of an ended agent counts as lost.

@@ -26,9 +26,11 @@ choices! {
     pub(crate) enum Filter {
         #[default]
         All = "all agents",
-        Running = "running agents only",
-        /// Agents that failed, are lost or flagged, or wait for a permission.
-        Troubled = "failed and troubled agents only",
+        Running = "running",
+        /// Agents that failed or are lost.
+        Failed = "failed",
+        /// Agents at trouble: stalled, looping, failing, colliding, or waiting for a permission.
+        Flagged = "flagged",
     }
 }
 
@@ -38,10 +40,8 @@ impl Filter {
         match self {
             Self::All => true,
             Self::Running => agent.status.is_live(),
-            Self::Troubled => {
-                let is_bad = matches!(agent.status, AgentStatus::Failed | AgentStatus::Lost);
-                is_bad || agent.waits_for_person() || agent.flags.iter().any(|flag| is_trouble(*flag))
-            }
+            Self::Failed => matches!(agent.status, AgentStatus::Failed | AgentStatus::Lost),
+            Self::Flagged => agent.waits_for_person() || agent.flags.iter().any(|flag| is_trouble(*flag)),
         }
     }
 }
@@ -105,14 +105,14 @@ mod tests {
     #[test]
     fn filters_take_whom_they_say() {
         let mut agent = samples::tree("s", &[("root", 0)]).agents.remove(0);
-        let taken =
-            |agent: &Agent| [Filter::All, Filter::Running, Filter::Troubled].map(|filter| filter.has(agent));
-        assert_eq!(taken(&agent), [true, false, false]);
+        let filters = [Filter::All, Filter::Running, Filter::Failed, Filter::Flagged];
+        let taken = |agent: &Agent| filters.map(|filter| filter.has(agent));
+        assert_eq!(taken(&agent), [true, false, false, false]);
         agent.status = AgentStatus::Failed;
-        assert_eq!(taken(&agent), [true, false, true]);
+        assert_eq!(taken(&agent), [true, false, true, false]);
         agent.status = AgentStatus::Running;
-        assert_eq!(taken(&agent), [true, true, false]);
+        assert_eq!(taken(&agent), [true, true, false, false]);
         agent.flags = vec![Flag::Stalled];
-        assert_eq!(taken(&agent), [true, true, true]);
+        assert_eq!(taken(&agent), [true, true, false, true]);
     }
 }

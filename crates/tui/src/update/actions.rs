@@ -1,6 +1,6 @@
 //! Search, jumps, and actions on the selection: stop, open, copy.
 
-use subscope_model::{Agent, AgentId, SessionRow, SessionStatus, Tree};
+use subscope_model::{Agent, SessionRow, SessionStatus, ToolCall, Tree};
 use subscope_render::{Detail, Ink, Style, TreeOptions, TreeRow, render_tree};
 
 use super::{Effect, navigation, schedule_load, show_notice};
@@ -28,22 +28,37 @@ pub(super) fn toggle_following(state: &mut UiState) {
     show_notice(state, words, Ink::Done);
 }
 
-/// Returns the agents of `rows` that contain a text, which must be lower case.
-pub(super) fn hits(tree: &Tree, rows: &[TreeRow], text: &str) -> Vec<AgentId> {
+/// Returns the indices of the rows that contain a text, which must be lower case. An agent contains the text of its
+/// calls, unless they have rows.
+pub(super) fn hits(tree: &Tree, rows: &[TreeRow], text: &str) -> Vec<usize> {
     if text.is_empty() {
         return Vec::new();
     }
-    let agents = rows.iter().filter_map(|row| tree.agents.get(row.agent));
-    agents.filter(|agent| has(agent, text)).map(|agent| agent.id.clone()).collect()
+    let is_hit = |row: &TreeRow| {
+        let Some(agent) = tree.agents.get(row.agent) else { return false };
+        match row.call {
+            Some(call) => agent.tools.get(call).is_some_and(|call| call_has(call, text)),
+            None => {
+                let calls = if row.has_calls { &[][..] } else { &agent.tools };
+                has(agent, text) || calls.iter().any(|call| call_has(call, text))
+            }
+        }
+    };
+    rows.iter().enumerate().filter(|(_, row)| is_hit(row)).map(|(at, _)| at).collect()
+}
+
+fn call_has(call: &ToolCall, text: &str) -> bool {
+    [Some(&call.name), call.detail.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|words| words.to_lowercase().contains(text))
 }
 
 fn has(agent: &Agent, text: &str) -> bool {
     let texts =
         [&agent.agent_type, &agent.name, &agent.description, &agent.prompt, &agent.result, &agent.error];
     let is_in = |value: &str| value.to_lowercase().contains(text);
-    texts.into_iter().flatten().any(|value| is_in(value))
-        || is_in(&agent.id)
-        || agent.tools.iter().any(|call| is_in(&call.name) || call.detail.as_deref().is_some_and(is_in))
+    texts.into_iter().flatten().any(|value| is_in(value)) || is_in(&agent.id)
 }
 
 /// Selects the next or previous search hit, wrapping around.
@@ -55,19 +70,15 @@ pub(super) fn select_hit(state: &mut UiState, is_on: bool) {
         show_notice(state, words, Ink::Stalled);
         return;
     }
-    let place_of = |id: &AgentId| {
-        let tree = state.tree()?;
-        state.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == *id))
-    };
     let here = state.selected_row();
     let next = if is_on {
-        state.search.hits.iter().position(|hit| place_of(hit) > here).unwrap_or(0)
+        state.search.hits.iter().position(|hit| Some(*hit) > here).unwrap_or(0)
     } else {
-        state.search.hits.iter().rposition(|hit| place_of(hit) < here).unwrap_or(count - 1)
+        state.search.hits.iter().rposition(|hit| Some(*hit) < here).unwrap_or(count - 1)
     };
-    let hit = state.search.hits[next].clone();
-    show_notice(state, format!("{} of {count} agents with \"{}\"", next + 1, state.search.text), Ink::Done);
-    navigation::select_agent(state, hit);
+    let hit = state.search.hits[next];
+    show_notice(state, format!("{} of {count} with \"{}\"", next + 1, state.search.text), Ink::Done);
+    navigation::select_row(state, hit);
 }
 
 /// Selects the parent of the selected agent, scrolled to the call that started it.

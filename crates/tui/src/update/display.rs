@@ -1,12 +1,13 @@
 //! Display options: view, detail, order, filter, zoom.
 
+use subscope_model::{Agent, AgentId, SessionId};
 use subscope_render::{Detail, Ink};
 
 use super::{Effect, ask_for, navigation, show_notice};
 use crate::{
     ask::Question,
     settings::{Setting, TreePanel},
-    state::{Overlay, Panel, UiState, View},
+    state::{Overlay, Panel, UiState, View, select::Filter},
 };
 
 /// Largest zoom level: a factor of 4,096, for a day in a thousand columns down to some 20 ms a column.
@@ -62,14 +63,61 @@ pub(super) fn keep_palette(state: &mut UiState) -> Vec<Effect> {
     ask_for(state, Question::Keep(Setting::Theme, state.settings.palette.as_str()))
 }
 
-/// Folds or unfolds the selected branch.
+/// Folds or unfolds the selected branch; at a call the calls of its agent.
 pub(super) fn toggle_fold(state: &mut UiState) {
+    if state.selected_call.is_some() {
+        return toggle_calls(state);
+    }
     if let Some(key) = navigation::selected_key(state)
         && !state.folded.remove(&key)
     {
         state.folded.insert(key);
     }
     state.dirty.rows = true;
+}
+
+/// Shows or hides the rows of the selected agent's calls.
+pub(super) fn toggle_calls(state: &mut UiState) {
+    let Some(key) = navigation::selected_key(state) else { return };
+    if state.agent().is_none_or(|agent| agent.tools.is_empty()) {
+        return show_notice(state, "it has made no calls", Ink::Done);
+    }
+    state.selected_call = None;
+    if !state.unfolded.remove(&key) {
+        state.folded.remove(&key);
+        state.unfolded.insert(key);
+    }
+    state.dirty.rows = true;
+}
+
+/// Hides all calls, and all agents below the children of the root.
+pub(super) fn fold_all(state: &mut UiState) {
+    let keys =
+        keys_of(state, |at, rest| at.depth > 0 && rest.first().is_some_and(|next| next.depth > at.depth));
+    let session = state.session().cloned();
+    state.unfolded.retain(|(its, _)| Some(its) != session.as_ref());
+    state.folded.extend(keys);
+    state.selected_call = None;
+    state.dirty.rows = true;
+}
+
+/// Shows all agents; if all are shown, all of their calls.
+pub(super) fn unfold_all(state: &mut UiState) {
+    let session = state.session().cloned();
+    let before = state.folded.len();
+    state.folded.retain(|(its, _)| Some(its) != session.as_ref());
+    if state.folded.len() == before {
+        let keys = keys_of(state, |agent, _| !agent.tools.is_empty());
+        state.unfolded.extend(keys);
+    }
+    state.dirty.rows = true;
+}
+
+/// The keys of some agents of the displayed tree; `has` is given an agent and those after it, in pre-order.
+fn keys_of(state: &UiState, has: impl Fn(&Agent, &[Agent]) -> bool) -> Vec<(SessionId, AgentId)> {
+    let Some(tree) = state.tree() else { return Vec::new() };
+    let chosen = tree.agents.iter().enumerate().filter(|(at, agent)| has(agent, &tree.agents[at + 1..]));
+    chosen.map(|(_, agent)| (tree.session.id.clone(), agent.id.clone())).collect()
 }
 
 /// Switches the order of siblings.
@@ -85,9 +133,20 @@ pub(super) fn next_filter(state: &mut UiState) {
         state.reading.kinds = state.reading.kinds.next();
         state.reading.feed_up = 0;
     } else {
-        state.filter = state.filter.next();
-        show_notice(state, state.filter.as_str(), Ink::Done);
+        choose_filter(state, state.filter.next());
     }
+    state.dirty.rows = true;
+}
+
+/// Shows the agents that pass a filter.
+pub(super) fn choose_filter(state: &mut UiState, filter: Filter) {
+    state.filter = filter;
+    let words = if filter == Filter::All {
+        filter.as_str().to_owned()
+    } else {
+        format!("{} agents only", filter.as_str())
+    };
+    show_notice(state, words, Ink::Done);
     state.dirty.rows = true;
 }
 

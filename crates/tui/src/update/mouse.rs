@@ -10,7 +10,7 @@ use super::{
     navigation::{self, Stride},
     time,
 };
-use crate::state::{FeedScope, MouseTarget, Overlay, Panel, UiState, View};
+use crate::state::{FeedScope, MouseTarget, Overlay, Panel, UiState, View, select::Filter};
 
 /// Lines per wheel event.
 const WHEEL: usize = 3;
@@ -50,6 +50,8 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
                 MouseTarget::Panel(panel) => Some(*panel),
                 MouseTarget::Session(_)
                 | MouseTarget::Agent(_)
+                | MouseTarget::Call(..)
+                | MouseTarget::Filter(_)
                 | MouseTarget::Event(..)
                 | MouseTarget::View(_)
                 | MouseTarget::Slider => None,
@@ -86,6 +88,13 @@ fn click(state: &mut UiState, target: MouseTarget) {
                 navigation::select_agent(state, agent);
             }
         }
+        MouseTarget::Call(agent, call) => {
+            state.panel = Panel::Main;
+            navigation::select_call(state, agent, call);
+        }
+        // The filter in effect is taken off.
+        MouseTarget::Filter(filter) if filter == state.filter => display::choose_filter(state, Filter::All),
+        MouseTarget::Filter(filter) => display::choose_filter(state, filter),
         MouseTarget::Event(session, agent) => {
             navigation::select_session(state, session);
             navigation::select_agent(state, agent);

@@ -3,7 +3,7 @@
 use subscope_model::AgentId;
 
 use super::schedule_load;
-use crate::state::{Panel, UiState, View};
+use crate::state::{CallKey, Panel, UiState, View};
 
 /// A relative or absolute movement along a list.
 pub(super) enum Stride {
@@ -67,6 +67,7 @@ pub(super) fn select_session(state: &mut UiState, id: subscope_model::SessionId)
     state.sessions.is_user_choice = true;
     if state.sessions.selected.as_ref() != Some(&id) {
         state.sessions.selected = Some(id);
+        state.selected_call = None;
         state.reading.up = 0;
         state.reading.call = None;
         state.reading.feed_up = 0;
@@ -78,17 +79,36 @@ pub(super) fn select_session(state: &mut UiState, id: subscope_model::SessionId)
 
 fn move_row_selection(state: &mut UiState, stride: &Stride) {
     let place = stride_index(state.selected_row(), stride, state.rows.len());
-    let agent = place.and_then(|place| state.rows.get(place)).map(|row| row.agent);
-    let id = agent.and_then(|at| state.tree()?.agents.get(at)).map(|agent| agent.id.clone());
-    if let Some(id) = id {
-        select_agent(state, id);
+    if let Some(place) = place {
+        select_row(state, place);
     }
+}
+
+/// Selects the agent or the call of a row.
+pub(super) fn select_row(state: &mut UiState, at: usize) {
+    let Some(row) = state.rows.get(at).copied() else { return };
+    let Some(agent) = state.tree().and_then(|tree| tree.agents.get(row.agent)) else { return };
+    let (id, call) = (agent.id.clone(), row.call.map(|call| CallKey::of(agent, call)));
+    match call {
+        Some(call) => select_call(state, id, call),
+        None => select_agent(state, id),
+    }
+}
+
+/// Selects a call, and brings it into view in the detail panel.
+pub(super) fn select_call(state: &mut UiState, agent: AgentId, call: CallKey) {
+    select_agent(state, agent);
+    state.reading.call = match &call {
+        CallKey::Id(id) => Some(id.0.clone()),
+        CallKey::Index(_) => None,
+    };
+    state.selected_call = Some(call);
 }
 
 /// Selects an agent of the selected session.
 pub(super) fn select_agent(state: &mut UiState, id: AgentId) {
     let Some(session) = state.session().cloned() else { return };
-    if state.agent_id().as_ref() != Some(&id) {
+    if state.agent_id().as_ref() != Some(&id) || state.selected_call.take().is_some() {
         state.reading.up = 0;
         state.reading.call = None;
     }
@@ -120,6 +140,9 @@ fn move_in_tree(state: &mut UiState, direction: Direction) {
         return;
     };
     match direction {
+        Direction::Left if row.has_calls => {
+            state.unfolded.remove(&key);
+        }
         Direction::Left if row.has_children => {
             state.folded.insert(key);
         }

@@ -9,6 +9,7 @@ use crate::{
     state::{
         EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, VIEWS, View,
         alerts::{self, Alert},
+        select::Filter,
     },
 };
 
@@ -88,8 +89,50 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
     let right = option_notes(state, canvas);
     let width = u16::try_from(right.width()).unwrap_or(0);
+    let mut end = area.right() - 1;
     if width > 0 && x + width + 3 < area.right() {
-        canvas.line(area.right() - width - 1, area.y, width, right);
+        end -= width;
+        canvas.line(end, area.y, width, right);
+    }
+    if matches!(state.view, View::Agents | View::Timeline) && state.shows_tree() {
+        chips(state, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, canvas);
+    }
+}
+
+/// Draws at the right end of an area how many agents pass each filter: in words, or in marks where there is no room.
+fn chips(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    let Some(tree) = state.tree() else { return };
+    let glyphs = canvas.glyphs();
+    let marks = [
+        (Filter::Running, Ink::Running, glyphs.running),
+        (Filter::Failed, Ink::Failed, glyphs.failed),
+        (Filter::Flagged, Ink::Stalled, glyphs.trouble),
+    ];
+    let counted = marks.map(|(filter, ink, mark)| {
+        let agents = tree.agents.iter().filter(|agent| !agent.id.is_root() && filter.has(agent)).count();
+        (filter, ink, mark, agents)
+    });
+    let shown = || counted.iter().filter(|(filter, .., agents)| *agents > 0 || *filter == state.filter);
+    let words = |is_long: bool| -> Vec<(Filter, StyledLine)> {
+        let chip = |(filter, ink, mark, agents): &(Filter, Ink, &str, usize)| {
+            let name = if is_long { format!("{} ", filter.as_str()) } else { (*mark).to_owned() };
+            (*filter, StyledLine::painted(*ink, &format!(" {name}{agents} ")))
+        };
+        shown().map(chip).collect()
+    };
+    let width_of = |chips: &[(Filter, StyledLine)]| chips.iter().map(|(_, chip)| chip.width()).sum::<usize>();
+    let fitting =
+        [words(true), words(false)].into_iter().find(|chips| width_of(chips) <= usize::from(area.width));
+    let chips = fitting.unwrap_or_default();
+    let mut x = area.right() - u16::try_from(width_of(&chips)).unwrap_or(area.width);
+    for (filter, chip) in chips {
+        let place = Rect { x, width: u16::try_from(chip.width()).unwrap_or(0), ..area };
+        canvas.line(x, area.y, place.width, chip);
+        if filter == state.filter {
+            canvas.select(place, true);
+        }
+        canvas.add_mouse_target(place, MouseTarget::Filter(filter));
+        x += place.width;
     }
 }
 
@@ -114,9 +157,6 @@ fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
     } else {
         if state.sort != Default::default() {
             words.push(state.sort.as_str());
-        }
-        if state.filter != Default::default() {
-            words.push(state.filter.as_str());
         }
     }
     if state.is_following {
@@ -172,6 +212,9 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
             line.paint(Ink::Strong, &format!(" {scope}: "));
             line.push(&canvas.style.one_line(text, usize::from(area.width)));
             line.paint(Ink::Strong, if canvas.style.ascii { "_" } else { "▏" });
+            if !state.search.text.is_empty() {
+                line.push(&format!("  {} found", state.search.hits.len()));
+            }
             line.paint(Ink::Done, &canvas.in_charset("   Tab: here or all history · Enter · Esc"));
         }
         Some(Overlay::Stop { title, .. }) => {

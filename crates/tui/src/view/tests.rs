@@ -1,10 +1,15 @@
 //! Snapshots of recorded sessions at common terminal sizes, and properties that hold at any size.
 
-use subscope_model::{AgentStatus, Flag};
+use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use subscope_model::{AgentStatus, Flag, ToolCall, ToolStatus};
 use subscope_render::{Detail, text};
 
 use super::*;
-use crate::{state::VIEWS, test_ui::TestUi};
+use crate::{
+    state::{MouseTarget, VIEWS, select::Filter},
+    test_ui::TestUi,
+    update::UiMessage,
+};
 
 /// Small, default, window-sized and full-screen terminals.
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
@@ -38,12 +43,95 @@ fn views_at_each_size() {
         let mut ui = TestUi::live(width, height);
         ui.state.panel = Panel::Sessions;
         shot("sessions", &mut ui);
-        ui.press(&[ratatui::crossterm::event::KeyCode::Char('?')]);
+        ui.press(&[KeyCode::Char('?')]);
         shot("help", &mut ui);
         let mut ui = TestUi::empty(width, height);
         ui.state.is_caught_up = true;
         shot("nothing", &mut ui);
     }
+}
+
+#[test]
+fn unfolded_agents_at_each_size() {
+    for (width, height) in SIZES {
+        let mut ui = TestUi::live(width, height);
+        ui.press(&[KeyCode::Down, KeyCode::Char('x'), KeyCode::Down, KeyCode::Down]);
+        shot("unfolded", &mut ui);
+        ui.press(&[KeyCode::Char('2')]);
+        shot("unfolded_timeline", &mut ui);
+    }
+}
+
+#[test]
+fn row_of_a_call_tells_tool_subject_duration_and_outcome() {
+    let mut ui = TestUi::live(120, 40);
+    ui.change(|tree| {
+        tree.agents.truncate(2);
+        let agent = &mut tree.agents[1];
+        agent.status = AgentStatus::Running;
+        let call = agent.tools[0].clone();
+        let statuses = [ToolStatus::Ok, ToolStatus::Error, ToolStatus::Denied, ToolStatus::Open];
+        agent.tools = (0..)
+            .zip(statuses)
+            .map(|(at, status)| ToolCall {
+                id: None,
+                name: format!("Tool{at}").into(),
+                detail: Some("its subject".into()),
+                status,
+                ended_at_ms: call
+                    .started_at_ms
+                    .filter(|_| status != ToolStatus::Open)
+                    .map(|start| start + 2_000),
+                ..call.clone()
+            })
+            .collect();
+    });
+    ui.press(&[KeyCode::Down, KeyCode::Char('x')]);
+    let screen = ui.screen();
+    for (at, mark, span) in [(0, '✓', "2s"), (1, '✗', "2s"), (2, '⊘', "2s"), (3, '▸', "s")] {
+        let row = screen.lines().find(|line| line.contains(&format!("─{mark} Tool{at} its subject")));
+        assert!(row.is_some_and(|row| row.trim_end().ends_with(span)), "{mark}\n{screen}");
+    }
+    // Without ids they are told apart by their place.
+    ui.press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down]);
+    assert_eq!(ui.state.selected_row(), Some(4));
+}
+
+#[test]
+fn tree_has_half_of_a_wide_screen() {
+    let mut ui = TestUi::live(200, 60);
+    ui.frame();
+    let is_tree = |(_, target): &&(Rect, MouseTarget)| *target == MouseTarget::Panel(Panel::Main);
+    let (tree, _) = ui.state.drawn.mouse_targets.iter().find(is_tree).unwrap();
+    assert!(tree.width >= 100, "{tree:?}");
+}
+
+#[test]
+fn chips_count_agents_and_filter_them() {
+    let mut ui = TestUi::live(160, 40);
+    ui.change(|tree| {
+        tree.agents[1].status = AgentStatus::Failed;
+        tree.agents[2].flags = vec![Flag::Looping];
+        tree.agents[3].flags = vec![Flag::Stalled];
+    });
+    let screen = ui.screen();
+    assert!(screen.contains(" failed 1  flagged 2 "), "{screen}");
+    let click = |ui: &mut TestUi, filter| {
+        let is_chip = |(_, target): &&(Rect, MouseTarget)| *target == MouseTarget::Filter(filter);
+        let (area, _) = *ui.state.drawn.mouse_targets.iter().find(is_chip).unwrap();
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        let modifiers = KeyModifiers::NONE;
+        ui.send(UiMessage::Mouse(MouseEvent { kind, column: area.x + 1, row: area.y, modifiers }));
+        ui.frame();
+    };
+    let all = ui.state.rows.len();
+    click(&mut ui, Filter::Flagged);
+    assert_eq!(ui.state.rows.len(), 3, "two, and the root");
+    click(&mut ui, Filter::Flagged);
+    assert_eq!(ui.state.rows.len(), all);
+    ui.send(UiMessage::Resize(80, 24));
+    let screen = ui.screen();
+    assert!(screen.contains("✗1  !2 "), "{screen}");
 }
 
 #[test]
@@ -94,7 +182,7 @@ fn no_size_breaks_the_screen_and_what_is_cut_is_marked() {
         for panel in [Panel::Sessions, Panel::Main, Panel::Detail] {
             for (width, height) in [(1, 1), (20, 6), (33, 9), (59, 14), (100, 15), (171, 50), (300, 90)] {
                 (ui.state.view, ui.state.panel) = (view, panel);
-                ui.send(crate::update::UiMessage::Resize(width, height));
+                ui.send(UiMessage::Resize(width, height));
                 let screen = ui.screen();
                 assert!(
                     screen.lines().all(|line| text::width(line) <= usize::from(width)),
@@ -103,7 +191,7 @@ fn no_size_breaks_the_screen_and_what_is_cut_is_marked() {
             }
         }
     }
-    ui.send(crate::update::UiMessage::Resize(60, 20));
+    ui.send(UiMessage::Resize(60, 20));
     ui.state.settings.detail = Detail::Minimal;
     (ui.state.view, ui.state.panel) = (View::Agents, Panel::Main);
     let screen = ui.screen();
@@ -154,10 +242,10 @@ fn ascii_draws_ascii_only_around_ascii_texts() {
         assert_eq!(odd, [], "{view:?}\n{screen}");
     }
     for key in ['?', '/', ' '] {
-        ui.press(&[ratatui::crossterm::event::KeyCode::Char(key)]);
+        ui.press(&[KeyCode::Char(key)]);
         let screen = ui.screen();
         assert!(screen.is_ascii(), "{screen}");
-        ui.press(&[ratatui::crossterm::event::KeyCode::Esc]);
+        ui.press(&[KeyCode::Esc]);
     }
 }
 

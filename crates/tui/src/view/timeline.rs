@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 
 use ratatui::{layout::Rect, style::Style as Look};
-use subscope_model::{AgentId, Millis, ToolStatus};
+use subscope_model::{AgentId, Millis, ToolCall, ToolStatus};
 use subscope_render::{
     Ink, Timeline, TreeRow,
     rows::drawn_levels,
     style::StyledLine,
     text,
-    timeline::{Lane, SpanKind},
+    timeline::{Lane, Span, SpanKind},
+    tree::{call_mark, tool_words},
 };
 
 use super::{paint::Canvas, sessions::first_in_sight};
-use crate::state::{MouseTarget, Panel, UiState};
+use crate::state::{Panel, UiState};
 
 /// Candidate intervals of the time axis's ticks, from a tenth of a second to a week.
 #[rustfmt::skip]
@@ -82,7 +83,10 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.line(list.x + 1, y, name - 1, label(state, row, name - 1, canvas));
         if let Some(lane) = timeline.lanes.get(row.agent) {
             let critical = steps.get(&agent.id).map(Vec::as_slice).unwrap_or_default();
-            draw_lane(lane, critical, &axis, lanes_x, y, canvas);
+            match row.call.and_then(|call| agent.tools.get(call)) {
+                Some(call) => draw_lane(&lane_of_call(lane, call), critical, &axis, lanes_x, y, canvas),
+                None => draw_lane(lane, critical, &axis, lanes_x, y, canvas),
+            }
         }
         let place = Rect { y, height: 1, ..list };
         if Some(at) == selected {
@@ -90,7 +94,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
             canvas.select(Rect { width: name + 1, ..place }, state.panel == Panel::Main);
             canvas.underline(Rect { x: lanes_x, width: axis.columns, ..place });
         }
-        canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
+        canvas.add_mouse_target(place, super::tree::target_of(tree, row));
     }
     let below = state.rows.len().saturating_sub(first + height);
     super::tree::draw_scroll_arrows(canvas, Rect { height: list.height + 1, ..area }, first, below);
@@ -102,6 +106,15 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     if has_legend {
         legend(state, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
     }
+}
+
+/// The part of an agent's lane that is one call.
+fn lane_of_call(lane: &Lane, call: &ToolCall) -> Lane {
+    let is_own = |span: &&Span| {
+        span.status.is_some() && span.call_id == call.id && Some(span.from_ms) == call.started_at_ms
+    };
+    let spans = lane.spans.iter().find(is_own).cloned().into_iter().collect();
+    Lane { agent_id: lane.agent_id.clone(), depth: lane.depth, spans }
 }
 
 fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> StyledLine {
@@ -117,11 +130,19 @@ fn label(state: &UiState, row: &TreeRow, width: u16, canvas: &Canvas<'_>) -> Sty
     let Some(agent) = state.tree().and_then(|tree| tree.agents.get(row.agent)) else { return line };
     let (style, width) = (canvas.style, usize::from(width));
     let glyphs = style.glyphs();
-    let ink = Ink::of(agent);
+    let now = state.moment_ms();
     line.push(&row.lead(drawn_levels(width), glyphs));
+    if let Some(call) = row.call.and_then(|call| agent.tools.get(call)) {
+        let (mark, ink) = call_mark(agent, call.status, &style);
+        line.paint(ink, mark);
+        line.push(" ");
+        let room = width.saturating_sub(line.width() + 1);
+        line.add(Some(ink), &style.one_line(&tool_words(call, &style), room));
+        return line;
+    }
+    let ink = Ink::of(agent);
     line.paint(ink, glyphs.agent(agent));
     line.push(" ");
-    let now = state.moment_ms();
     let live = agent.started_at_ms.filter(|_| agent.status.is_live()).map(|start| now - start);
     let span = text::duration(live.or(agent.wall_ms));
     let room = width.saturating_sub(line.width() + text::width(&span) + 1);

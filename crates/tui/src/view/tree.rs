@@ -1,17 +1,19 @@
 //! Tree panel: the selected session's tree as `subscope tree` draws it.
 
 use ratatui::layout::Rect;
-use subscope_render::{Detail, TreeOptions, tree::TreeRenderer};
+use subscope_model::Tree;
+use subscope_render::{Detail, TreeOptions, TreeRow, tree::TreeRenderer};
 
 use super::{paint::Canvas, sessions::first_in_sight};
-use crate::state::{MouseTarget, Panel, UiState};
+use crate::state::{CallKey, MouseTarget, Panel, UiState};
 
 /// Most calls and text lines shown per agent; the detail panel shows the rest.
 const MAX_LINES: usize = 6;
 
 /// Level of detail of the tree: a crowd that would not fit on the screen has one line an agent.
 fn detail(state: &UiState) -> Detail {
-    let is_crowd = state.rows.len() * 2 > usize::from(state.size.1);
+    let agents = state.rows.iter().filter(|row| row.call.is_none()).count();
+    let is_crowd = agents * 2 > usize::from(state.size.1);
     let detail = state.settings.detail;
     if detail == Detail::Moderate && is_crowd { Detail::Minimal } else { detail }
 }
@@ -86,8 +88,7 @@ pub(super) fn draw_from(state: &UiState, area: Rect, least: u16, canvas: &mut Ca
         if Some(at) == selected {
             canvas.select(Rect { height: 1, ..place }, has_focus);
         }
-        let agent = &tree.agents[state.rows[at].agent];
-        canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
+        canvas.add_mouse_target(place, target_of(tree, &state.rows[at]));
     }
     if has_focus {
         canvas.drawn.page = shown.max(1);
@@ -95,6 +96,15 @@ pub(super) fn draw_from(state: &UiState, area: Rect, least: u16, canvas: &mut Ca
     let left = state.rows.len().saturating_sub(first + shown);
     draw_scroll_arrows(canvas, area, first, left);
     area.width
+}
+
+/// What a click on a row selects.
+pub(super) fn target_of(tree: &Tree, row: &TreeRow) -> MouseTarget {
+    let agent = &tree.agents[row.agent];
+    match row.call {
+        Some(call) => MouseTarget::Call(agent.id.clone(), CallKey::of(agent, call)),
+        None => MouseTarget::Agent(agent.id.clone()),
+    }
 }
 
 /// Draws arrows at the right edge if there is more above or below.

@@ -45,6 +45,7 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
             lists(ui, key.action, code, &what);
         }
         Action::Left | Action::Right | Action::Fold => branches(ui, key.action, code, &what),
+        Action::Calls | Action::FoldAll | Action::UnfoldAll => calls(ui, key.action, code, &what),
         Action::NextPanel | Action::PreviousPanel | Action::Enter | Action::Back => {
             panels(ui, key.action, code, &what);
         }
@@ -135,6 +136,39 @@ fn branches(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str
     let (after, _) = ui.state.drawn.axis.unwrap();
     let is_right = if action == Action::Left { after < from } else { after > before };
     assert!(is_right, "{what}: {from} {before} {after}");
+}
+
+fn calls(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    let all = ui.state.rows.len();
+    match action {
+        Action::Calls => {
+            ui.press(&[K::Down]);
+            let agent = ui.state.agent().unwrap().clone();
+            press(ui, code);
+            assert_eq!(ui.state.rows.len(), all + agent.tools.len(), "{what}");
+            ui.press(&[K::Down]);
+            assert_eq!((ui.agent(), row(ui)), (agent.id.to_string(), 2), "{what}: a call is selected");
+            assert_eq!(ui.state.reading.call.as_deref(), agent.tools[0].id.as_deref(), "{what}");
+            ui.press(&[K::Left]);
+            assert_eq!(row(ui), 1, "{what}: to its agent");
+            press(ui, code);
+            assert_eq!(ui.state.rows.len(), all, "{what}: again");
+        }
+        Action::FoldAll => {
+            let tree = ui.state.tree().unwrap();
+            let tops = tree.agents.iter().filter(|agent| agent.depth <= 1).count();
+            press(ui, code);
+            assert_eq!(ui.state.rows.len(), tops, "{what}");
+        }
+        _ => {
+            ui.press(&[K::Char('z'), K::Char('M')]);
+            press(ui, code);
+            assert_eq!(ui.state.rows.len(), all, "{what}");
+            press(ui, code);
+            let calls: usize = ui.state.tree().unwrap().agents.iter().map(|agent| agent.tools.len()).sum();
+            assert_eq!(ui.state.rows.len(), all + calls, "{what}: again");
+        }
+    }
 }
 
 fn panels(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
@@ -276,10 +310,10 @@ fn search(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) 
     ui.press(&[K::Enter]);
     let hits = ui.state.search.hits.clone();
     assert!(hits.len() >= 2, "{what}: {hits:?}");
-    assert_eq!(ui.agent(), hits[0].to_string(), "{what}");
+    assert_eq!(row(ui), hits[0], "{what}");
     press(ui, code);
-    let expected = if action == Action::NextHit { &hits[1] } else { &hits[hits.len() - 1] };
-    assert_eq!(ui.agent(), expected.to_string(), "{what}");
+    let expected = if action == Action::NextHit { hits[1] } else { hits[hits.len() - 1] };
+    assert_eq!(row(ui), expected, "{what}");
 }
 
 fn find(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
