@@ -32,11 +32,11 @@ const FRAME_MS: Millis = 33;
 /// Timeout of one wait for a key, and so the poll interval of the feed, while there are messages.
 const WAIT: Duration = Duration::from_millis(FRAME_MS as u64);
 
-/// The same once there has been no message for [`QUIET_MS`]. Keys end a wait at once.
-const QUIET_WAIT: Duration = Duration::from_millis(200);
+/// The same once nothing has changed for [`QUIET_MS`]. Keys end a wait at once.
+const QUIET_WAIT: Duration = Duration::from_millis(500);
 
-/// Time without messages after which the loop waits longer.
-const QUIET_MS: Millis = 2_000;
+/// Time without changes after which the loop waits longer.
+const QUIET_MS: Millis = 5_000;
 
 /// Most feed updates handled between two key polls, so that a burst does not block keys.
 const MAX_UPDATES: usize = 2_000;
@@ -154,7 +154,8 @@ impl MainLoop<'_> {
             if let Some(ends) = self.handle(tick)? {
                 return Ok(ends);
             }
-            if self.handle_channels()? {
+            self.handle_channels()?;
+            if self.state.dirty.screen {
                 (message_ms, is_due) = (awake_ms, true);
             }
             let playing = self.state.travel().is_some_and(|travel| travel.is_playing);
@@ -198,9 +199,8 @@ impl MainLoop<'_> {
         }
     }
 
-    /// Handles feed updates and replies, and sends the backlog. Returns whether there were any messages.
-    fn handle_channels(&mut self) -> io::Result<bool> {
-        let mut has_news = false;
+    /// Handles feed updates and replies, and sends the backlog.
+    fn handle_channels(&mut self) -> io::Result<()> {
         let mut messages = Vec::new();
         if let Some(updates) = &self.updates {
             while messages.len() < MAX_UPDATES {
@@ -219,7 +219,6 @@ impl MainLoop<'_> {
             messages.push(UiMessage::Reply(reply));
         }
         for message in messages {
-            has_news = true;
             self.handle(message)?;
         }
         while let Some(question) = self.backlog.pop() {
@@ -227,7 +226,7 @@ impl MainLoop<'_> {
                 break;
             }
         }
-        Ok(has_news)
+        Ok(())
     }
 
     fn handle(&mut self, message: UiMessage) -> io::Result<Option<Ends>> {

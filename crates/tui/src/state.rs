@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{
-    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, SessionRow, Text, ToolStatus, ToolUseId, Tree,
+    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, Text, ToolStatus, ToolUseId, Tree,
 };
 use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
@@ -86,6 +86,8 @@ pub struct UiState {
 /// Derived parts to rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
+    /// Whether a message may have changed what the last frame shows.
+    pub(crate) screen: bool,
     pub(crate) sessions: bool,
     pub(crate) rows: bool,
     /// When to load the selected session (debounced), by the monotonic clock.
@@ -325,7 +327,7 @@ impl UiState {
             is_caught_up: false,
             is_replay: false,
             pending_questions: Vec::new(),
-            dirty: Dirty { sessions: true, rows: true, load_at: Some(awake_ms) },
+            dirty: Dirty { screen: true, sessions: true, rows: true, load_at: Some(awake_ms) },
         }
     }
 
@@ -349,12 +351,11 @@ impl UiState {
     /// How long a frame stays true without a message: a second while something grows or is shown for a while, else a
     /// minute.
     pub(crate) fn redraw_ms(&self) -> Millis {
-        let is_recent = |row: &SessionRow| row.last_event_at_ms.is_some_and(|at| self.now_ms - at < 60_000);
         let is_moving = !self.is_caught_up
             || self.notice.is_some()
             || self.alerts.shown(self.awake_ms).is_some()
             || self.trees.counts().live > 0
-            || self.sessions.rows.iter().any(is_recent);
+            || self.sessions.newest_ms.is_some_and(|at| self.now_ms - at < 60_000);
         if is_moving { 1_000 } else { 60_000 }
     }
 

@@ -14,7 +14,7 @@ use subscope_model::{Millis, Update};
 use subscope_render::{Ink, chosen_rows, timeline};
 
 use crate::{
-    ask::{Question, Reply},
+    ask::{Answer, Question, Reply},
     keys,
     state::{
         Drawn, Overlay, Panel, SearchScope, StatusNotice, UiState, View, select::order,
@@ -86,6 +86,7 @@ const NOTICE_MS: Millis = 4_000;
 /// Applies one message. Returns the effects to carry out, in order.
 pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
     let mut effects = Vec::new();
+    state.dirty.screen |= is_news(state, &message);
     match message {
         UiMessage::Key(key) => effects = on_key(state, key),
         UiMessage::Paste(text) => overlay::on_paste(state, &text),
@@ -105,6 +106,25 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
         UiMessage::Drawn(drawn) => on_drawn(state, *drawn),
     }
     effects
+}
+
+/// Whether a message may change the screen. What the clocks change is [`UiState::redraw_ms`]'s.
+fn is_news(state: &UiState, message: &UiMessage) -> bool {
+    match message {
+        UiMessage::Tick { .. } | UiMessage::Drawn(_) => false,
+        // The list is asked for every few seconds.
+        UiMessage::Reply((_, Ok(Answer::Sessions(rows, has_more)))) => {
+            (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)
+        }
+        UiMessage::Key(_)
+        | UiMessage::Paste(_)
+        | UiMessage::Mouse(_)
+        | UiMessage::Resize(..)
+        | UiMessage::Feed(_)
+        | UiMessage::FeedClosed
+        | UiMessage::Reply(_)
+        | UiMessage::Failed(_) => true,
+    }
 }
 
 fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
@@ -180,10 +200,11 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.notice.as_ref().is_some_and(|notice| notice.until_ms <= state.awake_ms) {
         state.notice = None;
+        state.dirty.screen = true;
     }
     if state.sessions.pointed_ms.is_some_and(|at| state.awake_ms - at >= HOLD_MS) {
         state.sessions.pointed_ms = None;
-        state.dirty.sessions = true;
+        (state.dirty.sessions, state.dirty.screen) = (true, true);
     }
     let is_old = state.awake_ms - state.sessions.queried_ms >= SESSIONS_MS;
     if !state.is_replay && (state.sessions.limit == 0 || is_old) {
@@ -245,6 +266,7 @@ pub(crate) fn show_notice(state: &mut UiState, text: impl Into<String>, ink: Ink
 }
 
 fn on_drawn(state: &mut UiState, drawn: Drawn) {
+    state.dirty.screen = false;
     let reading = &mut state.reading;
     reading.up = reading.up.min(drawn.most_up);
     reading.feed_up = reading.feed_up.min(drawn.most_feed_up);

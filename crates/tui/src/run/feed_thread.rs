@@ -12,8 +12,8 @@ use subscope_model::{Feed, FeedItem, Update};
 /// counts losses.
 const QUEUE: usize = 2_000;
 
-/// Timeout of one wait for the feed.
-const WAIT: Duration = Duration::from_millis(500);
+/// Timeout of one wait for the feed. An update ends it at once.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// Starts the thread. It ends when the receiver is dropped or the feed closes, and drops the sender.
 pub(super) fn spawn(mut feed: Box<dyn Feed>) -> io::Result<Receiver<Update>> {

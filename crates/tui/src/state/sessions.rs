@@ -24,6 +24,8 @@ pub(crate) struct SessionList {
     pub(crate) queried_ms: Millis,
     /// When the pointer last moved over a row, by the monotonic clock; until some time later no row moves.
     pub(crate) pointed_ms: Option<Millis>,
+    /// Time of the newest event of any row.
+    pub(crate) newest_ms: Option<Millis>,
     /// Sessions that ended since the user last looked at them.
     pub(crate) unread: HashSet<SessionId>,
     /// Whether the user has selected a session.
@@ -62,6 +64,7 @@ impl SessionList {
                 self.unread.insert(row.id.clone());
             }
         }
+        self.newest_ms = rows.iter().filter_map(|row| row.last_event_at_ms).max();
         self.rows = rows;
         // Until the user selects one, the first is selected: the one that needs a person most.
         if let Some(first) = self.rows.first().filter(|_| !self.is_user_choice || self.selected.is_none()) {

@@ -1,6 +1,6 @@
 //! Agent trees of sessions: subscribed ones, which the feed keeps up to date, and queried ones.
 
-use std::collections::VecDeque;
+use std::{cell::Cell, collections::VecDeque};
 
 use subscope_model::{Agent, AgentId, Flag, LiveView, SessionId, Tree, Update};
 
@@ -12,6 +12,8 @@ pub(crate) struct Trees {
     subscribed: LiveView,
     /// Oldest first.
     queried: VecDeque<Tree>,
+    /// Totals since the last update, if they were asked for.
+    counts: Cell<Option<Counts>>,
 }
 
 impl Trees {
@@ -39,6 +41,7 @@ impl Trees {
         if let Update::Snapshot(tree) = &update {
             self.queried.retain(|queried| queried.session.id != tree.session.id);
         }
+        self.counts.set(None);
         self.subscribed.apply(update);
     }
 
@@ -56,6 +59,12 @@ impl Trees {
 
     /// Counts live sessions and agents over all subscribed trees.
     pub(crate) fn counts(&self) -> Counts {
+        let counts = self.counts.get().unwrap_or_else(|| self.count());
+        self.counts.set(Some(counts));
+        counts
+    }
+
+    fn count(&self) -> Counts {
         let mut counts = Counts::default();
         for tree in self.subscribed() {
             let live = || tree.agents.iter().filter(|agent| agent.is_at_work());

@@ -122,8 +122,8 @@ pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) {
 fn on_answer(state: &mut UiState, answer: Answer) {
     match answer {
         Answer::Sessions(rows, has_more) => {
+            state.dirty.sessions |= state.sessions.history != rows;
             (state.sessions.history, state.sessions.has_more) = (rows, has_more);
-            state.dirty.sessions = true;
         }
         Answer::Tree(session, tree) => {
             match tree {

@@ -3,7 +3,7 @@
 mod keys;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, Update};
+use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, SessionRow, Update};
 
 use super::*;
 use crate::{
@@ -29,7 +29,7 @@ fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     ui.tick(1);
     assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS)]);
     let (tree, _) = recorded("c-nested", None);
-    let rows = vec![subscope_model::SessionRow::of(&tree)];
+    let rows = vec![SessionRow::of(&tree)];
     ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));
     ui.frame();
     ui.pass(DEBOUNCE_MS);
@@ -195,6 +195,22 @@ fn frame_is_drawn_each_second_only_while_something_grows() {
     assert_eq!(ui.state.redraw_ms(), 60_000);
     ui.press(&[KeyCode::Char('f')]);
     assert_eq!(ui.state.redraw_ms(), 1_000, "a notice disappears");
+}
+
+#[test]
+fn answer_that_changes_nothing_draws_nothing() {
+    let mut ui = TestUi::ended("c-nested", 120, 30);
+    let rows = vec![SessionRow::of(&recorded("e-tool-failures", None).0)];
+    let answer = |ui: &mut TestUi, rows| {
+        ui.frame();
+        assert!(!ui.state.dirty.screen, "a frame was drawn");
+        ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));
+        (ui.state.dirty.screen, ui.state.dirty.sessions)
+    };
+    assert_eq!(answer(&mut ui, rows.clone()), (true, true));
+    assert_eq!(answer(&mut ui, rows), (false, false));
+    ui.tick(ui.state.now_ms + 5_000);
+    assert!(!ui.state.dirty.screen, "time alone changes nothing that is not at work");
 }
 
 #[test]
