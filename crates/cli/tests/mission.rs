@@ -160,3 +160,42 @@ fn alerts_name_project_and_session() {
     drop(terminal);
     serving.end("-TERM");
 }
+
+#[test]
+fn reports_over_all_sessions_are_a_key_away() {
+    let env = env();
+    let serving = ten(&env);
+    let here = env.work().display().to_string();
+    for event in ["SessionStart", "UserPromptSubmit"] {
+        let line = hook(event).session("here").set("cwd", here.clone()).set("prompt", "Task here");
+        serving.post("/hooks/claude", "", line.line().as_bytes());
+    }
+    env.run(&["run", "--iterations", "2", "--", "sh", "-c", "exit 0"]).success();
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let Some(terminal) = Terminal::start(&env, width, height, &[]) else { return };
+        terminal.wait_for_text(LIMIT, "11 live");
+        terminal.send(&["5"]);
+        let screen = terminal.wait_for_text(LIMIT, "by day");
+        assert!(screen.contains("11 sessions") && screen.contains("by type"), "{screen}");
+        terminal.send(&["F"]);
+        terminal.wait_for_text(LIMIT, "by day");
+        // Two sessions of the list are marked and compared.
+        terminal.send(&["0", "Home", "m", "Down", "m"]);
+        terminal.wait_for(LIMIT, |screen| screen.contains("◐A") && screen.contains("◐B"));
+        terminal.send(&["6"]);
+        let screen = terminal.wait_for_text(LIMIT, "B - A");
+        assert!(
+            screen.contains("A  project-0: Task 0") && screen.contains("B  project-1: Task 1"),
+            "{screen}"
+        );
+        terminal.send(&["7"]);
+        terminal.wait_for(LIMIT, |screen| {
+            ["1/2", "2/2"].iter().all(|number| {
+                screen.lines().any(|line| line.contains(number) && line.trim_start().starts_with('✓'))
+            })
+        });
+        terminal.send(&["q"]);
+        terminal.wait_for(LIMIT, |_| terminal.exit_code() == Some(0));
+    }
+    serving.end("-TERM");
+}

@@ -1,11 +1,9 @@
 //! Renders a comparison of two sessions: figures with differences, paired agents, tools.
 
-use subscope_model::{
-    AgentPair, AgentStatus, Calls, ComparedAgent, Comparison, Likeness, Side, ToolPair, Usage,
-};
+use subscope_model::{AgentPair, AgentStatus, Calls, ComparedAgent, Comparison, Likeness, Side, Usage};
 
 use crate::{
-    style::{Ink, Style, StyledLine},
+    style::{Ink, Style, StyledLine, write_lines},
     table::SHORT_ID,
     text,
 };
@@ -24,12 +22,15 @@ const NAME: std::ops::RangeInclusive<usize> = 20..=70;
 /// Renders the comparison as tables: sessions, figures with `B - A`, agents, tools. `~` marks a guessed pair, `—` an
 /// unknown value.
 pub fn render_comparison(comparison: &Comparison, style: &Style) -> String {
-    let mut out = String::new();
-    let name = style.width.saturating_sub(3 * FIGURE_WIDTH).clamp(*NAME.start(), 30);
-    figures(&mut out, comparison, name, style);
-    agents(&mut out, &comparison.agents, style);
-    tools(&mut out, &comparison.tools, name, style);
-    out
+    let mut lines = figure_lines(comparison, style);
+    agents(&mut lines, &comparison.agents, style);
+    lines.extend(tool_lines(comparison, style));
+    write_lines(lines, style)
+}
+
+/// Columns of the names of figures and tools.
+fn name_width(style: &Style) -> usize {
+    style.width.saturating_sub(3 * FIGURE_WIDTH).clamp(*NAME.start(), 30)
 }
 
 /// A table row: name, both values, and their difference if numeric.
@@ -79,22 +80,25 @@ fn signed(span: i64, say: impl Fn(i64) -> String) -> String {
     }
 }
 
-/// Writes the heading of a table of figures.
-fn write_head(out: &mut String, title: &str, name: usize, style: &Style) {
+/// The heading of a table of figures.
+fn head(title: &str, name: usize) -> StyledLine {
     let mut head = StyledLine::painted(Ink::Done, title);
     head.cells(name, FIGURES, ["A", "B", "B - A"].map(|word| (Some(Ink::Done), word)));
-    head.write(out, style);
+    head
 }
 
-fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style) {
-    write_head(out, "", name, style);
+/// Renders the figures of both with `B - A`.
+pub fn figure_lines(comparison: &Comparison, style: &Style) -> Vec<StyledLine> {
+    let name = name_width(style);
+    let mut out = vec![head("", name)];
     for ComparisonRow { name: figure, values: [a, b], difference } in
         both([&comparison.a, &comparison.b], style)
     {
         let mut line = StyledLine::default().with(None, &text::pad(figure, name));
         line.cells(name, FIGURES, [a, b, (None, difference)]);
-        line.write(out, style);
+        out.push(line);
     }
+    out
 }
 
 /// All figures of both sessions.
@@ -155,17 +159,17 @@ fn both(sides: [&Side; 2], style: &Style) -> Vec<ComparisonRow> {
     all
 }
 
-fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
+fn agents(out: &mut Vec<StyledLine>, pairs: &[AgentPair], style: &Style) {
     let cells = if style.width >= WITH_COST { CELLS.as_slice() } else { &CELLS[..3] };
     let widths = || cells.iter().copied().map(Some);
     let side: usize = cells.iter().sum();
     let name = style.width.saturating_sub(2 * side).clamp(*NAME.start(), *NAME.end());
-    out.push('\n');
+    out.push(StyledLine::default());
     let mut head = StyledLine::painted(Ink::Done, &text::pad("agents", name));
     for (from, time) in [(name, "time A"), (name + side, "time B")] {
         head.cells(from, widths(), [time, "tools", "tokens", "cost"].map(|word| (Some(Ink::Done), word)));
     }
-    head.write(out, style);
+    out.push(head);
     for pair in pairs {
         let Some(one) = pair.a.as_ref().or(pair.b.as_ref()) else { continue };
         let mark = if pair.likeness == Some(Likeness::Type) { "~" } else { "" };
@@ -178,7 +182,7 @@ fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
                 None => line.end_at(from + CELLS[0], Some(Ink::Done), style.glyphs().unknown),
             }
         }
-        line.write(out, style);
+        out.push(line);
     }
 }
 
@@ -195,26 +199,28 @@ fn cells_of(agent: &ComparedAgent, style: &Style) -> [(Option<Ink>, String); 4] 
     ]
 }
 
-fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
-    if tools.is_empty() {
-        return;
+/// Renders the calls of each tool in both with `B - A`, after an empty line; nothing without calls.
+pub fn tool_lines(comparison: &Comparison, style: &Style) -> Vec<StyledLine> {
+    if comparison.tools.is_empty() {
+        return Vec::new();
     }
-    out.push('\n');
-    write_head(out, "tools", name, style);
+    let name = name_width(style);
+    let mut out = vec![StyledLine::default(), head("tools", name)];
     let say = |calls: &Calls| {
         let bad = [(calls.errors, style.glyphs().failed), (calls.denied, style.glyphs().denied)];
         let bad =
             bad.into_iter().filter(|(count, _)| *count > 0).map(|(count, icon)| format!("{icon}{count} "));
         ((calls.errors > 0).then_some(Ink::Failed), format!("{}{}", bad.collect::<String>(), calls.calls))
     };
-    for tool in tools {
+    for tool in &comparison.tools {
         let mut line = StyledLine::default();
         line.push(&text::pad(&style.one_line(&tool.name, name - 1), name));
         let difference = i64::from(tool.b.calls) - i64::from(tool.a.calls);
         let difference = (None, signed(difference, |span| span.to_string()));
         line.cells(name, FIGURES, [say(&tool.a), say(&tool.b), difference]);
-        line.write(out, style);
+        out.push(line);
     }
+    out
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod blocks;
 pub mod breakdown;
+pub mod chart;
 pub mod comparison;
 pub mod rows;
 pub mod safe;

@@ -171,6 +171,13 @@ pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<StyledLine> {
     lines
 }
 
+/// Renders the rows of one group of statistics under a title; nothing without rows.
+pub fn group_lines(title: &str, rows: &[StatsRow], style: &Style) -> Vec<StyledLine> {
+    let mut lines = Vec::new();
+    section(&mut lines, title, rows, style);
+    lines
+}
+
 /// Formats a sum of durations in its largest unit.
 fn span(ms: u64) -> String {
     match ms {
@@ -229,28 +236,30 @@ fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &St
     }
 }
 
-/// The slowest calls: duration, tool and target, agent, session.
+/// The slowest calls.
 fn slowest(out: &mut Vec<StyledLine>, calls: &[SlowCall], style: &Style) {
     if calls.is_empty() {
         return;
     }
     out.push(StyledLine::default());
     out.push(StyledLine::default().with(None, "slowest calls"));
-    for call in calls.iter().take(TOP) {
-        let ink = match call.status {
-            ToolStatus::Error | ToolStatus::Denied => Some(Ink::Failed),
-            ToolStatus::Ok | ToolStatus::Open => None,
-        };
-        let detail = call.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
-        let mut line = StyledLine::default().with(None, "  ");
-        line.push(&format!("{:>8}  ", text::duration(Some(call.duration_ms))));
-        line.add(ink, &text::pad(&style.one_line(&format!("{}{detail}", call.tool), SLOW_CALL), SLOW_CALL));
-        let title = call.session_title.as_deref().unwrap_or(&call.session_id);
-        let room = style.width.saturating_sub(14 + SLOW_CALL);
-        let agent = format!("{} {} {title}", call.agent, style.glyphs().dot);
-        line.paint(Ink::Done, &format!("  {}", style.one_line(&agent, room)));
-        out.push(line);
-    }
+    out.extend(calls.iter().take(TOP).map(|call| slow_call(call, style)));
+}
+
+/// Renders a slow call: duration, tool and target, agent, session.
+pub fn slow_call(call: &SlowCall, style: &Style) -> StyledLine {
+    let ink = match call.status {
+        ToolStatus::Error | ToolStatus::Denied => Some(Ink::Failed),
+        ToolStatus::Ok | ToolStatus::Open => None,
+    };
+    let detail = call.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
+    let mut line = StyledLine::default().with(None, "  ");
+    line.push(&format!("{:>8}  ", text::duration(Some(call.duration_ms))));
+    line.add(ink, &text::pad(&style.one_line(&format!("{}{detail}", call.tool), SLOW_CALL), SLOW_CALL));
+    let title = call.session_title.as_deref().unwrap_or(&call.session_id);
+    let room = style.width.saturating_sub(14 + SLOW_CALL);
+    let agent = format!("{} {} {title}", call.agent, style.glyphs().dot);
+    line.with(Some(Ink::Done), &format!("  {}", style.one_line(&agent, room)))
 }
 
 /// The greatest number of agents at work at the same time.

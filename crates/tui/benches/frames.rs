@@ -23,7 +23,9 @@ use subscope_model::{
 };
 use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
-use subscope_tui::{Alerts, Palette, Settings, TreePanel, UiMessage, UiState, View, refresh, update, view};
+use subscope_tui::{
+    Alerts, BudgetLimits, Palette, Settings, TreePanel, UiMessage, UiState, View, refresh, update, view,
+};
 
 /// A session of the benchmark.
 #[derive(Clone, Copy)]
@@ -136,6 +138,7 @@ fn loaded(load: Load) -> UiState {
         style: Style { color: true, ascii: false, width: 80 },
         offset_minutes: 0,
         editor: None,
+        budgets: BudgetLimits::default(),
     };
     let now = 10_000_000;
     let mut state = UiState::new(settings, SIZE, now, 0);

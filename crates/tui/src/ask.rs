@@ -1,7 +1,9 @@
 //! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs
 //! and settings.
 
-use subscope_model::{AgentId, Event, Hits, Millis, Ordered, SessionId, SessionRow, Tree};
+use subscope_model::{
+    AgentId, Event, Hits, Iteration, Millis, Ordered, SessionId, SessionRow, Stats, StatsQuery, Tree,
+};
 
 use crate::settings::{Choice, Setting};
 
@@ -18,6 +20,10 @@ pub enum Question {
     At(SessionId, Millis),
     /// Search all stored text for the newest passages that contain all these words.
     Search(String),
+    /// Compute statistics over stored sessions.
+    Stats(StatsQuery),
+    /// List the recorded iterations of `run` in the projects of all sessions, the newest first.
+    Iterations,
     /// Ask a subagent to stop.
     Stop(SessionId, AgentId),
     /// Open the web page in a browser.
@@ -39,6 +45,10 @@ pub enum Answer {
     At(SessionId, Millis, Option<Box<Tree>>),
     /// To [`Question::Search`], with the words searched for.
     Found(String, Hits),
+    /// To [`Question::Stats`].
+    Stats(StatsQuery, Box<Stats>),
+    /// To [`Question::Iterations`].
+    Iterations(Vec<Iteration>),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Page`]: the page's URL.

@@ -27,7 +27,7 @@ mod view;
 
 pub use ask::{Answer, Question, Reply};
 pub use run::{Answers, Ends, Links, Playback, RunError, restore, run};
-pub use settings::{Alerts, Choice, Clocks, Setting, Settings, TreePanel};
+pub use settings::{Alerts, BudgetLimits, Choice, Clocks, Setting, Settings, TreePanel};
 pub use state::{UiState, View};
 pub use theme::Palette;
 pub use update::{Effect, UiMessage, refresh, update};

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::Millis;
+use subscope_model::{MicroUsd, Millis};
 use subscope_render::{Detail, Style};
 
 use crate::theme::Palette;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub offset_minutes: i32,
     /// Shell command that opens a text file.
     pub editor: Option<String>,
+    /// Budgets to show what is used of.
+    pub budgets: BudgetLimits,
 }
 
 /// Visibility of the tree panel.
@@ -50,6 +52,15 @@ pub enum Alerts {
     Bell,
     /// Also a desktop notification through the terminal (OSC 9).
     Notify,
+}
+
+/// Budgets, in millionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetLimits {
+    /// For all sessions of a day (UTC) together.
+    pub day: Option<MicroUsd>,
+    /// For each session.
+    pub session: Option<MicroUsd>,
 }
 
 /// A setting that the UI can change and save.

@@ -2,6 +2,7 @@
 
 pub(crate) mod alerts;
 pub(crate) mod logs;
+pub(crate) mod reports;
 pub(crate) mod select;
 pub(crate) mod sessions;
 pub(crate) mod time_travel;
@@ -18,6 +19,7 @@ use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 use self::{
     alerts::AlertLog,
     logs::{EventLog, EventLogs},
+    reports::{Place, Reports, StatsRange},
     select::{Filter, Sort},
     sessions::SessionList,
     time_travel::TimeTravel,
@@ -63,6 +65,7 @@ pub struct UiState {
     /// Scroll positions and the feed's filters.
     pub(crate) reading: ReadingState,
     pub(crate) timeline_view: TimelineState,
+    pub(crate) reports: Reports,
     /// Time travel in a session; `None` shows now.
     pub(crate) travel: Option<TimeTravel>,
     pub(crate) alerts: AlertLog,
@@ -107,15 +110,36 @@ pub enum View {
     Feed,
     /// Totals of the session.
     Summary,
+    /// Statistics over all sessions.
+    Stats,
+    /// Two sessions or agents side by side.
+    Compare,
+    /// Recorded iterations of `run`.
+    Iterations,
+}
+
+impl View {
+    /// Whether it is about all sessions, and takes the whole width.
+    pub(crate) fn is_overview(self) -> bool {
+        self == Self::Mission || self.is_report()
+    }
+
+    /// Whether it is a list of lines with a cursor.
+    pub(crate) fn is_report(self) -> bool {
+        matches!(self, Self::Stats | Self::Compare | Self::Iterations)
+    }
 }
 
 /// All views with their keys and titles, in the order of their keys.
-pub(crate) const VIEWS: [(View, char, &str); 5] = [
+pub(crate) const VIEWS: [(View, char, &str); 8] = [
     (View::Mission, '0', "Sessions"),
     (View::Agents, '1', "Agents"),
     (View::Timeline, '2', "Timeline"),
     (View::Feed, '3', "Feed"),
     (View::Summary, '4', "Summary"),
+    (View::Stats, '5', "Stats"),
+    (View::Compare, '6', "Compare"),
+    (View::Iterations, '7', "Iterations"),
 ];
 
 /// A panel that can have the focus.
@@ -264,6 +288,10 @@ pub struct Drawn {
     /// Index of the first visible session of the list, and of mission control.
     pub(crate) first_session: usize,
     pub(crate) first_mission: usize,
+    /// Index of the first visible line of a report, number of its lines, and those that lead somewhere.
+    pub(crate) first_line: usize,
+    pub(crate) lines: usize,
+    pub(crate) links: Vec<(usize, Place)>,
     /// Index of the first visible row of the tree or timeline.
     pub(crate) first_row: usize,
     /// Largest scroll offset of the detail panel, in lines.
@@ -292,6 +320,10 @@ pub(crate) enum MouseTarget {
     /// An event of an agent.
     Event(SessionId, AgentId),
     View(View),
+    /// What a line of a report is about.
+    Place(Place),
+    /// A range of days.
+    Range(StatsRange),
     Slider,
 }
 
@@ -318,6 +350,7 @@ impl UiState {
             rows: Vec::new(),
             reading: ReadingState::default(),
             timeline_view: TimelineState::default(),
+            reports: Reports::default(),
             travel: None,
             alerts: AlertLog::default(),
             search: Search::default(),

@@ -19,7 +19,7 @@ use subscope_testkit::{
 
 use crate::{
     ask::{Answer, Question},
-    settings::{Alerts, Settings, TreePanel},
+    settings::{Alerts, BudgetLimits, Settings, TreePanel},
     state::{UiState, sessions::FIRST_SESSIONS},
     theme::Palette,
     update::{Effect, UiMessage, refresh, update},
@@ -61,6 +61,7 @@ pub(crate) fn settings() -> Settings {
         style: Style { color: true, ascii: false, width: 80 },
         offset_minutes: 0,
         editor: None,
+        budgets: BudgetLimits::default(),
     }
 }
 

@@ -6,9 +6,11 @@ mod feed;
 mod mouse;
 mod navigation;
 mod overlay;
+mod reports;
 mod time;
 
 use self::navigation::{Direction, Stride};
+pub(crate) use self::reports::compared;
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 use subscope_model::{Millis, Update};
 use subscope_render::{Ink, chosen_rows, timeline};
@@ -156,6 +158,10 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::Timeline => display::view(state, View::Timeline),
         A::Feed => display::view(state, View::Feed),
         A::Summary => display::view(state, View::Summary),
+        A::Stats => return reports::open(state, View::Stats),
+        A::Compare => return reports::open(state, View::Compare),
+        A::Iterations => return reports::open(state, View::Iterations),
+        A::Mark => reports::toggle_mark(state),
         A::Detail => return display::next_detail(state),
         A::Tree => return display::toggle_tree(state),
         A::Theme => display::try_next_palette(state),
@@ -164,6 +170,10 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::FoldAll => display::fold_all(state),
         A::UnfoldAll => display::unfold_all(state),
         A::Sort => display::next_sort(state),
+        A::Filter if state.view == View::Stats => {
+            let range = state.reports.range.next();
+            return reports::choose_range(state, range);
+        }
         A::Filter => display::next_filter(state),
         A::Scope => display::next_scope(state),
         A::ZoomIn => display::zoom(state, state.timeline_view.zoom.saturating_add(1)),
@@ -217,6 +227,7 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
         state.dirty.load_at = None;
         load_selected(state, &mut effects);
     }
+    reports::on_tick(state, &mut effects);
     time::advance(state, &mut effects);
     effects
 }
@@ -290,7 +301,7 @@ pub fn refresh(state: &mut UiState) {
         refresh_rows(state);
     }
     // A session is read once a person has it on the screen.
-    if state.view != View::Mission
+    if !state.view.is_overview()
         && state.sessions.is_user_choice
         && let Some(session) = state.session().cloned()
     {

@@ -1,13 +1,17 @@
 //! Draws the state. Pure: the layout of the frame is returned as [`Drawn`].
 
+mod compare;
 mod detail;
 mod feed;
 mod frame;
+mod iterations;
 mod mission;
 mod overlay;
 mod paint;
 mod prose;
+mod report;
 mod sessions;
+mod stats;
 mod summary;
 mod timeline;
 mod tree;
@@ -43,10 +47,10 @@ pub fn view(state: &UiState, area: Rect, buffer: &mut Buffer) -> Drawn {
     let height = area.height - 2 - u16::from(slider.is_some());
     let body = Rect { y: area.y + 1, height, ..area };
     frame::header(state, header, &mut canvas);
-    if state.view == View::Mission {
+    if state.view.is_overview() {
         frame::tabs(state, Rect { height: 1, ..body }, &mut canvas);
         let area = Rect { y: body.y + 1, height: body.height - 1, ..body };
-        mission::draw(state, area, &mut canvas);
+        overview(state, area, &mut canvas);
     } else if state.is_wide() && !state.is_replay {
         let width = (area.width / 4).clamp(28, 40);
         sessions::draw(state, Rect { width, ..body }, &mut canvas);
@@ -91,7 +95,18 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         View::Feed => feed::draw(state, area, canvas),
         View::Summary => summary::draw(state, area, canvas),
         // Drawn over the whole width, beside no list.
-        View::Mission => {}
+        View::Mission | View::Stats | View::Compare | View::Iterations => {}
+    }
+}
+
+/// Draws a view over all sessions.
+fn overview(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    match state.view {
+        View::Mission => mission::draw(state, area, canvas),
+        View::Stats => stats::draw(state, area, canvas),
+        View::Compare => compare::draw(state, area, canvas),
+        View::Iterations => iterations::draw(state, area, canvas),
+        View::Agents | View::Timeline | View::Feed | View::Summary => {}
     }
 }
 

@@ -112,7 +112,7 @@ pub(super) fn select_next_alert(state: &mut UiState) {
     navigation::select_agent(state, stop.agent.clone());
     state.alerts.dismiss();
     state.alerts.visited = Some(stop.key());
-    if state.view == View::Mission || state.panel == Panel::Sessions {
+    if state.view.is_overview() || state.panel == Panel::Sessions {
         (state.view, state.panel) = (View::Agents, Panel::Main);
     }
     let count = format!("{} of {}: ", at + 1, stops.len());

@@ -155,6 +155,13 @@ fn on_answer(state: &mut UiState, answer: Answer) {
             }
             state.overlay = Some(Overlay::Hits { words, hits: found.hits, at: 0 });
         }
+        Answer::Stats(query, stats) => {
+            // Another range may have been chosen meanwhile.
+            if query == state.reports.range.query(state.now_ms) {
+                state.reports.stats = Some((state.reports.range, stats));
+            }
+        }
+        Answer::Iterations(rows) => state.reports.iterations = Some(rows),
         Answer::Ordered(ordered) => {
             let doubt = if ordered.reached {
                 ""

@@ -8,7 +8,7 @@ use ratatui::{
 use super::{
     Effect, display,
     navigation::{self, Stride},
-    time,
+    reports, time,
 };
 use crate::state::{FeedScope, MouseTarget, Overlay, Panel, UiState, View, select::Filter};
 
@@ -42,7 +42,7 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
                 time::seek(state, share);
             } else if is_click {
                 navigation::choose_session(state);
-                click(state, target);
+                return click(state, target);
             }
         }
         Kind::ScrollUp | Kind::ScrollDown => {
@@ -54,6 +54,8 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
                 | MouseTarget::Filter(_)
                 | MouseTarget::Event(..)
                 | MouseTarget::View(_)
+                | MouseTarget::Place(_)
+                | MouseTarget::Range(_)
                 | MouseTarget::Slider => None,
             });
             let Some(panel) = panel else { return Vec::new() };
@@ -69,7 +71,7 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
     Vec::new()
 }
 
-fn click(state: &mut UiState, target: MouseTarget) {
+fn click(state: &mut UiState, target: MouseTarget) -> Vec<Effect> {
     match target {
         MouseTarget::Panel(panel) => state.panel = panel,
         MouseTarget::Session(session) => {
@@ -103,6 +105,9 @@ fn click(state: &mut UiState, target: MouseTarget) {
             }
         }
         MouseTarget::View(View::Mission) => display::toggle_mission(state),
+        MouseTarget::View(view) if view.is_report() => return reports::open(state, view),
+        MouseTarget::Place(place) => reports::go_to(state, place),
+        MouseTarget::Range(range) => return reports::choose_range(state, range),
         MouseTarget::View(view) => {
             state.view = view;
             if state.panel == Panel::Sessions || !matches!(view, View::Agents | View::Timeline) {
@@ -111,4 +116,5 @@ fn click(state: &mut UiState, target: MouseTarget) {
         }
         MouseTarget::Slider => {}
     }
+    Vec::new()
 }

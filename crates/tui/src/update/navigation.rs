@@ -15,6 +15,10 @@ pub(super) enum Stride {
 /// Moves along the focused list.
 pub(super) fn move_selection(state: &mut UiState, stride: &Stride) {
     match (state.panel, state.view) {
+        (_, View::Stats | View::Compare | View::Iterations) => {
+            let cursor = stride_index(Some(state.reports.cursor), stride, state.drawn.lines);
+            state.reports.cursor = cursor.unwrap_or(0);
+        }
         (Panel::Sessions, _) | (Panel::Main, View::Mission) => move_session_selection(state, stride),
         (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, stride),
         (Panel::Detail, _) => {
@@ -126,6 +130,7 @@ pub(super) enum Direction {
 /// managers do.
 pub(super) fn move_sideways(state: &mut UiState, direction: Direction) {
     match (state.panel, state.view) {
+        (Panel::Main, view) if view.is_report() => {}
         (Panel::Main, View::Timeline) => pan(state, direction),
         (Panel::Main, View::Agents) => move_in_tree(state, direction),
         (Panel::Sessions, _) if direction == Direction::Right => open_session(state),
@@ -194,6 +199,7 @@ pub(super) fn move_focus(state: &mut UiState, direction: Direction) {
 /// Opens the selected item.
 pub(super) fn enter(state: &mut UiState) {
     state.panel = match (state.panel, state.view) {
+        (_, view) if view.is_report() => return super::reports::follow_link(state),
         (Panel::Sessions, _) => return open_session(state),
         (Panel::Main, View::Agents | View::Timeline) if panels(state).contains(&Panel::Detail) => {
             Panel::Detail
@@ -253,6 +259,9 @@ fn panels(state: &UiState) -> Vec<Panel> {
     }
     if state.view == View::Mission {
         return panels;
+    }
+    if state.view.is_report() {
+        return vec![Panel::Main];
     }
     panels.push(Panel::Main);
     if matches!(state.view, View::Agents | View::Timeline) {

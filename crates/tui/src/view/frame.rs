@@ -67,9 +67,12 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(area, StyledLine::default(), StyledLine::default());
     let mut x = area.x + 1;
-    for (view, key, title) in
-        VIEWS.into_iter().filter(|(view, ..)| *view != View::Mission || !state.is_replay)
-    {
+    // Beside the views of a session stands mission control; beside that the reports.
+    let is_listed = |view: View| {
+        let is_beside = view == View::Mission || view.is_overview() == state.view.is_overview();
+        is_beside && !(state.is_replay && view.is_overview())
+    };
+    for (view, key, title) in VIEWS.into_iter().filter(|(view, ..)| is_listed(*view)) {
         let is_open = view == state.view;
         let ink = if is_open { Ink::Strong } else { Ink::Done };
         let mut line = StyledLine::default().with(None, " ").with(Some(Ink::Done), &format!("{key} "));
@@ -81,7 +84,7 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         let target = Rect { x, width, ..area };
         canvas.line(x, area.y, width, line);
-        if is_open && (state.panel == Panel::Main || view == View::Mission) {
+        if is_open && (state.panel == Panel::Main || view.is_overview()) {
             canvas.select(target, false);
         }
         canvas.add_mouse_target(target, MouseTarget::View(view));
@@ -312,9 +315,18 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
         }
     }
     let own: &[(Action, &str)] = match (state.panel, state.view) {
-        (Panel::Sessions, _) | (Panel::Main, View::Mission) => {
-            &[(A::Enter, "open"), (A::Alert, "what needs you"), (A::Search, "search"), (A::Copy, "copy id")]
-        }
+        (_, View::Stats) => &[(A::Enter, "to the agent"), (A::Filter, "days"), (A::Mission, "sessions")],
+        (_, View::Compare) => &[(A::Enter, "to the agent"), (A::Mission, "sessions")],
+        (_, View::Iterations) => &[(A::Enter, "open"), (A::Mission, "sessions")],
+        (Panel::Sessions, _) | (Panel::Main, View::Mission) => &[
+            (A::Enter, "open"),
+            (A::Alert, "what needs you"),
+            (A::Search, "search"),
+            (A::Stats, "stats"),
+            (A::Mark, "mark"),
+            (A::Compare, "compare"),
+            (A::Copy, "copy id"),
+        ],
         (Panel::Detail, _) => &[
             (A::Detail, "detail"),
             (A::Open, "open"),
@@ -343,10 +355,12 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
         (Panel::Main, View::Summary) => &[(A::Agents, "agents"), (A::Copy, "copy id")],
     };
     hints.extend(own.iter().filter(|(action, _)| !state.is_replay || *action != A::Mission));
-    if state.travel().is_none() {
+    if state.travel().is_none() && !state.view.is_report() {
         hints.push((A::Pause, "pause"));
     }
-    hints.push((A::NextPanel, "panel"));
+    if !state.view.is_report() {
+        hints.push((A::NextPanel, "panel"));
+    }
     let end = [(A::Help, "keys"), (A::Quit, "quit")];
     let width_of =
         |(action, what): &(Action, &str)| text::width(first_label(*action)) + text::width(what) + 3;

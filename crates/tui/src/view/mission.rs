@@ -3,12 +3,12 @@
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, SessionRow, SessionStatus, ToolStatus, Tree};
-use subscope_render::{Ink, activity, style::StyledLine, text};
+use subscope_render::{Ink, activity, chart, style::StyledLine, text};
 
 use super::{
     detail::asked_lines,
     paint::Canvas,
-    sessions::{over, place_of, quiet},
+    sessions::{mark_of, over, place_of, quiet},
 };
 use crate::state::{MouseTarget, Panel, UiState};
 
@@ -17,10 +17,6 @@ const LANE_MS: Millis = 600_000;
 
 /// Most lines of a call that waits for permission.
 const MAX_ASKED_LINES: usize = 4;
-
-/// Levels of a lane: agents at work on average, from less than one to eight and more.
-const LEVELS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-const ASCII_LEVELS: [&str; 8] = [".", ":", "-", "=", "+", "*", "#", "%"];
 
 /// Width of each column with the gap before it; 0 if there is no room for it.
 #[derive(Clone, Copy)]
@@ -214,7 +210,8 @@ fn figures_line(
     let (icon, ink) = style.glyphs().session(row);
     let over = over(state, row);
     let cell = |words: &str, width: usize| text::pad(&style.one_line(words, width.saturating_sub(1)), width);
-    let mut line = StyledLine::painted(ink, icon).with(None, " ");
+    let mut line = StyledLine::painted(ink, icon);
+    line.append(mark_of(state, row));
     line.add(over, &cell(place_of(row), columns.place));
     let title = row.title.as_deref().unwrap_or(&row.id);
     line.add(over.or(Some(Ink::Strong)), &cell(title, columns.title));
@@ -297,7 +294,8 @@ fn most_relevant(tree: &Tree) -> Option<&Agent> {
     waiting().or_else(stalled).or_else(calling).or_else(subagent).or_else(|| at_work().next())
 }
 
-/// The last ten minutes: per column how many agents were at work on average, red where a call failed.
+/// The last ten minutes: per column how many agents were at work on average, from less than one to eight and more; red
+/// where a call failed.
 fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> StyledLine {
     let from_ms = now_ms - LANE_MS;
     let step = LANE_MS / Millis::try_from(columns.max(1)).unwrap_or(LANE_MS);
@@ -320,7 +318,6 @@ fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> Sty
             }
         }
     }
-    let levels = if canvas.style.ascii { ASCII_LEVELS } else { LEVELS };
     let is_live = tree.agents.iter().any(Agent::is_at_work);
     let mut line = StyledLine::default();
     for (busy, has_failed) in busy_ms.into_iter().zip(has_failure) {
@@ -331,7 +328,7 @@ fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> Sty
         };
         // Rounded up: whatever happened is to be seen.
         let agents = usize::try_from((busy + step - 1) / step).unwrap_or(0);
-        match agents.min(levels.len()).checked_sub(1).and_then(|level| levels.get(level)) {
+        match chart::level(agents, &canvas.style) {
             Some(level) => line.paint(ink, level),
             None => line.push(" "),
         }

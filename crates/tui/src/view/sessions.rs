@@ -5,7 +5,7 @@ use subscope_model::{SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
 use super::paint::Canvas;
-use crate::state::{MouseTarget, Panel, UiState};
+use crate::state::{MouseTarget, Panel, UiState, reports::Place};
 
 /// From this width on, a session has one line with columns.
 const WIDE: u16 = 56;
@@ -89,10 +89,16 @@ pub(super) fn quiet(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> S
     row.last_event_at_ms.map_or_else(unknown, |at| ago(state.now_ms - at))
 }
 
+/// The letter of a session that is marked for the comparison, else a blank.
+pub(super) fn mark_of(state: &UiState, row: &SessionRow) -> StyledLine {
+    let place = Place { session: row.id.clone(), agent: None };
+    StyledLine::painted(Ink::Strong, state.reports.letter(&place).unwrap_or(" "))
+}
+
 /// Mark and title.
 fn title_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
     let (icon, ink) = canvas.glyphs().session(row);
-    let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
+    let mut line = mark_of(state, row).with(Some(ink), icon).with(None, " ");
     let title = row.title.as_deref().unwrap_or(&row.id);
     let room = usize::from(width).saturating_sub(line.width() + 1);
     line.add(title_ink(state, row), &canvas.style.one_line(title, room));
@@ -142,7 +148,7 @@ fn wide_line(
     let style = canvas.style;
     let (icon, ink) = style.glyphs().session(row);
     let over = over(state, row);
-    let mut line = StyledLine::default().with(None, " ").with(Some(ink), icon).with(None, " ");
+    let mut line = mark_of(state, row).with(Some(ink), icon).with(None, " ");
     let mut right = StyledLine::default();
     let agents = match row.running {
         0 => row.agents.to_string(),

@@ -1,13 +1,18 @@
 //! Snapshots of recorded sessions at common terminal sizes, and properties that hold at any size.
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use subscope_model::{AgentStatus, Flag, ToolCall, ToolStatus};
+use subscope_model::{
+    AgentStatus, Concurrency, ConcurrencySpan, Flag, Iteration, IterationMeta, IterationStatus, SlowCall,
+    Stats, StatsRow, ToolCall, ToolStatus, Usage, iso8601,
+};
 use subscope_render::{Detail, text};
 
 use super::*;
 use crate::{
-    state::{MouseTarget, VIEWS, select::Filter},
-    test_ui::TestUi,
+    ask::{Answer, Question},
+    settings::BudgetLimits,
+    state::{MouseTarget, VIEWS, reports::StatsRange, select::Filter},
+    test_ui::{TestUi, recorded},
     update::UiMessage,
 };
 
@@ -34,7 +39,8 @@ fn agents_at_each_detail_and_size() {
 #[test]
 fn views_at_each_size() {
     for (width, height) in SIZES {
-        for (view, _, title) in VIEWS.into_iter().filter(|(view, ..)| *view != View::Agents) {
+        let own = |view: View| view != View::Agents && !view.is_report();
+        for (view, _, title) in VIEWS.into_iter().filter(|(view, ..)| own(*view)) {
             let mut ui = TestUi::live(width, height);
             ui.state.view = view;
             let name = if view == View::Mission { "mission".to_owned() } else { title.to_lowercase() };
@@ -48,6 +54,170 @@ fn views_at_each_size() {
         let mut ui = TestUi::empty(width, height);
         ui.state.is_caught_up = true;
         shot("nothing", &mut ui);
+    }
+}
+
+/// Figures of some days before the displayed time.
+fn some_stats(now_ms: subscope_model::Millis) -> Stats {
+    let row = |name: &str, share: u64| StatsRow {
+        name: name.into(),
+        sessions: share,
+        agents: share * 3,
+        tool_calls: share * 40,
+        tool_errors: share / 4,
+        busy_ms: share * 600_000,
+        usage: Usage::new(share * 1_000, share * 500, share * 90_000, share * 2_000),
+        cost_micro_usd: share * 412_000,
+        ..StatsRow::default()
+    };
+    let day = |ago: i64| iso8601(now_ms - ago * 86_400_000)[..10].to_owned();
+    let slow = |at: i64| SlowCall {
+        session_id: "b2".into(),
+        session_title: Some("Fix the cart".into()),
+        agent_id: format!("a{at}").as_str().into(),
+        agent: "Explore: prices".into(),
+        tool: "Bash".into(),
+        detail: Some("npm run build".into()),
+        status: if at == 1 { ToolStatus::Error } else { ToolStatus::Ok },
+        started_at_ms: now_ms - at * 3_600_000,
+        duration_ms: 600_000 / at,
+    };
+    let span = |at: i64| ConcurrencySpan {
+        at_ms: now_ms - 600_000 * (40 - at),
+        agents: (at % 9) as u32 + 1,
+        sessions: 1,
+    };
+    Stats {
+        total: row("all", 30),
+        by_type: vec![row("main", 12), row("general-purpose", 18)],
+        by_model: vec![row("claude-opus-5-5", 30)],
+        by_project: vec![row("/home/user/shop", 21), row("/home/user/warehouse", 9)],
+        by_harness: vec![row("claude-code", 30)],
+        by_day: vec![row(&day(0), 12), row(&day(1), 15), row(&day(5), 3)],
+        slowest: (1..=4).map(slow).collect(),
+        concurrency: Concurrency {
+            span_ms: 600_000,
+            spans: (0..40).filter(|at| at % 7 > 0).map(span).collect(),
+        },
+        ..Stats::default()
+    }
+}
+
+#[test]
+fn statistics_at_each_size() {
+    for (width, height) in SIZES {
+        let mut ui = TestUi::live(width, height);
+        ui.change(|tree| tree.summary.cost_micro_usd = Some(1_700_000));
+        ui.state.settings.budgets = BudgetLimits { day: Some(10_000_000), session: Some(2_000_000) };
+        ui.press(&[KeyCode::Char('5')]);
+        let query = StatsRange::Week.query(ui.state.now_ms);
+        let stats = some_stats(ui.state.now_ms);
+        ui.reply(Question::Stats(query.clone()), Answer::Stats(query, Box::new(stats)));
+        shot("stats", &mut ui);
+        let screen = ui.screen();
+        assert!(screen.contains("budget · today: $4.94 of $10.00 (49 %)"), "{screen}");
+        assert!(screen.contains("$1.70 of $2.00 (85 %)"), "{screen}");
+        // From the last line Enter goes to the agent of a slow call.
+        ui.press(&[KeyCode::End, KeyCode::Enter]);
+        assert_eq!((ui.session(), ui.agent(), ui.state.view), ("b2".into(), "a4".into(), View::Agents));
+    }
+}
+
+#[test]
+fn other_days_are_asked_for_by_key_and_mouse_and_late_answers_are_dropped() {
+    let mut ui = TestUi::live(120, 40);
+    ui.press(&[KeyCode::Char('5'), KeyCode::Char('F')]);
+    let [week, month] = [StatsRange::Week, StatsRange::Month].map(|range| range.query(ui.state.now_ms));
+    assert!(ui.asked().contains(&Question::Stats(month.clone())));
+    let stats = some_stats(ui.state.now_ms);
+    ui.reply(Question::Stats(week.clone()), Answer::Stats(week, Box::new(stats.clone())));
+    assert!(ui.state.reports.stats.is_none());
+    ui.reply(Question::Stats(month.clone()), Answer::Stats(month, Box::new(stats)));
+    assert!(ui.screen().matches("\n").count() > 30 && ui.state.reports.stats.is_some());
+    let is_all = |(_, target): &&(Rect, MouseTarget)| *target == MouseTarget::Range(StatsRange::All);
+    let (area, _) = *ui.state.drawn.mouse_targets.iter().find(is_all).unwrap();
+    let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
+    ui.send(UiMessage::Mouse(MouseEvent { kind, column: area.x + 1, row: area.y, modifiers }));
+    assert_eq!(ui.asked(), [Question::Stats(StatsRange::All.query(0))]);
+}
+
+#[test]
+fn two_sessions_are_compared_at_each_size() {
+    for (width, height) in SIZES {
+        let mut ui = TestUi::live(width, height);
+        let (mut other, events) = recorded("k-big", None);
+        other.session.id = "other".into();
+        other.session.title = Some("Do it once more".into());
+        other.agents.truncate(6);
+        other.agents[2].status = AgentStatus::Failed;
+        other.agents[3].description = Some("Another thing".into());
+        ui.feed(other, events);
+        ui.frame();
+        ui.press(&[KeyCode::Char('0'), KeyCode::Home, KeyCode::Char('m'), KeyCode::Down, KeyCode::Char('m')]);
+        let marked: Vec<String> =
+            ui.state.reports.marked.iter().map(|mark| mark.session.to_string()).collect();
+        let screen = ui.screen();
+        assert!(screen.contains("◐A") && screen.contains("✓B"), "{marked:?}\n{screen}");
+        ui.press(&[KeyCode::Char('6')]);
+        shot("compare", &mut ui);
+        let screen = ui.screen();
+        assert!(width < 80 || screen.contains("failed, was completed"), "{screen}");
+        // The line of an agent leads there.
+        ui.press(&[KeyCode::Down; 9]);
+        ui.press(&[KeyCode::Enter]);
+        assert_eq!((ui.session(), ui.state.view), ("other".into(), View::Agents));
+        assert_eq!(ui.state.agent().unwrap().status, AgentStatus::Failed);
+    }
+}
+
+#[test]
+fn two_agents_are_compared() {
+    let mut ui = TestUi::live(120, 40);
+    ui.press(&[KeyCode::Down, KeyCode::Char('m'), KeyCode::Down, KeyCode::Char('m'), KeyCode::Char('6')]);
+    let screen = ui.screen();
+    assert!(screen.contains("A  Explore: Cart and its tests · shop"), "{screen}");
+    assert!(screen.contains("B  general-purpose: Pricing and discounts · shop"), "{screen}");
+    let lanes = screen.lines().filter(|line| line.contains(" A ") && line.contains('█')).count();
+    assert_eq!(lanes, 1, "one pair: {screen}");
+}
+
+#[test]
+fn iterations_at_each_size() {
+    for (width, height) in SIZES {
+        let mut ui = TestUi::live(width, height);
+        ui.press(&[KeyCode::Char('7')]);
+        let session = ui.state.sessions.rows[1].id.clone();
+        let now = ui.state.now_ms;
+        let row = |number: u32, status, exit_code, failed| Iteration {
+            folder: format!("/home/user/shop/.subscope/run/{number}"),
+            meta: IterationMeta {
+                schema: subscope_model::ITERATION_SCHEMA.into(),
+                run: "r1".into(),
+                iteration: number,
+                of: Some(3),
+                name: "review".into(),
+                command: vec!["claude".into()],
+                cwd: "/home/user/shop".into(),
+                session_id: (number == 2).then(|| session.to_string()),
+                status,
+                exit_code,
+                started_at_ms: now - 60_000 * i64::from(4 - number),
+                ended_at_ms: None,
+                pid: 1,
+            },
+            agents: Some(4),
+            failed: Some(failed),
+            duration_ms: exit_code.map(|_| 61_000),
+        };
+        let rows = vec![
+            row(3, IterationStatus::Running, None, 0),
+            row(2, IterationStatus::Failed, Some(1), 2),
+            row(1, IterationStatus::Completed, Some(0), 0),
+        ];
+        ui.reply(Question::Iterations, Answer::Iterations(rows));
+        shot("iterations", &mut ui);
+        ui.press(&[KeyCode::Down, KeyCode::Down, KeyCode::Enter]);
+        assert_eq!((ui.session(), ui.state.view), (session, View::Agents));
     }
 }
 

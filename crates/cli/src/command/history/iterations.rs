@@ -1,6 +1,6 @@
 //! `subscope ls --iterations`: lists iterations recorded by `run`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use subscope_export::iteration::{self, FOLDER};
 use subscope_model::{AgentStatus, ITERATIONS_SCHEMA, Iteration, IterationStatus, Iterations};
@@ -15,10 +15,7 @@ use crate::{clock::stamp, prelude::*};
 pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let bases = match &args.log_dir {
         Some(folder) => vec![folder.clone()],
-        None if args.all_projects => {
-            let projects = Backend::open(Needs::Rows, context)?.projects()?;
-            projects.iter().map(|project| Path::new(&**project).join(FOLDER)).collect()
-        }
+        None if args.all_projects => folders_of_all_projects(context)?,
         None => vec![context.environment.working_folder().join(FOLDER)],
     };
     let mut found = iteration::list(&bases);
@@ -43,6 +40,21 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         context.info("more with -n");
     }
     Ok(())
+}
+
+/// Returns the newest iterations recorded in the projects of all sessions.
+pub(in crate::command) fn of_all_projects(
+    limit: usize,
+    context: &Context,
+) -> Result<Vec<Iteration>, CliError> {
+    let found = iteration::list(&folders_of_all_projects(context)?).into_iter().take(limit);
+    Ok(found.map(|(folder, meta)| iteration::read_figures(&folder, meta)).collect())
+}
+
+/// The default directory of `run` in the projects of all sessions.
+fn folders_of_all_projects(context: &Context) -> Result<Vec<PathBuf>, CliError> {
+    let projects = Backend::open(Needs::Rows, context)?.projects()?;
+    Ok(projects.iter().map(|project| Path::new(&**project).join(FOLDER)).collect())
 }
 
 /// Time, number, duration, exit code, agents and failed ones, name, folder.

@@ -3,7 +3,7 @@
 
 pub(super) mod forget;
 pub(super) mod index;
-mod iterations;
+pub(in crate::command) mod iterations;
 pub(super) mod ls;
 pub(super) mod search;
 pub(super) mod show;

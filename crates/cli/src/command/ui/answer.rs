@@ -7,6 +7,7 @@ use subscope_tui::{Answer, Question, Setting};
 use crate::{
     browser,
     command::{
+        history::iterations,
         stop,
         target::{LoadedSession, ReadOptions, load, load_session},
     },
@@ -16,6 +17,9 @@ use crate::{
 
 /// Most hits of a search.
 const MAX_HITS: usize = 500;
+
+/// Most iterations listed.
+const MAX_ITERATIONS: usize = 500;
 
 /// Returns the key of a setting that the UI saves.
 fn setting_key(setting: Setting) -> &'static str {
@@ -82,6 +86,11 @@ impl QueryHandler {
                 let hits = Backend::open(Needs::Texts, context)?.search(&query)?;
                 Answer::Found(text, hits)
             }
+            Question::Stats(query) => {
+                let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
+                Answer::Stats(query, Box::new(stats))
+            }
+            Question::Iterations => Answer::Iterations(iterations::of_all_projects(MAX_ITERATIONS, context)?),
             Question::Stop(session, agent) => {
                 Answer::Ordered(stop::request_stop(Some(&session), &agent, context)?)
             }

@@ -1,6 +1,6 @@
 //! Derives the UI's appearance from settings and the terminal's environment variables.
 
-use subscope_tui::{Palette, Settings};
+use subscope_tui::{BudgetLimits, Palette, Settings};
 
 use crate::{environment::Environment, prelude::*};
 
@@ -17,6 +17,7 @@ pub(super) fn settings(context: &Context) -> Settings {
         palette: ui.theme.palette().unwrap_or_else(|| guess_palette(&context.environment)),
         style: context.style(None),
         offset_minutes: context.offset_minutes(),
+        budgets: BudgetLimits { day: settings.budget.day, session: settings.budget.session },
         editor: ["EDITOR", "PAGER"].iter().find_map(|name| context.environment.text(name)),
     }
 }

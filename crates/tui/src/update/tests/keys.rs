@@ -15,7 +15,9 @@ use crate::{
     ask::Question,
     keys::{Action, KEYS, KeyBinding},
     settings::{Setting, TreePanel},
-    state::{EventFilter, FeedScope, Overlay, SearchScope, select::Filter, select::Sort},
+    state::{
+        EventFilter, FeedScope, Overlay, SearchScope, reports::StatsRange, select::Filter, select::Sort,
+    },
     theme::Palette,
 };
 
@@ -52,6 +54,9 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         Action::Mission => mission(ui, code, &what),
         Action::Agents | Action::Timeline | Action::Feed | Action::Summary => {
             views(ui, key.action, code, &what);
+        }
+        Action::Stats | Action::Compare | Action::Iterations | Action::Mark => {
+            reports(ui, key.action, code, &what);
         }
         Action::Detail | Action::Tree | Action::Theme => settings(ui, key.action, code, &what),
         Action::Sort | Action::Filter | Action::Scope | Action::ZoomIn | Action::ZoomOut => {
@@ -217,6 +222,31 @@ fn views(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     };
     assert_eq!(ui.state.view, view, "{what}");
     assert!(ui.screen().contains(words), "{what}: {}", ui.screen());
+    press(ui, code);
+    assert_eq!(ui.state.view, View::Agents, "{what}: again leads back");
+}
+
+fn reports(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    press(ui, code);
+    let (view, words) = match action {
+        Action::Stats => (View::Stats, "30 days"),
+        Action::Compare => (View::Compare, "m marks a session"),
+        Action::Iterations => (View::Iterations, "reading"),
+        _ => {
+            assert!(ui.screen().contains("A is this session"), "{what}: {}", ui.screen());
+            press(ui, code);
+            assert!(ui.screen().contains("this session is not compared"), "{what}: {}", ui.screen());
+            return;
+        }
+    };
+    assert!(ui.state.view == view && ui.screen().contains(words), "{what}: {}", ui.screen());
+    let asked = ui.asked();
+    let expected = match action {
+        Action::Stats => vec![Question::Stats(StatsRange::Week.query(ui.state.now_ms))],
+        Action::Iterations => vec![Question::Iterations],
+        _ => Vec::new(),
+    };
+    assert_eq!(asked, expected, "{what}");
     press(ui, code);
     assert_eq!(ui.state.view, View::Agents, "{what}: again leads back");
 }
