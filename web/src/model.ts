@@ -48,6 +48,8 @@ export interface Session {
   ended_at_ms: number | null;
   /** Number of runs: prompts of the user that started one. */
   runs: number;
+  /** Start of the latest run; `None` if it is the first, or unknown. */
+  run_started_at_ms?: number;
   /** Revision, increased with each stored change: of two versions of this row the higher one is current. */
   rev?: number;
 }

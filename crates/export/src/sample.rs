@@ -72,6 +72,7 @@ pub(crate) fn tree(below: Vec<Agent>) -> Tree {
             started_at_ms: None,
             ended_at_ms: None,
             runs: 1,
+            run_started_at_ms: None,
             rev: None,
         },
         agents,

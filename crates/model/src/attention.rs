@@ -22,8 +22,8 @@ pub enum Attention {
 }
 
 impl Attention {
-    /// Returns the class of a session with these agents.
-    pub fn of(agents: &[Agent]) -> Self {
+    /// Returns the class of a session with these agents, whose latest run started at a time ([`crate::Session::run_started_at_ms`]).
+    pub fn of(agents: &[Agent], run_started_at_ms: Option<Millis>) -> Self {
         let mut attention = Self::Ended;
         for agent in agents.iter().filter(|agent| agent.is_at_work()) {
             if agent.waits_for_person() {
@@ -32,17 +32,30 @@ impl Attention {
             let is_troubled = agent.has(Flag::Stalled) || agent.has(Flag::Failing);
             attention = attention.min(if is_troubled { Self::Trouble } else { Self::Live });
         }
-        if attention == Self::Live && has_unresolved_failure(agents) { Self::Trouble } else { attention }
+        if attention == Self::Live && has_unresolved_failure(agents, run_started_at_ms) {
+            Self::Trouble
+        } else {
+            attention
+        }
     }
 }
 
-/// Whether an agent has failed while its parent is still at work.
-fn has_unresolved_failure(agents: &[Agent]) -> bool {
-    let at_work: HashMap<&AgentId, bool> =
-        agents.iter().map(|agent| (&agent.id, agent.is_at_work())).collect();
-    agents.iter().filter(|agent| agent.status == AgentStatus::Failed && !agent.is_copy()).any(|agent| {
-        agent.parent_id.as_ref().is_some_and(|parent| at_work.get(parent).copied().unwrap_or(false))
-    })
+/// Whether an agent has failed below one that is still at work.
+fn has_unresolved_failure(agents: &[Agent], run_started_at_ms: Option<Millis>) -> bool {
+    let by_id: HashMap<&AgentId, &Agent> = agents.iter().map(|agent| (&agent.id, agent)).collect();
+    let parent = |agent: &Agent| agent.parent_id.as_ref().and_then(|id| by_id.get(id).copied());
+    let has_failed =
+        |agent: &Agent| parent(agent).is_some_and(|parent| agent.has_failed_below(parent, run_started_at_ms));
+    agents.iter().any(has_failed)
+}
+
+impl Agent {
+    /// Whether the agent has failed below one that is still at work. What failed before the latest run of the session
+    /// started is over: the person has gone on since.
+    pub fn has_failed_below(&self, parent: &Self, run_started_at_ms: Option<Millis>) -> bool {
+        let is_earlier = self.ended_at_ms.zip(run_started_at_ms).is_some_and(|(ended, since)| ended < since);
+        self.status == AgentStatus::Failed && !self.is_copy() && parent.is_at_work() && !is_earlier
+    }
 }
 
 impl SessionRow {
@@ -75,20 +88,23 @@ mod tests {
             agent("b", AgentStatus::Running, Some("root")),
             agent("c", AgentStatus::Failed, Some("a")),
         ];
-        assert_eq!(Attention::of(&agents), Attention::Live, "the parent of the failed agent has ended");
+        assert_eq!(Attention::of(&agents, None), Attention::Live, "the parent of the failed agent has ended");
         agents[3].parent_id = Some("root".into());
-        assert_eq!(Attention::of(&agents), Attention::Trouble);
+        assert_eq!(Attention::of(&agents, None), Attention::Trouble);
+        agents[3].ended_at_ms = Some(5);
+        assert_eq!(Attention::of(&agents, Some(6)), Attention::Live, "the person has gone on since");
+        assert_eq!(Attention::of(&agents, Some(5)), Attention::Trouble);
         agents[3].flags = vec![Flag::Copied];
-        assert_eq!(Attention::of(&agents), Attention::Live);
+        assert_eq!(Attention::of(&agents, None), Attention::Live);
         agents[2].flags = vec![Flag::Stalled];
-        assert_eq!(Attention::of(&agents), Attention::Trouble);
+        assert_eq!(Attention::of(&agents, None), Attention::Trouble);
         let wait =
             |kind| Liveness { kind, name: None, count: None, limit: None, since_ms: None, inferred: false };
         agents[2].liveness = Some(wait(LivenessKind::Permission));
-        assert_eq!(Attention::of(&agents), Attention::Waiting);
+        assert_eq!(Attention::of(&agents, None), Attention::Waiting);
         agents.truncate(2);
         agents[0].liveness = Some(wait(LivenessKind::Idle));
-        assert_eq!(Attention::of(&agents), Attention::Ended, "the root waits for the next prompt");
-        assert_eq!(Attention::of(&[]), Attention::Ended);
+        assert_eq!(Attention::of(&agents, None), Attention::Ended, "the root waits for the next prompt");
+        assert_eq!(Attention::of(&[], None), Attention::Ended);
     }
 }

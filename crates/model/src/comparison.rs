@@ -79,7 +79,7 @@ impl<'t> Compared<'t> {
             wall_ms: top.subtree.wall_ms,
             agent_ms: top.subtree.agent_ms,
             by_type,
-            attention: Attention::of(agents),
+            attention: Attention::of(agents, self.tree.session.run_started_at_ms),
         }
     }
 }

@@ -80,7 +80,7 @@ impl SessionRow {
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
-        let attention = Attention::of(&tree.agents);
+        let attention = Attention::of(&tree.agents, session.run_started_at_ms);
         Self {
             id: session.id.clone(),
             harness: session.harness.clone(),

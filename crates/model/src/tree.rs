@@ -79,6 +79,9 @@ pub struct Session {
     pub ended_at_ms: Option<Millis>,
     /// Number of runs: prompts of the user that started one.
     pub runs: u32,
+    /// Start of the latest run; `None` if it is the first, or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_started_at_ms: Option<Millis>,
     /// Revision, increased with each stored change: of two versions of this row the higher one is current. `None` if it
     /// is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]

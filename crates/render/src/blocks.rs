@@ -86,6 +86,8 @@ struct DelayedMessage {
 struct RenderContext<'a> {
     options: &'a BlockOptions,
     names: &'a dyn Fn(&AgentId) -> Option<String>,
+    /// What stands before the names of a session's agents, where events of several sessions are printed.
+    place: Option<&'a str>,
     /// The call that the event ends.
     call: Option<OpenCall>,
 }
@@ -97,8 +99,14 @@ impl Blocks {
     }
 
     /// Returns the text of an event, ending in a newline, to be written in one write; `None` if it prints nothing. A
-    /// delayed message may precede it. `names` returns the display name of a subagent; without one its id is shown.
-    pub fn block(&mut self, event: &Event, names: &dyn Fn(&AgentId) -> Option<String>) -> Option<String> {
+    /// delayed message may precede it. `names` returns the display name of a subagent; without one its id is shown. `place`
+    /// is shown before names: that of the session, where events of several are printed.
+    pub fn block(
+        &mut self,
+        event: &Event,
+        names: &dyn Fn(&AgentId) -> Option<String>,
+        place: Option<&str>,
+    ) -> Option<String> {
         let actor = self.subject(event);
         let mut out = String::new();
         if event.kind == EventKind::AgentRenamed {
@@ -116,7 +124,7 @@ impl Blocks {
             agent.reported = report.filter(|_| !agent.is_background);
         }
         let call = self.track_call(event);
-        let block = self.print(event, names, call);
+        let block = self.print(event, RenderContext { options: &self.options, names, place, call });
         if event.kind == EventKind::AgentMessage && !actor.1.is_root() {
             let text_hash = hash(event.text("text").unwrap_or_default().trim());
             let agent = self.agents.entry(actor).or_default();
@@ -214,13 +222,7 @@ impl Blocks {
         }
     }
 
-    fn print(
-        &self,
-        event: &Event,
-        names: &dyn Fn(&AgentId) -> Option<String>,
-        call: Option<OpenCall>,
-    ) -> Option<String> {
-        let context = RenderContext { options: &self.options, names, call };
+    fn print(&self, event: &Event, context: RenderContext<'_>) -> Option<String> {
         // A failed call of it is shown.
         if matches!(event.kind, EventKind::ToolPre | EventKind::ToolPost)
             && is_final_answer(context.tool(event))
@@ -263,7 +265,7 @@ impl RenderContext<'_> {
 
     /// Returns the actor's name, with `~` if the attribution is a guess.
     fn actor(&self, event: &Event, width: usize) -> String {
-        let name = self.name_of(&event.actor_id.0, width);
+        let name = self.placed(self.name_of(&event.actor_id.0, width), width);
         if event.basis.is_guess() { format!("~{name}") } else { name }
     }
 
@@ -272,14 +274,26 @@ impl RenderContext<'_> {
     fn subject(&self, event: &Event, width: usize) -> String {
         let id = event.text("agent_id").map_or_else(|| event.actor_id.0.clone(), AgentId::from);
         if let Some(name) = (self.names)(&id).filter(|name| !name.is_empty()) {
-            return self.style().one_line(&name, width);
+            return self.placed(self.style().one_line(&name, width), width);
         }
         let known = match (event.text("agent_type"), event.text("description")) {
             (Some(kind), Some(description)) => format!("{kind}: {description}"),
             (Some(only), None) | (None, Some(only)) => only.to_owned(),
             (None, None) => id.to_string(),
         };
-        self.style().one_line(&known, width)
+        self.placed(self.style().one_line(&known, width), width)
+    }
+
+    /// Puts the session's name before an agent's; the root has none of its own.
+    fn placed(&self, name: String, width: usize) -> String {
+        let Some(place) = self.place else { return name };
+        let style = self.style();
+        let place = style.one_line(place, width / 2);
+        if name.is_empty() {
+            place
+        } else {
+            style.one_line(&format!("{place} {} {name}", style.glyphs().current), width)
+        }
     }
 
     /// Returns the event's tool name, else that of the call it ends.

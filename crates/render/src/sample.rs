@@ -38,6 +38,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
             started_at_ms: Some(START),
             ended_at_ms: None,
             runs: 1,
+            run_started_at_ms: None,
             rev: None,
         },
         agents,

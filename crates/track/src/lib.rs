@@ -174,8 +174,7 @@ impl Tracker {
             now,
             harness,
         };
-        let tree =
-            rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, attribution.runs.count());
+        let tree = rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, &attribution.runs);
         Derived { tree, attribution }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     intervals::{calls_by_agent, covered_ms},
     liveness::AgentActivity,
     owners::Ownership,
+    runs::SessionRuns,
     status::Derivation,
 };
 
@@ -25,7 +26,7 @@ pub(crate) fn build_tree(
     session: &SessionId,
     derivation: &Derivation<'_>,
     owned_elsewhere: &HashSet<u64>,
-    runs: u32,
+    runs: &SessionRuns,
 ) -> Tree {
     let Derivation { facts, identities, owners, now, harness, .. } = *derivation;
     let duplicates = Duplicates::find(facts, identities, owners, owned_elsewhere);
@@ -43,7 +44,8 @@ pub(crate) fn build_tree(
     };
     let mut rows: Vec<Agent> = order.iter().map(build).collect();
     derivation.mark_collisions(&drafts, &order, &mut rows);
-    let summary = summarise(facts, &rows, &drafts, &own);
+    let run_started_at_ms = runs.all.last().filter(|run| run.number > 1).and_then(|run| run.started_at);
+    let summary = summarise(facts, &rows, &drafts, &own, run_started_at_ms);
     Tree {
         schema: TREE_SCHEMA.into(),
         session: Session {
@@ -54,7 +56,8 @@ pub(crate) fn build_tree(
             title: best_value(&facts.title).map(|text| shorten_title(&text)),
             started_at_ms: facts.span.get().map(|(from, _)| from),
             ended_at_ms: facts.span.get().map(|(_, to)| to),
-            runs,
+            runs: runs.count(),
+            run_started_at_ms,
             rev: None,
         },
         agents: rows,
@@ -324,7 +327,13 @@ fn merge_overlapping(intervals: &mut Vec<[Millis; 2]>) {
     });
 }
 
-fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFigures]) -> Summary {
+fn summarise(
+    facts: &Facts,
+    rows: &[Agent],
+    drafts: &[RowDraft],
+    own: &[AgentFigures],
+    run_started_at_ms: Option<Millis>,
+) -> Summary {
     let mut total = AgentFigures::default();
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
@@ -332,7 +341,7 @@ fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFig
         usage: total.usage,
         cost_micro_usd: cost,
         cost_floor,
-        attention: Attention::of(rows),
+        attention: Attention::of(rows, run_started_at_ms),
         ..Summary::default()
     };
     for row in rows {

@@ -162,6 +162,7 @@ fn tree(load: Load) -> Tree {
         started_at_ms: Some(0),
         ended_at_ms: Some(9_000_000),
         runs: 1,
+        run_started_at_ms: None,
         rev: None,
     };
     Tree {

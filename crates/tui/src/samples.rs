@@ -22,6 +22,7 @@ pub(crate) fn tree(id: &str, agents: &[(&str, u32)]) -> Tree {
             started_at_ms: Some(0),
             ended_at_ms: Some(0),
             runs: 1,
+            run_started_at_ms: None,
             rev: None,
         },
         agents: agents.collect(),

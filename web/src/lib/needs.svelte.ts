@@ -5,7 +5,7 @@ import { byAttention } from "./order.svelte";
 import { commandOf } from "./payload";
 import { router } from "./route.svelte";
 import { store, type Shown } from "./store.svelte";
-import { isAtWork, needOf, type NeedTone } from "./words";
+import { needOf, type NeedTone } from "./words";
 
 export interface Need {
   key: string;
@@ -35,9 +35,9 @@ class Needs {
       .filter(({ attention }) => attention === "waiting" || attention === "trouble")
       .sort((one, other) => byAttention(one.row(), other.row()));
     const found = troubled.flatMap((shown) => {
-      const atWork = new Set(shown.agents.filter(isAtWork).map(({ id }) => id));
+      const byId = new Map(shown.agents.map((agent) => [agent.id, agent]));
       return shown.agents.flatMap((agent): Need[] => {
-        const tone = needOf(agent, atWork);
+        const tone = needOf(agent, byId.get(agent.parent_id ?? ""), shown.session);
         return tone === null ? [] : [{ key: `${shown.id}/${agent.id}/${agent.liveness?.since_ms ?? ""}`, shown, agent, tone }];
       });
     });

@@ -1,5 +1,5 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Event, Liveness, ToolCall, Usage } from "../model";
+import type { Agent, Event, Liveness, Session, ToolCall, Usage } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -122,11 +122,17 @@ export function cached({ input_tokens, cache_read_tokens, cache_write_tokens }: 
 export type NeedTone = "waiting" | "stalled" | "failed";
 
 /** What a person has to see to: a permission, a stall, repeated failures, or a failure below an agent at work. */
-export function needOf(agent: Agent, atWork: ReadonlySet<string>): NeedTone | null {
+export function needOf(agent: Agent, parent: Agent | undefined, session: Session): NeedTone | null {
   const look = tone(agent);
   if (look === "waiting" || look === "stalled") return look;
   if (isAtWork(agent)) return agent.flags.includes("failing") ? "failed" : null;
-  return agent.status === "failed" && agent.parent_id !== null && atWork.has(agent.parent_id) ? "failed" : null;
+  return parent && hasFailedBelow(agent, parent, session) ? "failed" : null;
+}
+
+/** Whether it has failed below an agent that is still at work; what failed before the latest run began is over. */
+function hasFailedBelow(agent: Agent, parent: Agent, { run_started_at_ms: since }: Session): boolean {
+  const isEarlier = agent.ended_at_ms !== null && since !== undefined && agent.ended_at_ms < since;
+  return agent.status === "failed" && !agent.flags.includes("copied") && isAtWork(parent) && !isEarlier;
 }
 
 /** The agent that says most about a session: the one that needs a person, else the one that began something last. */

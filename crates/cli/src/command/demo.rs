@@ -50,7 +50,8 @@ const AGENTS: [RecordedAgent; 8] = recorded![
 const ENDED: &str = "That was a recording of Claude Code. With your own sessions:";
 
 /// Commands to try next, each with what it does.
-const NEXT: [(&str, &str); 3] = [
+const NEXT: [(&str, &str); 4] = [
+    ("subscope", "every session, live and past, in a terminal UI"),
     ("subscope watch", "follow every live session on this machine, new ones too"),
     ("subscope tree last", "the latest session; --detail full shows every call"),
     ("subscope doctor", "what subscope finds on this machine"),
@@ -147,7 +148,7 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
         match feed.next(Duration::from_secs(1)) {
             FeedItem::Update(Update::Event(event)) => {
                 let name = |id: &AgentId| view.agent(&event.session_id, id).map(Agent::title);
-                if let Some(block) = blocks.block(&event, &name) {
+                if let Some(block) = blocks.block(&event, &name, None) {
                     output::print(&block)?;
                 }
             }

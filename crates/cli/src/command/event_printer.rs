@@ -6,9 +6,12 @@ use std::{
 };
 
 use subscope_hub::{clock, heartbeat};
-use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Update, feed_line};
-use subscope_render::text::plural;
-use subscope_render::{BlockOptions, Blocks, activity, safe, text};
+use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Tree, Update, feed_line};
+use subscope_render::{
+    BlockOptions, Blocks, activity, safe,
+    table::SHORT_ID,
+    text::{self, base_name, plural},
+};
 
 use super::run::printer::{Printer, Weight};
 use crate::prelude::*;
@@ -114,10 +117,23 @@ impl<'c> EventPrinter<'c> {
                 .print_block(output::harmless_lines(&format!("{}\n", feed_line(event))), weight(event));
         }
         let name = |id: &AgentId| self.view.agent(&event.session_id, id).map(Agent::title);
-        match self.blocks.block(event, &name) {
+        match self.blocks.block(event, &name, self.place(&event.session_id).as_deref()) {
             Some(block) => self.print_block(block, weight(event)),
             None => Ok(()),
         }
+    }
+
+    /// Returns what tells a session from the others that are watched: its folder, and its id if another has the same one;
+    /// `None` if it is the only one.
+    fn place(&self, session: &SessionId) -> Option<String> {
+        let folder = |tree: &Tree| tree.session.cwd.as_deref().map(|cwd| base_name(cwd).to_owned());
+        let mut others = self.view.trees().filter(|tree| tree.session.id != *session).peekable();
+        others.peek()?;
+        let short: String = session.chars().take(SHORT_ID).collect();
+        let own = self.view.trees().find(|tree| tree.session.id == *session).and_then(folder);
+        let Some(own) = own.filter(|own| !own.is_empty()) else { return Some(short) };
+        let is_shared = others.any(|tree| folder(tree).as_ref() == Some(&own));
+        Some(if is_shared { format!("{own} {short}") } else { own })
     }
 
     /// Prints how many sessions and agents are at work when watching begins.
@@ -157,12 +173,14 @@ impl<'c> EventPrinter<'c> {
         if !self.format.is_json {
             let style = self.context.style(None);
             let mut lines = String::new();
-            for (_, row) in self.running() {
+            for (session, row) in self.running() {
                 let doing = activity(row, Some(now), &style).map(|(_, words)| words).unwrap_or_default();
                 let since = row.started_at_ms.map(|start| now - start).filter(|span| *span >= 0);
-                let name = safe::line(&row.title(), style.charset());
+                let place = self.place(session).map(|place| format!("{place} {} ", style.glyphs().current));
+                let name = format!("{}{}", place.unwrap_or_default(), row.title());
+                let name = safe::line(&name, style.charset());
                 let (clock, since) = (text::clock(now, self.context.offset_minutes()), text::duration(since));
-                let line = format!("{clock} {} {name}: {doing} {since}", style.glyphs().running);
+                let line = format!("{clock} {} {name}: {doing}, {since} in all", style.glyphs().running);
                 lines += &style.one_line(&line, style.width);
                 lines.push('\n');
             }

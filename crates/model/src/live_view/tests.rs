@@ -21,6 +21,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
         started_at_ms: None,
         ended_at_ms: None,
         runs: 1,
+        run_started_at_ms: None,
         rev: None,
     };
     let tool_calls = agents.iter().map(|row| row.tool_calls).sum();

@@ -43,7 +43,7 @@ fn names(id: &AgentId) -> Option<String> {
 }
 
 fn one(verbose: bool, kind: EventKind, actor: &str, data: Value) -> Option<String> {
-    blocks(verbose).block(&event(kind, actor, 0, data), &names)
+    blocks(verbose).block(&event(kind, actor, 0, data), &names, None)
 }
 
 /// A short session with every kind of printed event.
@@ -159,9 +159,23 @@ fn session() -> Vec<Event> {
 }
 
 fn printed(mut blocks: Blocks) -> String {
-    let mut out: String = session().iter().filter_map(|event| blocks.block(event, &names)).collect();
+    let mut out: String = session().iter().filter_map(|event| blocks.block(event, &names, None)).collect();
     out.extend(blocks.finish());
     out
+}
+
+#[test]
+fn names_of_several_sessions_stand_behind_their_place() {
+    let mut blocks = blocks(false);
+    let pre = |actor: &str| {
+        event(EventKind::ToolPre, actor, 0, json!({"tool_name": "Read", "input": {"path": "a/b.js"}}))
+    };
+    let mut shown = |actor: &str, place: Option<&str>| {
+        blocks.block(&pre(actor), &|_| Some("Plan".into()), place).unwrap()
+    };
+    assert!(shown("a70", Some("shop")).ends_with("  shop ▸ Plan → Read b.js\n"));
+    assert!(shown("root", Some("shop")).ends_with("  shop → Read b.js\n"));
+    assert!(shown("a70", None).ends_with("  Plan → Read b.js\n"));
 }
 
 #[test]
@@ -229,7 +243,7 @@ fn final_answer_result_without_name_prints_nothing() {
     let mut blocks = blocks(false);
     let pre = event(EventKind::ToolPre, "a70", 0, json!({"tool_use_id": "t", "tool_name": "final_answer"}));
     let post = event(EventKind::ToolPost, "a70", 1, json!({"tool_use_id": "t", "result": "x"}));
-    assert_eq!((blocks.block(&pre, &names), blocks.block(&post, &names)), (None, None));
+    assert_eq!((blocks.block(&pre, &names, None), blocks.block(&post, &names, None)), (None, None));
 }
 
 #[test]
@@ -269,7 +283,7 @@ fn results_over_twenty_lines_are_cut_unless_full() {
     assert!(cut.contains("line 20\n... (truncated)\n```") && !cut.contains("line 21"), "{cut}");
     let mut full = blocks(true);
     full.options.full = true;
-    let full_text = full.block(&event(EventKind::ToolPost, "a70", 0, data), &names).unwrap();
+    let full_text = full.block(&event(EventKind::ToolPost, "a70", 0, data), &names, None).unwrap();
     assert!(full_text.contains("line 21") && !full_text.contains("truncated"), "{full_text}");
 }
 
@@ -304,12 +318,12 @@ fn stop(at: i64, result: &str) -> Event {
 fn final_message_is_not_printed_whatever_comes_first() {
     for verbose in [false, true] {
         let mut message_first = blocks(verbose);
-        assert_eq!(message_first.block(&message(0, "the end \n"), &names), None);
-        let text = message_first.block(&stop(1, "the end"), &names).unwrap();
+        assert_eq!(message_first.block(&message(0, "the end \n"), &names, None), None);
+        let text = message_first.block(&stop(1, "the end"), &names, None).unwrap();
         assert!(!text.contains("the end") && message_first.finish().is_none(), "{text}");
         let mut stop_first = blocks(verbose);
-        stop_first.block(&stop(0, "the end"), &names);
-        assert_eq!(stop_first.block(&message(1, "the end"), &names), None);
+        stop_first.block(&stop(0, "the end"), &names, None);
+        assert_eq!(stop_first.block(&message(1, "the end"), &names, None), None);
         assert_eq!(stop_first.finish(), None);
     }
 }
@@ -317,13 +331,13 @@ fn final_message_is_not_printed_whatever_comes_first() {
 #[test]
 fn other_messages_are_printed_before_what_follows_them() {
     let mut blocks = blocks(false);
-    assert_eq!(blocks.block(&message(0, "first"), &names), None);
-    let text = blocks.block(&message(1, "second"), &names).unwrap();
+    assert_eq!(blocks.block(&message(0, "first"), &names, None), None);
+    let text = blocks.block(&message(1, "second"), &names, None).unwrap();
     assert!(text.ends_with("» first\n"), "{text}");
-    assert_eq!(blocks.block(&event(EventKind::Heartbeat, "a70", 2, json!({})), &names), None);
-    let text = blocks.block(&stop(3, "something else"), &names).unwrap();
+    assert_eq!(blocks.block(&event(EventKind::Heartbeat, "a70", 2, json!({})), &names, None), None);
+    let text = blocks.block(&stop(3, "something else"), &names, None).unwrap();
     assert!(text.find("» second").unwrap() < text.find('✓').unwrap(), "{text}");
-    blocks.block(&message(4, "after the stop"), &names);
+    blocks.block(&message(4, "after the stop"), &names, None);
     assert!(blocks.finish().unwrap().ends_with("» after the stop\n"));
 }
 
@@ -331,9 +345,9 @@ fn other_messages_are_printed_before_what_follows_them() {
 fn report_of_background_agent_is_printed_once() {
     let mut blocks = blocks(false);
     let start = json!({"agent_id": "a70", "agent_type": "Explore", "background": true});
-    blocks.block(&event(EventKind::SubagentStart, "a70", 0, start), &names);
-    blocks.block(&message(1, "the end"), &names);
-    let text = blocks.block(&stop(2, "the end"), &names).unwrap();
+    blocks.block(&event(EventKind::SubagentStart, "a70", 0, start), &names, None);
+    blocks.block(&message(1, "the end"), &names, None);
+    let text = blocks.block(&stop(2, "the end"), &names, None).unwrap();
     assert_eq!((text.matches("the end").count(), blocks.finish()), (1, None));
 }
 
@@ -341,9 +355,13 @@ fn report_of_background_agent_is_printed_once() {
 fn final_message_of_renamed_agent_is_not_printed() {
     let mut blocks = blocks(false);
     let early = event(EventKind::AgentMessage, "toolu_1", 0, json!({"text": "the end"}));
-    blocks.block(&early, &names);
-    blocks.block(&event(EventKind::AgentRenamed, "root", 1, json!({"from": "toolu_1", "to": "a70"})), &names);
-    assert!(!blocks.block(&stop(2, "the end"), &names).unwrap().contains("the end"));
+    blocks.block(&early, &names, None);
+    blocks.block(
+        &event(EventKind::AgentRenamed, "root", 1, json!({"from": "toolu_1", "to": "a70"})),
+        &names,
+        None,
+    );
+    assert!(!blocks.block(&stop(2, "the end"), &names, None).unwrap().contains("the end"));
 }
 
 #[test]
@@ -351,12 +369,14 @@ fn spans_come_from_the_event_or_its_call() {
     let mut blocks = blocks(false);
     let pre = |at| event(EventKind::ToolPre, "a70", at, json!({"tool_use_id": "t", "tool_name": "Read"}));
     let post = |at, data: Value| event(EventKind::ToolPost, "a70", at, data);
-    blocks.block(&pre(0), &names);
-    let text = blocks.block(&post(120, json!({"tool_use_id": "t"})), &names).unwrap();
+    blocks.block(&pre(0), &names, None);
+    let text = blocks.block(&post(120, json!({"tool_use_id": "t"})), &names, None).unwrap();
     assert!(text.ends_with("← Read ok 120ms\n"), "{text}");
-    let text = blocks.block(&post(130, json!({"tool_use_id": "t", "tool_name": "Read"})), &names).unwrap();
+    let text =
+        blocks.block(&post(130, json!({"tool_use_id": "t", "tool_name": "Read"})), &names, None).unwrap();
     assert!(text.ends_with("← Read ok\n"), "an ended call is forgotten: {text}");
-    let text = blocks.block(&post(140, json!({"tool_name": "Read", "duration_ms": 7})), &names).unwrap();
+    let text =
+        blocks.block(&post(140, json!({"tool_name": "Read", "duration_ms": 7})), &names, None).unwrap();
     assert!(text.ends_with("← Read ok 7ms\n"), "{text}");
 }
 
@@ -368,9 +388,10 @@ fn calls_that_never_end_are_forgotten_in_time() {
         blocks.block(
             &event(EventKind::ToolPre, "a70", at, json!({"tool_use_id": id, "tool_name": "X"})),
             &names,
+            None,
         );
         if at % 2 == 0 {
-            blocks.block(&event(EventKind::ToolPost, "a70", at, json!({"tool_use_id": id})), &names);
+            blocks.block(&event(EventKind::ToolPost, "a70", at, json!({"tool_use_id": id})), &names, None);
         }
     }
     assert!(blocks.calls.len() <= MAX_OPEN_CALLS && blocks.order.len() <= MAX_OPEN_CALLS * 2);
@@ -382,7 +403,7 @@ fn events_without_time_leave_the_clock_blank() {
     let mut timeless =
         event(EventKind::ToolPre, "root", 0, json!({"tool_name": "Read", "input": {"path": "a/b.js"}}));
     timeless.at_ms = None;
-    assert_eq!(blocks(false).block(&timeless, &names).as_deref(), Some("           → Read b.js\n"));
+    assert_eq!(blocks(false).block(&timeless, &names, None).as_deref(), Some("           → Read b.js\n"));
 }
 
 #[test]
@@ -391,10 +412,10 @@ fn guessed_actors_are_marked() {
         basis: Basis::Stack,
         ..event(EventKind::ToolPre, actor, 0, json!({"tool_name": "Read"}))
     };
-    let text = blocks(false).block(&guess("a70"), &names).unwrap();
+    let text = blocks(false).block(&guess("a70"), &names, None).unwrap();
     assert_eq!(text, "12:40:12   ~Explore: Map the checkout flow → Read\n");
-    assert_eq!(blocks(false).block(&guess("root"), &names).unwrap(), "12:40:12   ~→ Read\n");
-    assert!(blocks(true).block(&guess("a70"), &names).unwrap().starts_with("#### ~Explore"));
+    assert_eq!(blocks(false).block(&guess("root"), &names, None).unwrap(), "12:40:12   ~→ Read\n");
+    assert!(blocks(true).block(&guess("a70"), &names, None).unwrap().starts_with("#### ~Explore"));
 }
 
 proptest! {
@@ -410,7 +431,7 @@ proptest! {
         let kinds = [ToolPre, ToolPost, ToolFailure, PermissionRequest, PermissionDenied, SubagentStart, SubagentStop,
             AgentMessage, Reasoning, UserPrompt, Stall, Problem, AgentMessage];
         let mut printed: Vec<String> =
-            kinds.into_iter().filter_map(|kind| blocks.block(&event(kind, "a70", 0, data.clone()), &hostile)).collect();
+            kinds.into_iter().filter_map(|kind| blocks.block(&event(kind, "a70", 0, data.clone()), &hostile, Some("\u{1b}[2J"))).collect();
         printed.extend(blocks.finish());
         for block in printed {
             prop_assert!(block.ends_with('\n') && (!verbose || block.ends_with("\n\n")));

@@ -105,9 +105,12 @@ impl AlertLog {
 pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
     let mut found = Vec::new();
     for tree in trees.subscribed() {
-        let is_parent_at_work = |agent: &Agent| {
+        let has_failed_below = |agent: &Agent| {
             let mut all = tree.agents.iter();
-            all.any(|above| Some(&above.id) == agent.parent_id.as_ref() && above.is_at_work())
+            all.any(|above| {
+                Some(&above.id) == agent.parent_id.as_ref()
+                    && agent.has_failed_below(above, tree.session.run_started_at_ms)
+            })
         };
         for agent in &tree.agents {
             let waits_since = agent.liveness.as_ref().and_then(|live| live.since_ms);
@@ -117,7 +120,7 @@ pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
                 (1, agent.last_event_at_ms, "is stalled", Ink::Stalled)
             } else if agent.is_at_work() && agent.has(Flag::Failing) {
                 (1, agent.last_event_at_ms, FAILS, Ink::Stalled)
-            } else if agent.status == AgentStatus::Failed && !agent.is_copy() && is_parent_at_work(agent) {
+            } else if has_failed_below(agent) {
                 (2, agent.ended_at_ms, FAILED, Ink::Failed)
             } else {
                 continue;
