@@ -357,3 +357,44 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
   expect(await page.locator(".tip").textContent()).toContain(`✓ ok · ${duration((tool?.ended_at_ms ?? 0) - (tool?.started_at_ms ?? 0))}`);
   isQuiet(seen);
 });
+
+it("marks starts, failures and waits on the slider, and steps from one to the next", async () => {
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  const { agents, session: of } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const moments = [...new Set(agents.flatMap((one) => [one, ...one.tools]).flatMap(({ started_at_ms, ended_at_ms }) => [started_at_ms ?? [], ended_at_ms ?? []].flat()))].sort((one, other) => one - other);
+  const middle = moments[Math.floor(moments.length / 2)] ?? 0;
+  seen = await look(server, `/s/${session}?t=${middle}`);
+  const at = (): number => Number(new URL((seen as Seen).page.url()).searchParams.get("t"));
+  await seen.page.waitForSelector(".replay");
+  const next = moments.filter((moment) => moment > middle);
+  for (const wanted of next.slice(0, 3)) {
+    await seen.page.keyboard.press("]");
+    await expect.poll(at).toBe(wanted);
+  }
+  await seen.page.keyboard.press("p");
+  await expect.poll(at).toBe(next[1]);
+  const tenth = ((of.ended_at_ms ?? 0) - (of.started_at_ms ?? 0)) / 10;
+  await seen.page.keyboard.press("{");
+  await expect.poll(at).toBe(Math.round((next[1] ?? 0) - tenth));
+  await seen.page.keyboard.press(">");
+  expect(await seen.page.locator(".replay select").inputValue()).toBe("16");
+  await seen.page.keyboard.press("L");
+  await expect.poll(() => (seen as Seen).page.url()).not.toContain("t=");
+  const ticks = (of: Seen, kind: string): Promise<number> => of.page.locator(`.replay path.${kind}`).getAttribute("d").then((d) => d?.match(/M/g)?.length ?? 0);
+  expect(await ticks(seen, "fails")).toBe(agents.reduce((sum, { tool_errors }) => sum + tool_errors, 0));
+  isQuiet(seen);
+  await seen.context.close();
+  // A permission that was asked for and given: only hooks tell of it.
+  const base = { session_id: "asked", transcript_path: "/asked.jsonl", cwd: "/x", prompt_id: "p" };
+  const tool = { agent_id: "a1", tool_name: "Bash", tool_use_id: "t1", tool_input: { command: "make" } };
+  await server.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "build" });
+  await server.hook({ ...base, hook_event_name: "SubagentStart", agent_id: "a1", agent_type: "Explore" });
+  await server.hook({ ...base, ...tool, hook_event_name: "PreToolUse" });
+  await server.hook({ ...base, ...tool, hook_event_name: "PermissionRequest" });
+  await server.hook({ ...base, ...tool, hook_event_name: "PostToolUse", tool_response: "built" });
+  seen = await look(server, "/s/asked");
+  await seen.page.locator(".replay").hover();
+  await expect.poll(() => ticks(seen as Seen, "waits")).toBe(1);
+  isQuiet(seen);
+});

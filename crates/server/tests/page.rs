@@ -215,6 +215,12 @@ fn feed_is_paged_from_its_end_and_filtered() {
         all["events"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
     assert_eq!(seen, ids);
     assert!(ids.len() >= 10, "{all}");
+    let ends = server.get("/api/v1/sessions/s/feed?kind=tool.post").json();
+    let kinds = |page: &Value| -> Vec<Value> {
+        page["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect()
+    };
+    let wanted: Vec<Value> = kinds(&all).into_iter().filter(|kind| kind == "tool.post").collect();
+    assert_eq!(kinds(&ends), wanted);
     let nobody = server.get("/api/v1/sessions/s/feed?agent=none").json();
     assert_eq!(nobody["events"].as_array().unwrap().len(), 0);
     let root = server.get("/api/v1/sessions/s/feed?agent=root").json();

@@ -62,6 +62,7 @@ export interface SessionsQuery {
 
 export interface FeedQuery {
   agent?: string;
+  kind?: Event["kind"];
   before?: number;
   limit?: number;
   /** Long texts are cut. */
@@ -193,7 +194,8 @@ function saved({ tree, timeline, events }: Saved): Api {
     sessions: nowhere,
     tree: () => Promise.resolve(tree),
     timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
-    feed: (_, { agent }) => Promise.resolve({ events: events.filter((event) => own(event, agent)), before: null }),
+    feed: (_, { agent, kind }) =>
+      Promise.resolve({ events: events.filter((event) => own(event, agent) && (kind === undefined || event.kind === kind)), before: null }),
     search: nowhere,
     stats: nowhere,
     compare: nowhere,

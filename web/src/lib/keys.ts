@@ -24,6 +24,10 @@ export const KEYS: Key[] = [
   { keys: ["c"], does: "dims what is not on the critical path", where: "session" },
   { keys: ["b"], does: "figures with all below, or own", where: "session" },
   { keys: [" "], does: "replays the session, or pauses", where: "session" },
+  { keys: ["p", "]"], does: "to the moment before at which something began or ended, to the next", where: "session" },
+  { keys: ["{", "}"], does: "a tenth of the session back, on", where: "session" },
+  { keys: ["<", ">"], does: "replays slower, faster", where: "session" },
+  { keys: ["L"], does: "back to now", where: "session" },
   { keys: ["t"], does: "opens all calls of the agent with whole outputs, or folds them", where: "session" },
   { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },
 ];

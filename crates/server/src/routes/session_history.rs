@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
 use subscope_hub::clock;
-use subscope_model::{Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, Millis, SessionId, Tree};
+use subscope_model::{
+    Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, EventKind, Millis, SessionId, Tree,
+};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 
 use crate::{
@@ -87,6 +89,7 @@ pub(super) async fn lanes(
 #[derive(Deserialize)]
 pub(super) struct FeedQuery {
     agent: Option<AgentId>,
+    kind: Option<EventKind>,
     before: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
@@ -107,6 +110,7 @@ pub(super) struct FeedPage {
     params(
         ("id" = String, Path, description = "The session's id."),
         ("agent" = Option<String>, Query, description = "Only what this agent did."),
+        ("kind" = Option<String>, Query, description = "Only events of this kind, such as `permission.request`."),
         ("before" = Option<u64>, Query, description = "The `before` of a page: only what comes before it."),
         ("limit" = Option<usize>, Query, description = "The last so many; 1000 otherwise, 50000 at most."),
         ("brief" = Option<bool>, Query, description = "Long texts are cut."),
@@ -128,6 +132,7 @@ pub(super) async fn feed(
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
             && actor.as_ref().is_none_or(|actor| event.actor_id == *actor)
+            && query.kind.is_none_or(|kind| event.kind == kind)
     });
     let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
     let mut last = events.split_off(events.len().saturating_sub(limit));
