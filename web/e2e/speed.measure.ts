@@ -103,7 +103,7 @@ it("scrolls and zooms 3,000 agents with 100,000 events", async () => {
   await page.waitForFunction(() => (document.querySelector(".scale")?.childElementCount ?? 0) > 2);
   tell(`lanes of 3,000 agents after ${Date.now() - begin} ms`);
   await sleep(2_000);
-  const box = await page.locator("canvas").boundingBox();
+  const box = await page.locator(".lanes canvas").boundingBox();
   if (!box) throw new Error("no canvas");
   await page.mouse.move(box.x + box.width / 2, box.y + 300);
   const scrolled = await traced(async () => {
@@ -120,7 +120,15 @@ it("scrolls and zooms 3,000 agents with 100,000 events", async () => {
     }
     await page.keyboard.up("Control");
   });
-  for (const [what, { frames, longest, tasks }] of [["scrolling", scrolled], ["zooming", zoomed]] as const) {
+  await page.keyboard.type("zR");
+  await page.waitForSelector('[data-testid="call-row"]');
+  const unfolded = await traced(async () => {
+    for (let step = 0; step < 150; step++) {
+      await page.mouse.wheel(0, 240);
+      await sleep(16);
+    }
+  });
+  for (const [what, { frames, longest, tasks }] of [["scrolling", scrolled], ["zooming", zoomed], ["scrolling with all calls", unfolded]] as const) {
     tell(`${what}: script and layout a frame: median ${share(frames, 0.5).toFixed(1)} ms, p95 ${share(frames, 0.95).toFixed(1)} ms of ${frames.length} frames; longest task ${longest.toFixed(0)} ms, ${tasks} over 50 ms`);
   }
   tell(`heap: ${(await heap(page)).toFixed(0)} MB; errors: ${wrong.length}`);
