@@ -490,7 +490,7 @@ it("colours code, copies every block, shows outputs whole, and says what figures
   expect(await page.locator("aside .part.prompt .copy").count()).toBe(1);
   // An output is folded until it is asked for as a whole.
   expect(await more("run").textContent()).not.toContain("line 299 of the log");
-  await page.getByRole("button", { name: "whole outputs" }).click();
+  await page.getByRole("button", { name: "open calls" }).click();
   await expect.poll(() => more("run").textContent()).toContain("line 299 of the log");
   await page.keyboard.press("t");
   await expect.poll(() => more("run").count()).toBe(0);

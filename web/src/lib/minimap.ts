@@ -21,7 +21,9 @@ export function density({ lanes, end_ms }: Timeline, { from, to }: Window, width
   const [fails, waits] = [new Set<number>(), new Set<number>()];
   const add = (counts: Float64Array, begin: number, end: number): void => {
     counts[begin] = (counts[begin] ?? 0) + 1;
-    counts[end + 1] = (counts[end + 1] ?? 0) - 1;
+    // What ends in a pixel leaves it to what follows there.
+    const behind = Math.max(end, begin + 1);
+    counts[behind] = (counts[behind] ?? 0) - 1;
   };
   for (const { spans } of lanes) {
     for (const { kind, status, from_ms, to_ms } of spans) {
@@ -43,9 +45,12 @@ export function density({ lanes, end_ms }: Timeline, { from, to }: Window, width
   return { calls, all, most, fails, waits };
 }
 
+/** How high the marks of failures and waits are, above what was done. */
+const TICKS = 8;
+
 /** Draws the strip, what lies outside of the window dimmed. */
 export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, fails, waits }: Density, width: number, height: number, shown: [number, number] | null, paint: Paint): void {
-  const room = height - 5;
+  const room = height - TICKS - 1;
   const high = (count: number): number => (count <= 0 ? 0 : Math.max(1, (count / most) * room));
   for (const [counts, colour] of [[all, "--wait"], [calls, "--kind-run"]] as const) {
     pen.fillStyle = paint(colour);
@@ -55,9 +60,11 @@ export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, f
     }
   }
   pen.fillStyle = paint("--waiting");
-  for (const at of waits) pen.fillRect(at, 0, 2, 4);
+  for (const at of waits) pen.fillRect(at, TICKS / 2, 2, TICKS / 2);
   pen.fillStyle = paint("--failed");
-  for (const at of fails) pen.fillRect(at - 0.5, 0, 2, height);
+  // Of many each is thin, so that they are told apart.
+  const thick = fails.size * 6 > width ? 1 : 2;
+  for (const at of fails) pen.fillRect(at, 0, thick, TICKS);
   if (!shown) return;
   const [left, right] = shown;
   pen.globalAlpha = 0.65;
