@@ -117,9 +117,15 @@ glyphs! {
 }
 
 impl Glyphs {
-    /// Returns the icon of an agent: of its status, unless it waits for a person.
+    /// Returns the icon of an agent: of its status, unless it waits for a person or is stalled.
     pub fn agent(&self, agent: &Agent) -> &'static str {
-        if agent.waits_for_person() { self.waiting } else { self.icon(agent.status) }
+        if agent.waits_for_person() {
+            self.waiting
+        } else if agent.status.is_live() && agent.has(Flag::Stalled) {
+            self.trouble
+        } else {
+            self.icon(agent.status)
+        }
     }
 
     /// Returns icon and colour of a session: of its class while it is live, then of its root's outcome.

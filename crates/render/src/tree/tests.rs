@@ -1,6 +1,6 @@
 //! Snapshots of trees at common widths and styles, and properties that hold at any width.
 
-use subscope_model::{AgentStatus, Basis, LivenessKind, ToolStatus};
+use subscope_model::{AgentStatus, Basis, LivenessKind, SessionRow, ToolStatus};
 
 use super::*;
 use crate::sample;
@@ -115,7 +115,7 @@ fn read_detail_accepts_the_four_words_only() {
 fn narrow_terminal_keeps_icon_type_description_and_duration() {
     let text = drawn(Detail::Minimal, 60);
     let row = text.lines().find(|line| line.contains("[Plan] Guest")).unwrap();
-    assert!(row.starts_with("├─◐ [Plan] Guest-cart") && row.contains('…') && row.ends_with("2m 5s"), "{row}");
+    assert!(row.starts_with("├─! [Plan] Guest-cart") && row.contains('…') && row.ends_with("2m 5s"), "{row}");
 }
 
 #[test]
@@ -197,4 +197,37 @@ fn unknown_figures_are_blank_and_never_zero() {
     let text = render_tree(&sample::tree_of_depths(&[0, 1]), &options(Detail::Minimal, 120));
     let row = text.lines().find(|line| line.contains("agent-1")).unwrap();
     assert!(row.ends_with("—      0       —     —"), "{row:?}");
+}
+
+/// Cases that the page is tested with, too.
+#[test]
+fn rows_have_the_words_and_marks_of_the_page() {
+    let list = include_str!("../../../../fixtures/figures.json");
+    let list: serde_json::Value = serde_json::from_str(list).unwrap();
+    let style = Style { color: false, ascii: false, width: 80 };
+    for case in list["agents"].as_array().unwrap() {
+        let agent = Agent::unknown(AgentId::from("a1"), 1, AgentStatus::Completed);
+        let mut agent = serde_json::to_value(agent).unwrap();
+        for (name, value) in case[0].as_object().unwrap() {
+            agent[name] = value.clone();
+        }
+        let agent: Agent = serde_json::from_value(agent).unwrap();
+        let words = activity(&agent, Some(91_000), &style).map(|(_, words)| words);
+        let shown = (agent.title(), style.glyphs().agent(&agent), words);
+        let expected = (
+            case[1].as_str().unwrap().to_owned(),
+            case[3].as_str().unwrap(),
+            case[4].as_str().map(str::to_owned),
+        );
+        assert_eq!(shown, expected, "{case}");
+    }
+    for case in list["sessions"].as_array().unwrap() {
+        let status = if case[0] == "ended" { "ended" } else { "live" };
+        let row: SessionRow = serde_json::from_value(serde_json::json!({
+            "id": "s", "status": status, "attention": case[0], "root": case[1], "runs": 1, "agents": 1, "running": 0,
+            "failed": 0, "tool_calls": 0,
+        }))
+        .unwrap();
+        assert_eq!(style.glyphs().session(&row).0, case[3].as_str().unwrap(), "{case}");
+    }
 }

@@ -341,7 +341,7 @@ fn trouble_has_its_colour_and_its_words() {
         buffer[at].fg
     };
     let ink = |ink| theme.ink(Some(ink)).fg.unwrap();
-    assert_eq!(color_of("◐", "Cart and its tests"), ink(subscope_render::Ink::Stalled));
+    assert_eq!(color_of("!", "Cart and its tests"), ink(subscope_render::Ink::Stalled));
     assert_eq!(color_of("✗", "Pricing and disc"), ink(subscope_render::Ink::Failed));
 }
 
