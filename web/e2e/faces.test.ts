@@ -4,7 +4,7 @@ import type { Locator, Page } from "playwright-core";
 import type { Agent, Tree } from "../src/model";
 import { timer } from "../src/lib/words";
 import { crowd, publish } from "./crowd";
-import { closed, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
+import { closed, freePort, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
 let seen: Seen | undefined;
@@ -216,6 +216,52 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   isQuiet(seen);
 });
 
+it("notifies of a budget that is used, and a click leads to the agent that used it", async () => {
+  server = new Server(await freePort());
+  server.configure("[budget]\nsession = 0.01\n");
+  await server.run();
+  seen = await look(server);
+  const { page } = seen;
+  await page.addInitScript(() => {
+    const told: object[] = [];
+    class Told {
+      static permission = "granted";
+      static requestPermission = (): Promise<string> => Promise.resolve("granted");
+      onclick: (() => void) | null = null;
+      constructor(readonly title: string, readonly options: object) {
+        told.push(this);
+      }
+      close(): void {}
+    }
+    Object.assign(globalThis, { Notification: Told, told });
+    localStorage.setItem("subscope-notifications", "on");
+  });
+  await page.reload();
+  await page.getByRole("button", { name: "notifications on" }).waitFor();
+  const recording = new Recording("b-parallel");
+  await recording.play(server, 0);
+  interface Notice { title: string; options: { body: string }; onclick: () => void }
+  const bodies = (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { told: Notice[] }).told.map(({ options }) => options.body));
+  await expect.poll(bodies).toContainEqual(expect.stringMatching(/^the session has cost \$0\.\d+: the budget is \$0\.01$/));
+  await page.evaluate(() => (globalThis as unknown as { told: Notice[] }).told.find(({ options }) => options.body.includes("budget"))?.onclick());
+  await page.waitForURL(`**/s/${recording.session}/a/root`);
+  isQuiet(seen);
+});
+
+it("says where there is nothing what is watched, and whether hooks are installed", async () => {
+  server = new Server(await freePort());
+  await server.run();
+  seen = await look(server);
+  const { page } = seen;
+  expect(await page.getByTestId("watched").textContent()).toContain(`${server.folder}/claude/projects`);
+  expect(await page.getByTestId("watched").textContent()).toContain("no session found");
+  await page.getByTestId("hooks").filter({ hasText: "not installed" }).getByText("subscope hooks install").waitFor();
+  server.subscope("hooks", "install");
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await page.getByTestId("hooks").filter({ hasText: /^\s*installed/ }).waitFor();
+  isQuiet(seen);
+});
+
 it("claims no life of a hub that it does not hear", async () => {
   server = await Server.start();
   await ten(server);
@@ -376,6 +422,57 @@ it("keeps names at every width: nothing over anything, with and without a panel"
       isQuiet(seen);
       await seen.context.close();
     }
+  }
+  expect(wrong).toEqual({});
+});
+
+/** Boxes with words that lie over each other or reach beyond the screen, below a selector of their parts. */
+const overlaps = (page: Page, parts: string): Promise<string[]> =>
+  page.evaluate((selector) => {
+    const found: string[] = [];
+    for (const row of document.querySelectorAll<HTMLElement>(selector)) {
+      const name = (part: Element): string => `${part.getAttribute("class")?.replace(/svelte-\w+/g, "").trim() || part.tagName} “${part.textContent?.trim().slice(0, 20)}”`;
+      const boxes = [...row.children].map((part) => ({ part, box: part.getBoundingClientRect() })).filter(({ part, box }) => box.width > 1 && box.height > 1 && getComputedStyle(part).position !== "absolute");
+      boxes.forEach(({ part, box }, at) => {
+        if (box.left < -0.5 || (box.right > innerWidth + 0.5 && !part.closest(".wide"))) found.push(`${name(part)} is beyond the screen`);
+        for (const other of boxes.slice(at + 1)) {
+          const wide = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+          const high = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+          if (wide > 0.5 && high > 0.5) found.push(`${name(part)} is over ${name(other.part)}`);
+        }
+      });
+    }
+    return found;
+  }, parts);
+
+it("puts nothing over anything on the screens of many sessions, at every width", { timeout: 300_000 }, async () => {
+  server = await Server.over("k-big", "b-parallel", "e-retries");
+  await publish(server, crowd("crowd", Date.now() - 200_000, 300, 2), "crowd");
+  const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
+  await expect.poll(async () => (await fetch(`${server.url}/api/v1/search?q=the`)).status, { timeout: 30_000 }).toBe(200);
+  const screens: [string, string, string][] = [
+    ["/stats?days=all", ".figures", ".choices, .figures, .figures > div, figcaption li, .data tr, .plots h3, .top"],
+    [`/compare?a=${big}&b=${small}`, '[data-testid="pair"]', ".compare header, .line, .figures-of, .data tr, .ruler"],
+    ["/compare?a=crowd&b=crowd", '[data-testid="pair"]', ".compare header, .line, .figures-of, .ruler"],
+    ["/search?q=the", '[data-testid="hit"]', ".facets, .facet, .hit h3, .hit .head, .passage"],
+    ["/iterations", ".empty", ".empty, .top"],
+    ["/", '[data-testid="session-card"]', ".upper, .lower, .today dl, .session .meta, .group, .find, .top, footer.bar"],
+  ];
+  const wrong: Record<string, string[]> = {};
+  for (const [path, ready, parts] of screens) {
+    seen = await look(server, path, { viewport: { width: 1280, height: 900 }, reducedMotion: "reduce" });
+    const { page } = seen;
+    await page.waitForSelector(ready, { state: "attached" });
+    await page.waitForSelector('[data-testid="status-bar"][data-state="live"]');
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 900 });
+      await sleep(300);
+      const found = await overlaps(page, parts);
+      if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push("the page is wider than the screen");
+      if (found.length > 0) wrong[`${width} ${path}`] = [...new Set(found)].slice(0, 8);
+    }
+    isQuiet(seen);
+    await seen.context.close();
   }
   expect(wrong).toEqual({});
 });

@@ -1,8 +1,8 @@
 // Money and weeks, two sessions beside each other, iterations: figures on the page equal what the server tells.
-import { spawnSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Comparison, Iterations, Stats } from "../src/model";
-import { count, duration, money } from "../src/lib/format";
+import { base, count, duration, money } from "../src/lib/format";
 import { closed, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
@@ -107,7 +107,7 @@ it("compares two sessions: figures with differences, rows paired as the server p
   const at = heads.indexOf("cost") - 1;
   expect([a[at], b[at]]).toEqual([money(told.a.summary.cost_micro_usd), money(told.b.summary.cost_micro_usd)]);
   expect(difference[at]).toBe(`−${money((told.a.summary.cost_micro_usd ?? 0) - (told.b.summary.cost_micro_usd ?? 0))}`);
-  await page.getByText(/~ another task/).first().waitFor();
+  await page.getByText(/~ paired by type/).first().waitFor();
   await page.getByText("only in A").first().waitFor();
   // Lanes begin at each one's own start: the two roots begin at the same place.
   const begins = await pairs.first().locator("canvas").evaluateAll((all) => all.map((one) => {
@@ -139,16 +139,14 @@ it("compares two sessions: figures with differences, rows paired as the server p
 it("lists what run has recorded, and leads from a session to its iterations and back", async () => {
   const own = new Server(await freePort());
   const project = `${own.folder}/shop`;
-  const environment = { PATH: process.env["PATH"], HOME: own.folder, CLAUDE_CONFIG_DIR: `${own.folder}/claude`, SUBSCOPE_DATA_DIR: `${own.folder}/data`, XDG_STATE_HOME: `${own.folder}/state` };
-  process.getBuiltinModule("node:fs").mkdirSync(project);
-  const subscope = process.env["SUBSCOPE"] ?? "";
-  const ran = spawnSync(subscope, ["run", "--no-store", "--iterations", "2", "--", "sh", "-c", `cat ${FIXTURES}/b-parallel/stream.jsonl; : '<b>hostile</b>'; exit 3`], { cwd: project, env: environment, encoding: "utf8" });
+  mkdirSync(project);
+  const ran = own.subscope("run", "--no-store", "--iterations", "2", "--log-dir", `${project}/.subscope/iterations`, "--", "sh", "-c", `cat ${FIXTURES}/b-parallel/stream.jsonl; : '<b>hostile</b>'; exit 3`);
   own.put("b-parallel");
   await own.run();
   // Records are looked for in the projects of sessions.
   await own.hook({ session_id: "s", transcript_path: "/s.jsonl", cwd: project, prompt_id: "p", hook_event_name: "UserPromptSubmit", prompt: "again" });
   const told = await own.get<Iterations>("/api/v1/iterations");
-  expect(told.iterations.length, ran.stderr).toBe(2);
+  expect(told.iterations.length, ran).toBe(2);
   seen = await look(own, "/iterations");
   const { page } = seen;
   const rows = page.getByTestId("iterations").locator("tbody tr");
@@ -157,7 +155,7 @@ it("lists what run has recorded, and leads from a session to its iterations and 
   const [first] = told.iterations;
   expect(cells[0]).toBe(`${first?.iteration}${first?.of ? ` of ${first.of}` : ""}`);
   expect(cells[1]).toContain("<b>hostile</b>");
-  expect(cells.slice(2, 7)).toEqual(["shop", String(first?.agents ?? "?"), String(first?.failed ?? "?"), duration(first?.duration_ms), "3"]);
+  expect(cells.slice(2, 7)).toEqual([base(first?.cwd ?? null), String(first?.agents ?? "?"), String(first?.failed ?? "?"), duration(first?.duration_ms), "3"]);
   expect(cells[3]).toBe("3");
   // Its session, and from there the run.
   await rows.first().getByRole("link").click();

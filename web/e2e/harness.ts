@@ -1,5 +1,5 @@
 // The real server, a real browser, and recordings that happen again at their own pace.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -61,8 +61,8 @@ export class Server {
     writeFileSync(join(this.folder, "config/subscope/config.toml"), text);
   }
 
-  async run(...more: string[]): Promise<void> {
-    const environment = {
+  get environment(): NodeJS.ProcessEnv {
+    return {
       PATH: process.env["PATH"],
       HOME: this.folder,
       XDG_CONFIG_HOME: join(this.folder, "config"),
@@ -70,8 +70,16 @@ export class Server {
       SUBSCOPE_DATA_DIR: join(this.folder, "data"),
       XDG_STATE_HOME: join(this.folder, "state"),
     };
+  }
+
+  /** Runs another command with the same folders; returns what it prints on stderr. */
+  subscope(...words: string[]): string {
+    return spawnSync(given("SUBSCOPE"), words, { cwd: this.folder, env: this.environment, encoding: "utf8" }).stderr;
+  }
+
+  async run(...more: string[]): Promise<void> {
     const child = spawn(given("SUBSCOPE"), ["serve", "--listen", `127.0.0.1:${this.port}`, ...more], {
-      env: environment,
+      env: this.environment,
       stdio: ["ignore", "pipe", "inherit"],
     });
     this.#child = child;

@@ -168,7 +168,7 @@ describe("words", () => {
   it("say what is waited for", () => {
     const live = { count: null, since_ms: 1, inferred: true };
     const asking = agent("a", "root", 0, { liveness: { ...live, kind: "permission", name: "Bash" } });
-    expect([activity(asking), tone(asking)]).toEqual(["~waits for permission: Bash", "waiting"]);
+    expect([activity(asking), tone(asking)]).toEqual(["~waits for permission Bash", "waiting"]);
     const silent = agent("a", "root", 0, { flags: ["stalled"], liveness: { ...live, inferred: false, kind: "model", name: null } });
     expect([activity(silent), tone(silent)]).toEqual(["waits for the model", "stalled"]);
   });

@@ -7,7 +7,8 @@ import { svg } from "../src/lib/lanes";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import { program, sessionTitle } from "../src/lib/words";
+import type { Agent, AgentStatus, Attention } from "../src/model";
+import { activityNow, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -90,6 +91,11 @@ describe("figures", () => {
     expect(list.tokens.map(([n]: [number]) => count(n))).toEqual(list.tokens.map(([, text]: [number, string]) => text));
     const amounts: [number, boolean, string][] = list.money;
     expect(amounts.map(([micro, floor]) => money(micro, floor))).toEqual(amounts.map(([, , text]) => text));
+    for (const [given, name, look, , words] of list.agents as [Partial<Agent>, string, string, string, string | null][]) {
+      const agent = { id: "a1", type: null, name: null, description: null, liveness: null, flags: [], tools: [], open_tools: 0, ...given } as unknown as Agent;
+      expect([title(agent), tone(agent), activityNow(agent, 91_000)]).toEqual([name, look, words ?? ""]);
+    }
+    for (const [attention, root, look] of list.sessions as [Attention, AgentStatus, string][]) expect(sessionTone(attention, root)).toBe(look);
     expect(seconds(83_000)).toBe("1m 23s");
     expect([duration(null), count(null), money(null)]).toEqual(["", "", ""]);
   });

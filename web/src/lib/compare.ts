@@ -7,7 +7,7 @@ export interface Figure {
   name: string;
   a: string;
   b: string;
-  /** What the second has more; empty where both are the same or one is unknown. */
+  /** What the second has more; empty where one is unknown. */
   more: string;
   /** Whether more is worse, for colours; null where neither is. */
   isWorse: boolean | null;
@@ -15,9 +15,10 @@ export interface Figure {
 
 type Words = (value: number) => string;
 
-/** `+3`, `−3`; nothing for no difference. */
+/** `+3`, `−3`, `=`; nothing where one is unknown. */
 export function difference(a: number | null | undefined, b: number | null | undefined, words: Words): string {
-  if (a === null || a === undefined || b === null || b === undefined || a === b) return "";
+  if (a === null || a === undefined || b === null || b === undefined) return "";
+  if (a === b) return "=";
   return `${b > a ? "+" : "−"}${words(Math.abs(b - a))}`;
 }
 
@@ -29,6 +30,7 @@ const figure = (name: string, a: number | null | undefined, b: number | null | u
   isWorse: isBad && typeof a === "number" && typeof b === "number" && a !== b ? b > a : null,
 });
 
+/** Those that at least one side has. */
 export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): Figure[] {
   return [
     figure("subagents", a.agents, b.agents, String, false),
@@ -44,7 +46,7 @@ export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): F
     figure("output", a.usage?.output_tokens, b.usage?.output_tokens, count, false),
     figure("cache read", a.usage?.cache_read_tokens, b.usage?.cache_read_tokens, count, false),
     figure("cache write", a.usage?.cache_write_tokens, b.usage?.cache_write_tokens, count, false),
-  ];
+  ].filter((one) => one.a !== "" || one.b !== "");
 }
 
 /** Where a side begins, and how long it lasts: the axis begins there. */

@@ -1,5 +1,5 @@
 // What people call things. The same words as in the terminal.
-import type { Agent, Event, Liveness, Session, ToolCall, Usage } from "../model";
+import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall, Usage } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -20,33 +20,53 @@ export function budgetWords({ data }: Event): string {
   return percent < 100 ? `${what}: over ${percent} % of the budget of ${budget}` : `${what}: the budget is ${budget}`;
 }
 
-/** What an agent at work does or waits for. */
-export function activity(agent: Agent): string {
+/** What an agent at work does or waits for, without how long. */
+export const activity = (agent: Agent): string => activityWords(agent, "");
+
+/** The same with how long: `Read cart.js · 3s · +2 more`. */
+export const activityNow = (agent: Agent, now: number): string => activityWords(agent, since(agent, now));
+
+function activityWords(agent: Agent, lasts: string): string {
   const live = agent.liveness;
-  if (agent.status === "pending") return "is asked for";
-  if (!live || agent.status !== "running") return "";
-  return (live.inferred ? "~" : "") + doing(agent, live);
+  if (!live || !isLive(agent)) return "";
+  const { words, more, isGuess } = doing(agent, live);
+  return (live.inferred || isGuess ? "~" : "") + [words, lasts, more].filter((part) => part).join(" · ");
 }
 
-function doing(agent: Agent, live: Liveness): string {
+interface Doing {
+  words: string;
+  /** What is said behind how long it lasts. */
+  more?: string;
+  isGuess?: boolean;
+}
+
+function doing(agent: Agent, live: Liveness): Doing {
   const name = oneLine(live.name);
   switch (live.kind) {
     case "tool": {
-      const call = agent.tools.findLast((tool) => tool.status === "open" && tool.name === live.name);
-      return [name, oneLine(call?.detail)].filter((word) => word !== "").join(" ");
+      const open = agent.tools.filter(({ status }) => status === "open");
+      const call = open.findLast((one) => one.name === live.name) ?? open.at(-1);
+      const words = call ? [oneLine(call.name), oneLine(call.detail)].filter((word) => word !== "").join(" ") : name;
+      const more = agent.open_tools > 1 ? `+${agent.open_tools - 1} more` : "";
+      return { words, more, isGuess: call?.basis === "stack" || call?.basis === "unknown" };
     }
     case "model":
-      return "waits for the model";
+      return { words: "waits for the model" };
     case "permission":
-      return `waits for permission: ${name}`;
+      return { words: `waits for permission ${name}`.trim() };
     case "children":
-      return `waits for ${live.count ?? "its"} subagent${live.count === 1 ? "" : "s"}`;
-    case "retry":
-      return `retries${live.count ? ` ${live.count}/${live.limit ?? "?"}` : ""}: ${name}`;
+      return { words: `waits for ${live.count ?? "its"} subagent${live.count === 1 ? "" : "s"}` };
+    case "retry": {
+      const limit = live.limit ? `/${live.limit}` : "";
+      return { words: "waits for the model", more: `retry${live.count ? ` ${live.count}` : ""}${limit}${name === "" ? "" : `: ${name}`}` };
+    }
     case "idle":
-      return "idle";
+      return { words: "idle" };
   }
 }
+
+/** Whether an agent has not ended. */
+const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
 
 /** How long that goes on. */
 export function since(agent: Agent, now: number): string {
@@ -80,8 +100,6 @@ export function callTime(agent: Agent, { started_at_ms, ended_at_ms, status }: T
   if (ended_at_ms !== null) return duration(ended_at_ms - started_at_ms);
   return status === "open" && isLive(agent) ? seconds(now - started_at_ms) : "";
 }
-
-const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
 
 /** What each kind of evidence for an ending says. */
 const EVIDENCE: Record<string, string> = {
@@ -159,6 +177,12 @@ export function tone(agent: Agent): string {
     if (agent.flags.includes("stalled")) return "stalled";
   }
   return agent.status;
+}
+
+/** The look of a session: how urgent it is while it is live, then its root's outcome. */
+export function sessionTone(attention: Attention, root: AgentStatus | undefined): string {
+  if (attention !== "ended") return { waiting: "waiting", trouble: "stalled", live: "running" }[attention];
+  return root === undefined || root === "running" || root === "pending" ? "idle" : root;
 }
 
 export function sessionTitle(session: { title: string | null; id: string }): string {
