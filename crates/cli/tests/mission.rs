@@ -199,3 +199,35 @@ fn reports_over_all_sessions_are_a_key_away() {
     }
     serving.end("-TERM");
 }
+
+#[test]
+fn palette_and_search_lead_to_sessions() {
+    let env = env();
+    let serving = ten(&env);
+    for (width, height) in [(80, 24), (120, 40)] {
+        let Some(terminal) = Terminal::start(&env, width, height, &[]) else { return };
+        terminal.wait_for_text(LIMIT, "10 live");
+        terminal.send(&[":"]);
+        terminal.type_text("task 7");
+        terminal.wait_for_text(LIMIT, "session   ◐ project-7: Task 7 of ten");
+        terminal.send(&["Enter"]);
+        terminal.wait_for_text(LIMIT, "Task  Task 7 of ten");
+        terminal.send(&[":"]);
+        terminal.type_text("stats");
+        terminal.send(&["Enter"]);
+        terminal.wait_for_text(LIMIT, "by day");
+        // The full text, with filters.
+        terminal.send(&[":"]);
+        terminal.type_text("npm test");
+        terminal.wait_for_text(LIMIT, "search all history for “npm test”");
+        terminal.send(&["Enter"]);
+        let screen = terminal.wait_for_text(LIMIT, "passages with “npm test”");
+        assert!(screen.contains("[ ] tool input 10") && screen.contains("project-9: Task 9"), "{screen}");
+        // Apart: Escape and a letter at once are one key.
+        terminal.send(&["Escape"]);
+        terminal.wait_for(LIMIT, |screen| !screen.contains("passages with"));
+        terminal.send(&["q"]);
+        terminal.wait_for(LIMIT, |_| terminal.exit_code() == Some(0));
+    }
+    serving.end("-TERM");
+}

@@ -82,7 +82,7 @@ fn playback_is_driven_by_keys() {
     terminal.send(&["/"]);
     terminal.type_text("helper");
     terminal.send(&["Enter"]);
-    terminal.wait_for_text(LIMIT, "agents with \"helper\"");
+    terminal.wait_for_text(LIMIT, "with \"helper\"");
     terminal.send(&["n"]);
     terminal.wait_for_text(LIMIT, "─ ✓ Explore: Helper for details");
     // Timeline, feed, summary.
@@ -176,7 +176,7 @@ fn session_that_grows_is_followed_and_past_ones_are_listed() {
     terminal.send(&["/", "Tab"]);
     terminal.type_text("whole cents");
     terminal.send(&["Enter"]);
-    terminal.wait_for_text(LIMIT, "passages with whole cents");
+    terminal.wait_for_text(LIMIT, "passages with “whole cents”");
     terminal.send(&["Enter"]);
     terminal.wait_for(LIMIT, |screen| !screen.contains("passages with"));
     terminal.send(&["s"]);

@@ -26,6 +26,8 @@ pub struct SessionQuery {
     pub after: Option<String>,
     /// Only live sessions.
     pub only_live: bool,
+    /// Only sessions with all these words in title, directory, id or harness; all if empty.
+    pub words: String,
 }
 
 /// A client of the hub's HTTP API.
@@ -101,6 +103,7 @@ impl Client {
                 ("limit", limit.as_deref()),
                 ("after", query.after.as_deref()),
                 ("live", query.only_live.then_some("true")),
+                ("q", Some(&*query.words).filter(|words| !words.is_empty())),
             ],
         ))
     }

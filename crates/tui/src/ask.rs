@@ -2,7 +2,8 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Millis, Ordered, SessionId, SessionRow, Stats, StatsQuery, Tree,
+    AgentId, Event, Hits, Iteration, Millis, Ordered, SearchQuery, SessionId, SessionRow, Stats, StatsQuery,
+    Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -18,8 +19,10 @@ pub enum Question {
     Events(SessionId),
     /// Load a session's tree as of a point in time.
     At(SessionId, Millis),
-    /// Search all stored text for the newest passages that contain all these words.
-    Search(String),
+    /// List the newest sessions with all these words in title, directory, id or harness.
+    Find(String),
+    /// Search all stored text.
+    Search(SearchQuery),
     /// Compute statistics over stored sessions.
     Stats(StatsQuery),
     /// List the recorded iterations of `run` in the projects of all sessions, the newest first.
@@ -43,8 +46,10 @@ pub enum Answer {
     Events(SessionId, Vec<Event>),
     /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
-    /// To [`Question::Search`], with the words searched for.
-    Found(String, Hits),
+    /// To [`Question::Find`].
+    Sought(Vec<SessionRow>),
+    /// To [`Question::Search`].
+    Found(SearchQuery, Hits),
     /// To [`Question::Stats`].
     Stats(StatsQuery, Box<Stats>),
     /// To [`Question::Iterations`].

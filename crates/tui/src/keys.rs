@@ -75,6 +75,7 @@ keys! {
     "show" ZoomIn "+" "zoom in" [(Char('+'), NONE), (Char('='), NONE)]
     "show" ZoomOut "-" "zoom out" [(Char('-'), NONE)]
     "show" Theme "C" "colours" [(Char('C'), NONE)]
+    "find" Palette ":" "go to, or do, by name" [(Char(':'), NONE)]
     "find" Search "/" "search here; Tab: in all history" [(Char('/'), NONE)]
     "find" Mark "m" "mark to compare" [(Char('m'), NONE)]
     "find" NextHit "n" "next hit" [(Char('n'), NONE)]
@@ -105,6 +106,25 @@ pub(crate) fn action(event: KeyEvent) -> Option<Action> {
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let is_meant = |key: &&KeyBinding| key.codes.contains(&(event.code, modifiers));
     KEYS.iter().find(is_meant).map(|key| key.action)
+}
+
+/// Returns the help text of an action.
+pub(crate) fn help(action: Action) -> &'static str {
+    KEYS.iter().find(|key| key.action == action).map_or("", |key| key.help)
+}
+
+impl Action {
+    /// Its name in the command palette: `zoom in`.
+    pub(crate) fn name(self) -> String {
+        let mut name = String::new();
+        for character in format!("{self:?}").chars() {
+            if character.is_uppercase() && !name.is_empty() {
+                name.push(' ');
+            }
+            name.extend(character.to_lowercase());
+        }
+        name
+    }
 }
 
 /// Returns the label of an action's keys.

@@ -216,7 +216,7 @@ impl MainLoop<'_> {
             }
         }
         while let Ok(reply) = self.answers.replies.try_recv() {
-            messages.push(UiMessage::Reply(reply));
+            messages.push(UiMessage::Reply(Box::new(reply)));
         }
         for message in messages {
             self.handle(message)?;

@@ -2,7 +2,9 @@
 
 pub(crate) mod alerts;
 pub(crate) mod logs;
+pub(crate) mod palette;
 pub(crate) mod reports;
+pub(crate) mod search;
 pub(crate) mod select;
 pub(crate) mod sessions;
 pub(crate) mod time_travel;
@@ -11,15 +13,15 @@ pub(crate) mod trees;
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{
-    Agent, AgentId, EventKind, Millis, SearchHit, SessionId, Text, ToolStatus, ToolUseId, Tree,
-};
+use subscope_model::{Agent, AgentId, EventKind, Millis, SessionId, Text, ToolStatus, ToolUseId, Tree};
 use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
 use self::{
     alerts::AlertLog,
     logs::{EventLog, EventLogs},
+    palette::CommandPalette,
     reports::{Place, Reports, StatsRange},
+    search::SearchResults,
     select::{Filter, Sort},
     sessions::SessionList,
     time_travel::TimeTravel,
@@ -164,14 +166,10 @@ pub(crate) enum Overlay {
     Theme { before: Palette },
     /// Confirmation of a stop request.
     Stop { session: SessionId, agent: AgentId, title: String },
-    /// Results of a history search.
-    Hits {
-        words: String,
-        /// Hits, newest first.
-        hits: Vec<SearchHit>,
-        /// Index of the selected hit.
-        at: usize,
-    },
+    /// Results of a search of all stored text.
+    Hits(Box<SearchResults>),
+    /// Command palette.
+    Palette(Box<CommandPalette>),
 }
 
 /// Where a search looks.

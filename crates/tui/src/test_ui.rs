@@ -109,7 +109,7 @@ impl TestUi {
     }
 
     pub(crate) fn reply(&mut self, question: Question, answer: Answer) {
-        self.send(UiMessage::Reply((question, Ok(answer))));
+        self.send(UiMessage::Reply(Box::new((question, Ok(answer)))));
     }
 
     pub(crate) fn send(&mut self, message: UiMessage) {

@@ -6,6 +6,7 @@ mod feed;
 mod mouse;
 mod navigation;
 mod overlay;
+mod palette;
 mod reports;
 mod time;
 
@@ -40,7 +41,7 @@ pub enum UiMessage {
     /// The feed is closed.
     FeedClosed,
     /// A reply of the host.
-    Reply(Reply),
+    Reply(Box<Reply>),
     /// The clocks advanced.
     Tick {
         /// Wall clock, milliseconds since 1970.
@@ -99,7 +100,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
             state.is_caught_up = true;
             show_notice(state, "nothing more will come", Ink::Stalled);
         }
-        UiMessage::Reply(reply) => feed::on_reply(state, reply),
+        UiMessage::Reply(reply) => feed::on_reply(state, *reply),
         UiMessage::Tick { now_ms, awake_ms } => {
             (state.now_ms, state.awake_ms) = (now_ms, awake_ms);
             effects = on_tick(state);
@@ -115,16 +116,18 @@ fn is_news(state: &UiState, message: &UiMessage) -> bool {
     match message {
         UiMessage::Tick { .. } | UiMessage::Drawn(_) => false,
         // The list is asked for every few seconds.
-        UiMessage::Reply((_, Ok(Answer::Sessions(rows, has_more)))) => {
-            (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)
-        }
+        UiMessage::Reply(reply) => match &reply.1 {
+            Ok(Answer::Sessions(rows, has_more)) => {
+                (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)
+            }
+            _ => true,
+        },
         UiMessage::Key(_)
         | UiMessage::Paste(_)
         | UiMessage::Mouse(_)
         | UiMessage::Resize(..)
         | UiMessage::Feed(_)
         | UiMessage::FeedClosed
-        | UiMessage::Reply(_)
         | UiMessage::Failed(_) => true,
     }
 }
@@ -134,8 +137,16 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         return overlay::on_key(state, key);
     }
     let Some(action) = keys::action(key) else { return Vec::new() };
+    act(state, action)
+}
+
+/// Does what a key or a command of the palette stands for.
+fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
     state.notice = None;
-    if !matches!(action, keys::Action::Help | keys::Action::Theme | keys::Action::Mission) {
+    if !matches!(
+        action,
+        keys::Action::Help | keys::Action::Theme | keys::Action::Mission | keys::Action::Palette
+    ) {
         navigation::choose_session(state);
     }
     let page = isize::try_from(state.drawn.page.max(2) - 1).unwrap_or(isize::MAX);
@@ -181,6 +192,7 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         A::Search => {
             state.overlay = Some(Overlay::Search { text: String::new(), scope: SearchScope::Here });
         }
+        A::Palette => state.overlay = Some(Overlay::Palette(Box::default())),
         A::NextHit => actions::select_hit(state, true),
         A::PreviousHit => actions::select_hit(state, false),
         A::Follow => actions::toggle_following(state),
@@ -227,6 +239,7 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
         state.dirty.load_at = None;
         load_selected(state, &mut effects);
     }
+    palette::on_tick(state, &mut effects);
     reports::on_tick(state, &mut effects);
     time::advance(state, &mut effects);
     effects
@@ -296,16 +309,17 @@ pub fn refresh(state: &mut UiState) {
             schedule_load(state);
         }
     }
-    if state.dirty.rows {
-        state.dirty.rows = false;
-        refresh_rows(state);
-    }
     // A session is read once a person has it on the screen.
     if !state.view.is_overview()
         && state.sessions.is_user_choice
         && let Some(session) = state.session().cloned()
+        && state.sessions.unread.remove(&session)
     {
-        state.sessions.unread.remove(&session);
+        state.sessions.rebuild(&state.trees);
+    }
+    if state.dirty.rows {
+        state.dirty.rows = false;
+        refresh_rows(state);
     }
     if state.view == View::Timeline {
         let now = state.moment_ms();

@@ -7,7 +7,7 @@ use subscope_collect::{archive::Archive, main_transcripts};
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
-    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
+    SearchQuery, SessionId, SessionPage, SessionRow, Stats, StatsQuery, Status, Text, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
@@ -130,6 +130,21 @@ impl Backend {
                 Ok(SessionPage::of(store.list(&query)?, limit))
             }
             Self::Nothing(_) => Ok(SessionPage::of(Vec::new(), limit)),
+        }
+    }
+
+    /// Returns the newest sessions with all these words in title, directory, id or harness, at most `limit`.
+    pub(crate) fn find_sessions(&mut self, words: &str, limit: usize) -> Result<Vec<SessionRow>, CliError> {
+        match self {
+            Self::Hub(client) => {
+                let query =
+                    SessionQuery { limit: Some(limit), words: words.to_owned(), ..SessionQuery::default() };
+                Ok(client.sessions(&query)?.sessions)
+            }
+            Self::Store(store, _) => {
+                Ok(store.list(&ListQuery { words: words.to_owned(), ..ListQuery::first(limit) })?)
+            }
+            Self::Nothing(_) => Ok(Vec::new()),
         }
     }
 
@@ -301,7 +316,7 @@ fn fetch_pages(client: &mut Client, limit: usize, only_live: bool) -> Result<Ses
     loop {
         let wanted = limit.saturating_sub(all.sessions.len()).min(MAX_PAGE);
         let after = all.next.take().map(|next| next.to_string());
-        let query = SessionQuery { limit: Some(wanted), after, only_live };
+        let query = SessionQuery { limit: Some(wanted), after, only_live, ..SessionQuery::default() };
         let page = client.sessions(&query)?;
         all.sessions.extend(page.sessions);
         all.next = page.next;

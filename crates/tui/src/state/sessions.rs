@@ -1,4 +1,5 @@
-//! The list of sessions, in the order of [`SessionRow::attention_place`].
+//! The list of sessions, in the order of [`SessionRow::attention_place`]; those that ended unread follow those that wait
+//! for a person or are in trouble.
 
 use std::collections::{HashMap, HashSet};
 
@@ -52,9 +53,6 @@ impl SessionList {
         // Under the pointer no known row changes its place.
         let held = self.rows.iter().filter(|_| self.pointed_ms.is_some());
         let held: HashMap<&SessionId, usize> = held.enumerate().map(|(at, row)| (&row.id, at)).collect();
-        rows.sort_by_cached_key(|row| {
-            (held.get(&row.id).copied().unwrap_or(usize::MAX), row.attention_place())
-        });
         let live = self.rows.iter().filter(|row| row.status == SessionStatus::Live);
         let was_live: HashSet<&SessionId> = live.map(|row| &row.id).collect();
         for row in &rows {
@@ -64,6 +62,10 @@ impl SessionList {
                 self.unread.insert(row.id.clone());
             }
         }
+        rows.sort_by_cached_key(|row| {
+            let rank = rank(row.attention, self.unread.contains(&row.id));
+            (held.get(&row.id).copied().unwrap_or(usize::MAX), rank, row.attention_place())
+        });
         self.newest_ms = rows.iter().filter_map(|row| row.last_event_at_ms).max();
         self.rows = rows;
         // Until the user selects one, the first is selected: the one that needs a person most.
@@ -79,6 +81,17 @@ impl SessionList {
 
     pub(crate) fn row(&self) -> Option<&SessionRow> {
         self.rows.get(self.selected_index()?)
+    }
+}
+
+/// The rank of a session: what needs a person comes before what is at work.
+fn rank(attention: Attention, is_unread: bool) -> u8 {
+    match attention {
+        Attention::Waiting => 0,
+        Attention::Trouble => 1,
+        Attention::Ended if is_unread => 2,
+        Attention::Live => 3,
+        Attention::Ended => 4,
     }
 }
 
@@ -142,6 +155,27 @@ mod tests {
         sessions.rebuild(&trees);
         assert_eq!(sessions.rows[0].status, SessionStatus::Ended);
         assert!(sessions.unread.is_empty());
+    }
+
+    #[test]
+    fn what_ended_unread_stands_above_what_is_at_work_until_it_is_seen() {
+        let mut trees = Trees::default();
+        let mut add = |trees: &mut Trees, id: &str, status| {
+            let mut tree = samples::tree(id, &[("root", 0)]);
+            tree.agents[0].status = status;
+            trees.apply(Update::snapshot(tree));
+        };
+        for id in ["a", "b", "c"] {
+            add(&mut trees, id, AgentStatus::Running);
+        }
+        let mut sessions = SessionList::default();
+        sessions.rebuild(&trees);
+        add(&mut trees, "c", AgentStatus::Completed);
+        sessions.rebuild(&trees);
+        assert_eq!(ids(&sessions), ["c", "a", "b"]);
+        sessions.unread.clear();
+        sessions.rebuild(&trees);
+        assert_eq!(ids(&sessions), ["a", "b", "c"]);
     }
 
     #[test]

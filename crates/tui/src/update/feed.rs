@@ -10,6 +10,7 @@ use crate::{
     state::{
         Overlay, UiState,
         alerts::{self, Alert},
+        search::{SearchResults, is_filtered},
     },
 };
 
@@ -141,11 +142,17 @@ fn on_answer(state: &mut UiState, answer: Answer) {
                 state.dirty.rows = true;
             }
         }
-        Answer::Found(words, found) if found.hits.is_empty() => {
+        Answer::Sought(rows) => {
+            if let Some(Overlay::Palette(palette)) = &mut state.overlay {
+                palette.found = rows;
+            }
+        }
+        Answer::Found(query, found) if found.hits.is_empty() && !is_filtered(&query) => {
+            let words = query.terms.join(" ");
             let so_far = if found.is_indexing { " yet: the full text is still being read" } else { "" };
             show_notice(state, format!("nothing in all history has \"{words}\"{so_far}"), Ink::Stalled);
         }
-        Answer::Found(words, found) => {
+        Answer::Found(query, found) => {
             if found.is_indexing {
                 show_notice(
                     state,
@@ -153,7 +160,15 @@ fn on_answer(state: &mut UiState, answer: Answer) {
                     Ink::Stalled,
                 );
             }
-            state.overlay = Some(Overlay::Hits { words, hits: found.hits, at: 0 });
+            // With other filters the selected one stays where it is.
+            let facet = match &state.overlay {
+                Some(Overlay::Hits(before)) => before.facets().get(before.facet).cloned(),
+                _ => None,
+            };
+            let mut results = SearchResults { query, found, at: 0, facet: 0 };
+            let place = |(facet, _)| results.facets().iter().position(|(its, _)| *its == facet);
+            results.facet = facet.and_then(place).unwrap_or(0);
+            state.overlay = Some(Overlay::Hits(Box::new(results)));
         }
         Answer::Stats(query, stats) => {
             // Another range may have been chosen meanwhile.

@@ -1,13 +1,17 @@
-//! Keys of the modal overlays: help, search prompt, stop confirmation, search results.
+//! Keys of the modal overlays: help, search prompt, confirmations, search results.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use subscope_model::AgentId;
 
-use super::{Effect, actions, ask_for, display, navigation};
+use super::{Effect, actions, ask_for, display, navigation, reports};
 use crate::{
     ask::Question,
     keys::{self, Action},
-    state::{Overlay, Panel, SearchScope, UiState, View},
+    state::{
+        Overlay, Panel, SearchScope, UiState, View,
+        reports::Place,
+        search::{SearchResults, query_of},
+    },
     theme::Palette,
 };
 
@@ -33,29 +37,45 @@ pub(super) fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
             }
             Vec::new()
         }
-        Some(Overlay::Hits { words, hits, at }) => {
-            let last = hits.len().saturating_sub(1);
-            let at = match keys::action(key) {
-                Some(Action::Up) => at.saturating_sub(1),
-                Some(Action::Down) => (at + 1).min(last),
-                Some(Action::First) => 0,
-                Some(Action::Last) => last,
-                Some(Action::Enter) => {
-                    if let Some(hit) = hits.get(at) {
-                        navigation::select_session(state, hit.session_id.clone());
-                        navigation::select_agent(state, AgentId::from(&*hit.agent_id));
-                        state.view = View::Agents;
-                        state.panel = Panel::Main;
-                    }
-                    return Vec::new();
-                }
-                Some(Action::Back | Action::Quit) => return Vec::new(),
-                _ => at,
-            };
-            state.overlay = Some(Overlay::Hits { words, hits, at });
-            Vec::new()
-        }
+        Some(Overlay::Hits(results)) => on_hits(state, results, key),
+        Some(Overlay::Palette(palette)) => super::palette::on_key(state, *palette, key),
     }
+}
+
+/// Selects hits and filters; Enter opens the hit, the space bar toggles the filter.
+fn on_hits(state: &mut UiState, mut results: Box<SearchResults>, key: KeyEvent) -> Vec<Effect> {
+    let last = results.found.hits.len().saturating_sub(1);
+    let facets = results.facets();
+    let mut effects = Vec::new();
+    match keys::action(key) {
+        Some(Action::Up) => results.at = results.at.saturating_sub(1),
+        Some(Action::Down) => results.at = (results.at + 1).min(last),
+        Some(Action::First) => results.at = 0,
+        Some(Action::Last) => results.at = last,
+        Some(Action::Left) => results.facet = results.facet.saturating_sub(1),
+        Some(Action::Right) => results.facet = (results.facet + 1).min(facets.len().saturating_sub(1)),
+        Some(Action::Pause) => {
+            if let Some((facet, _)) = facets.get(results.facet) {
+                effects = ask_for(state, Question::Search(results.toggled(facet)));
+            }
+        }
+        Some(Action::Search) => {
+            let text = results.query.terms.join(" ");
+            state.overlay = Some(Overlay::Search { text, scope: SearchScope::History });
+            return Vec::new();
+        }
+        Some(Action::Enter) => {
+            if let Some(hit) = results.found.hits.get(results.at) {
+                let agent = Some(AgentId::from(&*hit.agent_id));
+                reports::go_to(state, Place { session: hit.session_id.clone(), agent });
+            }
+            return Vec::new();
+        }
+        Some(Action::Back | Action::Quit) => return Vec::new(),
+        _ => {}
+    }
+    state.overlay = Some(Overlay::Hits(results));
+    effects
 }
 
 /// Enter keeps the palette, its own key tries the next one, any other key goes back.
@@ -117,11 +137,15 @@ fn on_search(state: &mut UiState, mut text: String, mut scope: SearchScope, key:
     Vec::new()
 }
 
-/// Inserts the first pasted line into the search prompt; pasted text is ignored elsewhere, since it is no key input.
+/// Inserts the first pasted line into the search prompt or the command palette; pasted text is ignored elsewhere, since it is no key input.
 pub(super) fn on_paste(state: &mut UiState, pasted: &str) {
-    let Some(Overlay::Search { text, scope }) = &mut state.overlay else { return };
     let line = pasted.lines().next().unwrap_or_default();
-    text.extend(line.chars().filter(|character| !character.is_control()).take(MAX_SEARCH_TEXT));
+    let line = line.chars().filter(|character| !character.is_control()).take(MAX_SEARCH_TEXT);
+    if let Some(Overlay::Palette(palette)) = &mut state.overlay {
+        return palette.text.extend(line);
+    }
+    let Some(Overlay::Search { text, scope }) = &mut state.overlay else { return };
+    text.extend(line);
     let (text, scope) = (text.clone(), *scope);
     if scope == SearchScope::Here {
         set_search_text(state, &text);
@@ -147,7 +171,7 @@ fn submit_search(state: &mut UiState, text: String, scope: SearchScope) -> Vec<E
         return Vec::new();
     }
     if scope == SearchScope::History {
-        return ask_for(state, Question::Search(text));
+        return ask_for(state, Question::Search(query_of(&text)));
     }
     set_search_text(state, &text);
     if state.panel == Panel::Sessions {

@@ -3,13 +3,13 @@
 mod keys;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, SessionRow, Update};
+use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, SearchQuery, SessionRow, Update};
 
 use super::*;
 use crate::{
     ask::Answer,
     settings::Alerts,
-    state::MouseTarget,
+    state::{MouseTarget, search::query_of},
     test_ui::{TestUi, recorded},
 };
 
@@ -230,7 +230,7 @@ fn failures_are_told_and_what_failed_can_be_asked_again() {
     ui.asked();
     ui.press(&[KeyCode::Char('o')]);
     assert_eq!(ui.asked(), [Question::Page]);
-    ui.send(UiMessage::Reply((Question::Page, Err("no hub\u{1b}[2J".into()))));
+    ui.send(UiMessage::Reply(Box::new((Question::Page, Err("no hub\u{1b}[2J".into())))));
     assert!(ui.screen().contains("no hub␛[2J"));
     ui.press(&[KeyCode::Char('o')]);
     assert_eq!(ui.asked(), [Question::Page]);
@@ -304,29 +304,124 @@ fn slider_is_moved_by_the_mouse() {
     assert_eq!(travel.at_ms, travel.to_ms);
 }
 
-#[test]
-fn history_is_searched_and_a_hit_leads_to_its_agent() {
-    let mut ui = TestUi::live(120, 40);
-    ui.asked();
-    ui.press(&[KeyCode::Char('/'), KeyCode::Tab]);
-    ui.type_text("cents");
-    ui.press(&[KeyCode::Enter]);
-    assert_eq!(ui.asked(), [Question::Search("cents".into())]);
+/// An answer with some hits in the second session of the list, and with filters.
+fn found(ui: &TestUi) -> Hits {
     let session = ui.state.sessions.rows[1].id.clone();
-    let hit = subscope_model::SearchHit {
+    let hit = |agent: &str| subscope_model::SearchHit {
         session_id: session.clone(),
-        agent_id: "a1".into(),
+        agent_id: agent.into(),
         agent: "Explore: prices".into(),
-        kind: "message".into(),
-        snippet: "whole cents\u{1b}[2J only".into(),
-        ..Default::default()
+        kind: "tool result".into(),
+        tool: Some("Bash".into()),
+        failed: agent == "a2",
+        session_title: Some("Fix the cart".into()),
+        project: Some("/home/user/shop".into()),
+        snippet: "whole cents\u{1b}[2J only fn total".into(),
+        excerpt: "whole cents\u{1b}[2J only\n  fn total() {".into(),
+        ..subscope_model::SearchHit::default()
     };
-    let found = Hits { hits: vec![hit], is_indexing: true, ..Hits::default() };
-    ui.reply(Question::Search("cents".into()), Answer::Found("cents".into(), found));
-    assert!(ui.screen().contains("there may be more"), "{}", ui.screen());
-    assert!(ui.screen().contains("whole cents␛[2J only"), "{}", ui.screen());
+    let count = |name: &str, hits| subscope_model::FacetCount { name: name.into(), hits };
+    let facets = subscope_model::Facets {
+        kinds: vec![count("tool result", 1_100), count("prompt", 104)],
+        tools: vec![count("Bash", 900)],
+        projects: vec![count("/home/user/shop", 1_204)],
+        failed: 12,
+    };
+    Hits { hits: vec![hit("a1"), hit("a2")], total: 1_204, facets, is_indexing: true, ..Hits::default() }
+}
+
+#[test]
+fn history_is_searched_filtered_and_a_hit_leads_to_its_agent() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let mut ui = TestUi::live(width, height);
+        ui.asked();
+        ui.press(&[KeyCode::Char('/'), KeyCode::Tab]);
+        ui.type_text("whole cents");
+        ui.press(&[KeyCode::Enter]);
+        let query = query_of("whole cents");
+        assert_eq!(ui.asked(), [Question::Search(query.clone())]);
+        let hits = found(&ui);
+        ui.reply(Question::Search(query.clone()), Answer::Found(query.clone(), hits.clone()));
+        let screen = ui.screen();
+        insta::assert_snapshot!(format!("hits_{width}x{height}"), screen);
+        for words in [
+            "2 of 1,204 passages with “whole cents”",
+            "there may be more",
+            "shop: Fix the cart",
+            "whole cents␛[2J only",
+            "      fn total() {",
+            "[ ] prompt 104",
+            "[ ] ✗ failed 12",
+        ] {
+            assert!(screen.contains(words), "{words}\n{screen}");
+        }
+        // The second filter is put into effect, and taken off again.
+        ui.press(&[KeyCode::Right, KeyCode::Char(' ')]);
+        let prompts = SearchQuery { kind: Some("prompt".into()), ..query.clone() };
+        assert_eq!(ui.asked(), [Question::Search(prompts.clone())]);
+        let none =
+            Hits { hits: Vec::new(), total: 0, facets: subscope_model::Facets::default(), ..hits.clone() };
+        ui.reply(Question::Search(prompts.clone()), Answer::Found(prompts, none));
+        let screen = ui.screen();
+        assert!(screen.contains("[x] prompt 0") && screen.contains("nothing has all that"), "{screen}");
+        ui.press(&[KeyCode::Char(' ')]);
+        assert_eq!(ui.asked(), [Question::Search(query.clone())]);
+        ui.reply(Question::Search(query.clone()), Answer::Found(query, hits));
+        ui.press(&[KeyCode::Down, KeyCode::Enter]);
+        let session = ui.state.sessions.rows[1].id.clone();
+        assert_eq!((ui.session(), ui.agent()), (session, "a2".into()));
+    }
+}
+
+#[test]
+fn palette_leads_to_commands_agents_sessions_and_texts() {
+    let mut ui = TestUi::live(120, 40);
+    // What begins so is done at once.
+    ui.press(&[KeyCode::Char(':')]);
+    ui.type_text("stats");
     ui.press(&[KeyCode::Enter]);
-    assert_eq!((ui.session(), ui.agent()), (session, "a1".into()));
+    assert_eq!((ui.state.view, &ui.state.overlay), (View::Stats, &None));
+    ui.press(&[KeyCode::Esc, KeyCode::Char(':')]);
+    ui.type_text("inventory and stock");
+    ui.press(&[KeyCode::Enter]);
+    assert!(ui.state.agent().unwrap().title().contains("Inventory"));
+    // Sessions that are not in the list are asked of the backend, each text once.
+    ui.asked();
+    ui.press(&[KeyCode::Char(':')]);
+    ui.type_text("oldest");
+    ui.pass(50);
+    ui.pass(50);
+    assert_eq!(ui.asked(), [Question::Find("oldest".into())]);
+    let (mut old, _) = recorded("e-tool-failures", None);
+    old.session.id = "old".into();
+    old.session.title = Some("the oldest one\u{1b}[2J".into());
+    ui.reply(Question::Find("oldest".into()), Answer::Sought(vec![SessionRow::of(&old)]));
+    let screen = ui.screen();
+    assert!(screen.contains("session   ✓ shop: the oldest one␛[2J"), "{screen}");
+    // Tab completes, Esc goes back.
+    ui.press(&[KeyCode::Tab]);
+    assert!(ui.screen().contains(": the oldest one[2J▏"), "{}", ui.screen());
+    ui.press(&[KeyCode::Backspace, KeyCode::Backspace, KeyCode::Backspace, KeyCode::Enter]);
+    assert_eq!(ui.session(), "old".into());
+    ui.press(&[KeyCode::Char(':')]);
+    ui.type_text("cents");
+    ui.press(&[KeyCode::Up, KeyCode::Esc]);
+    assert_eq!(ui.state.overlay, None);
+    ui.press(&[KeyCode::Char(':')]);
+    ui.type_text("whole cents");
+    ui.asked();
+    ui.press(&[KeyCode::Enter]);
+    assert_eq!(ui.asked(), [Question::Search(query_of("whole cents"))]);
+}
+
+#[test]
+fn palette_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let mut ui = TestUi::live(width, height);
+        ui.press(&[KeyCode::Char(':')]);
+        ui.type_text("re");
+        insta::assert_snapshot!(format!("palette_{width}x{height}"), ui.screen());
+    }
 }
 
 #[test]

@@ -240,7 +240,7 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 line.push(&format!(" {what}  "));
             }
         }
-        Some(Overlay::Help(_) | Overlay::Hits { .. }) | None => {
+        Some(Overlay::Help(_) | Overlay::Hits(_) | Overlay::Palette(_)) | None => {
             let width = usize::from(area.width);
             line = notice_line(state, canvas)
                 .or_else(|| request_line(state, width, canvas))
@@ -339,6 +339,7 @@ fn hints(state: &UiState, width: usize) -> StyledLine {
             (A::Detail, "detail"),
             (A::Timeline, "timeline"),
             (A::Tree, "tree"),
+            (A::Palette, "go to"),
             (A::Search, "search"),
             (A::Follow, "follow"),
             (A::Stop, "stop"),

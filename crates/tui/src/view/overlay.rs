@@ -1,7 +1,7 @@
-//! Overlays (key help, search results), and the placeholder of an empty main panel.
+//! Key help, the frame of overlays, and the placeholder of an empty main panel.
 
 use ratatui::layout::Rect;
-use subscope_render::{Ink, style::StyledLine, table::ago, text};
+use subscope_render::{Ink, style::StyledLine, text};
 
 use super::paint::Canvas;
 use crate::{
@@ -15,48 +15,19 @@ const GROUP: u16 = 46;
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     match &state.overlay {
         Some(Overlay::Help(from)) => help(*from, area, canvas),
-        Some(Overlay::Hits { words, hits, at }) => {
-            let area =
-                centred(area, area.width.saturating_sub(4).min(110), (hits.len() * 2 + 2).min(40) as u16);
-            let words = canvas.style.one_line(words, 40);
-            sheet(area, &format!("{} passages with {words}", hits.len()), canvas);
-            let height = usize::from(area.height.saturating_sub(2) / 2).max(1);
-            let first = at.saturating_sub(height - 1).min(hits.len().saturating_sub(height));
-            for (place, hit) in hits.iter().enumerate().skip(first).take(height) {
-                let y = area.y + 1 + ((place - first) * 2) as u16;
-                let width = area.width.saturating_sub(4);
-                let age =
-                    hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
-                let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
-                let listed = state.sessions.rows.iter().find(|row| row.id == hit.session_id);
-                let name =
-                    listed.and_then(|row| text::session_name(row.cwd.as_deref(), row.title.as_deref()));
-                let session = match name {
-                    Some(name) => canvas.style.one_line(&name, usize::from(width) / 3),
-                    None => canvas.style.one_line(&hit.session_id, 8),
-                };
-                let mut line = StyledLine::painted(Ink::Strong, &agent);
-                line.paint(Ink::Done, &format!("  {age}{}, {session}", hit.kind));
-                canvas.line(area.x + 2, y, width, line);
-                let snippet = canvas.style.one_line(&hit.snippet, usize::from(width).saturating_sub(2));
-                let snippet = StyledLine::default().with(None, &snippet);
-                canvas.line(area.x + 4, y + 1, width.saturating_sub(2), snippet);
-                if place == *at {
-                    canvas.select(Rect { x: area.x + 1, y, width: area.width - 2, height: 2 }, true);
-                }
-            }
-        }
+        Some(Overlay::Hits(results)) => super::hits::draw(state, results, area, canvas),
+        Some(Overlay::Palette(palette)) => super::palette::draw(state, palette, area, canvas),
         Some(Overlay::Search { .. } | Overlay::Stop { .. } | Overlay::Theme { .. }) | None => {}
     }
 }
 
-fn centred(area: Rect, width: u16, height: u16) -> Rect {
+pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.clamp(3, area.height.max(3)).min(area.height));
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
 /// Clears an area and draws a frame with a title.
-fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
+pub(super) fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
     canvas.clear(area);
     let (title, right) = (StyledLine::painted(Ink::Strong, title), StyledLine::painted(Ink::Done, "Esc"));
     let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };

@@ -1,6 +1,6 @@
 //! Answers the queries of the terminal UI through the backend of all commands.
 
-use subscope_model::{HubMode, Millis, SearchQuery, SessionId, Tree};
+use subscope_model::{HubMode, Millis, SessionId, Tree};
 use subscope_store::words;
 use subscope_tui::{Answer, Question, Setting};
 
@@ -15,8 +15,8 @@ use crate::{
     prelude::*,
 };
 
-/// Most hits of a search.
-const MAX_HITS: usize = 500;
+/// Most sessions found by their words.
+const MAX_SESSIONS: usize = 50;
 
 /// Most iterations listed.
 const MAX_ITERATIONS: usize = 500;
@@ -77,14 +77,15 @@ impl QueryHandler {
                 let tree = self.tree_at(&session, at, context)?;
                 Answer::At(session, at, Some(Box::new(tree)))
             }
-            Question::Search(text) => {
-                let terms: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-                if terms.iter().all(|term| words(term).is_empty()) {
+            Question::Find(words) => {
+                Answer::Sought(Backend::open(Needs::Rows, context)?.find_sessions(&words, MAX_SESSIONS)?)
+            }
+            Question::Search(query) => {
+                if query.terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("there is no word in it"));
                 }
-                let query = SearchQuery { terms, limit: MAX_HITS, ..SearchQuery::default() };
                 let hits = Backend::open(Needs::Texts, context)?.search(&query)?;
-                Answer::Found(text, hits)
+                Answer::Found(query, hits)
             }
             Question::Stats(query) => {
                 let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;

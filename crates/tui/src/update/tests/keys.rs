@@ -62,6 +62,12 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         Action::Sort | Action::Filter | Action::Scope | Action::ZoomIn | Action::ZoomOut => {
             shown(ui, key.action, code, &what);
         }
+        Action::Palette => {
+            press(ui, code);
+            ui.type_text("level of");
+            ui.press(&[K::Enter]);
+            assert_eq!(ui.state.settings.detail, Detail::Full, "{what}");
+        }
         Action::Search | Action::NextHit | Action::PreviousHit => search(ui, key.action, code, &what),
         Action::Follow | Action::Spawn | Action::Alert => find(ui, key.action, code, &what),
         Action::Stop | Action::Open | Action::Copy | Action::Page | Action::Help => {
