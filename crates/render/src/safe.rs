@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn chain_of_joined_emoji_is_cut_into_clusters_of_four() {
-        let chain = vec!["👩"; 9].join("\u{200d}");
+        let chain = ["👩"; 9].join("\u{200d}");
         let parts: Vec<String> = line(&chain, Charset::Unicode)
             .split("👩👩")
             .map(|part| part.matches('👩').count().to_string())

@@ -283,6 +283,11 @@ impl StyledLine {
         self.width
     }
 
+    /// Returns the text without colours.
+    pub fn text(&self) -> String {
+        self.parts().map(|(_, part)| part).collect()
+    }
+
     /// Returns the parts in order with their colours.
     pub fn parts(&self) -> impl Iterator<Item = (Option<Ink>, &str)> {
         self.parts.iter().map(|(ink, part)| (*ink, part.as_str()))

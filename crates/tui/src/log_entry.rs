@@ -7,8 +7,11 @@ use subscope_render::{
     text::prefix,
 };
 
-/// Most bytes stored of one text: more than a screen. The full text can be opened in an editor.
-const MAX_BYTES: usize = 4 << 10;
+/// Most bytes stored of one text.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Most bytes of one text once there is no room for more: more than a screen.
+const SHORT_BYTES: usize = 4 << 10;
 
 /// A displayable event.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +40,8 @@ impl LogEntry {
         let is_about_another =
             matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall);
         let about = event.text("agent_id").filter(|_| is_about_another);
-        let (body, cut_bytes) = truncate(body);
-        let (words, _) = truncate(words);
+        let (body, cut_bytes) = truncate(body, MAX_BYTES);
+        let (words, _) = truncate(words, SHORT_BYTES);
         Some(Self {
             id: event.id.clone(),
             at_ms: event.at_ms,
@@ -50,6 +53,15 @@ impl LogEntry {
             body: (!body.is_empty()).then(|| body.into()),
             cut_bytes,
         })
+    }
+
+    /// Cuts a long text, to free memory. Returns the number of bytes freed.
+    pub(crate) fn shorten(&mut self) -> usize {
+        let Some(body) = self.body.take_if(|body| body.len() > SHORT_BYTES) else { return 0 };
+        let (body, cut_bytes) = truncate(body.into(), SHORT_BYTES);
+        self.body = Some(body.into());
+        self.cut_bytes += cut_bytes;
+        cut_bytes
     }
 
     /// Whether it is the end of a tool call.
@@ -162,10 +174,10 @@ fn arguments(input: Option<&Value>) -> String {
     }
 }
 
-/// Truncates a text to [`MAX_BYTES`]; returns it with the number of bytes cut off.
-fn truncate(mut text: String) -> (String, usize) {
+/// Truncates a text to `most` bytes; returns it with the number of bytes cut off.
+fn truncate(mut text: String, most: usize) -> (String, usize) {
     let all = text.len();
-    text.truncate(prefix(&text, MAX_BYTES).len());
+    text.truncate(prefix(&text, most).len());
     let cut_bytes = all - text.len();
     (text, cut_bytes)
 }
@@ -207,8 +219,11 @@ mod tests {
         let text = "é".repeat(MAX_BYTES);
         let data = serde_json::json!({ "text": text });
         let entry = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
-        assert_eq!(entry.body.map(|body| body.len()), Some(MAX_BYTES));
+        let mut entry = entry;
+        assert_eq!(entry.body.as_ref().map(|body| body.len()), Some(MAX_BYTES));
         assert_eq!(entry.cut_bytes, MAX_BYTES);
+        assert_eq!((entry.shorten(), entry.shorten()), (MAX_BYTES - SHORT_BYTES, 0));
+        assert_eq!(entry.cut_bytes, 2 * MAX_BYTES - SHORT_BYTES);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod feed;
 mod frame;
 mod hits;
 mod iterations;
+mod markdown;
 mod mission;
 mod overlay;
 mod paint;

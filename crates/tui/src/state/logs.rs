@@ -6,7 +6,7 @@ use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 
 use crate::log_entry::LogEntry;
 
-/// Memory limit of all logs. Beyond it the largest log drops and counts its oldest entries.
+/// Memory limit of all logs. Beyond it the largest log cuts its long texts, then drops and counts its oldest entries.
 const MAX_BYTES: usize = 40 << 20;
 
 #[derive(Debug, Default)]
@@ -82,7 +82,10 @@ impl EventLogs {
     fn enforce_limit(&mut self) {
         while self.bytes > MAX_BYTES {
             let Some(log) = self.by_session.values_mut().max_by_key(|log| log.bytes) else { return };
-            let freed = log.drop_oldest();
+            let freed = match log.shorten_texts() {
+                0 => log.drop_oldest(),
+                freed => freed,
+            };
             self.bytes = self.bytes.saturating_sub(freed);
             if freed == 0 {
                 return;
@@ -154,6 +157,13 @@ impl EventLog {
     }
 
     /// Drops the oldest quarter; returns the number of bytes freed.
+    /// Cuts the long texts of all entries. Returns the number of bytes freed.
+    fn shorten_texts(&mut self) -> usize {
+        let freed = self.entries.iter_mut().map(LogEntry::shorten).sum();
+        self.bytes -= freed;
+        freed
+    }
+
     fn drop_oldest(&mut self) -> usize {
         let count = self.entries.len().div_ceil(4);
         let mut freed = 0;

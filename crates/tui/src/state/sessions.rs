@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_ended_unread_stands_above_what_is_at_work_until_it_is_seen() {
         let mut trees = Trees::default();
-        let mut add = |trees: &mut Trees, id: &str, status| {
+        let add = |trees: &mut Trees, id: &str, status| {
             let mut tree = samples::tree(id, &[("root", 0)]);
             tree.agents[0].status = status;
             trees.apply(Update::snapshot(tree));

@@ -415,6 +415,48 @@ fn palette_leads_to_commands_agents_sessions_and_texts() {
 }
 
 #[test]
+fn full_detail_shows_the_whole_output_of_a_call() {
+    let mut ui = TestUi::ended("c-nested", 120, 40);
+    let (_, events) = recorded("c-nested", None);
+    let output: String = (1..=300).map(|line| format!("output line {line} of it\n")).collect();
+    let of = |id: &str, kind, data: serde_json::Value| {
+        let data = data.as_object().unwrap().clone().into_iter();
+        let mut all = serde_json::Map::from_iter([
+            ("tool_use_id".into(), "long".into()),
+            ("tool_name".into(), "Bash".into()),
+        ]);
+        all.extend(data);
+        subscope_model::Event {
+            id: id.into(),
+            at_ms: Some(ui.state.now_ms),
+            kind,
+            actor_id: subscope_model::Actor("root".into()),
+            data: all.into(),
+            ..events[0].clone()
+        }
+    };
+    use subscope_model::EventKind as Kind;
+    let begin = of("begin", Kind::ToolPre, serde_json::json!({"input": {"command": "make"}}));
+    let end = of("end", Kind::ToolPost, serde_json::json!({ "result": output }));
+    for event in [begin, end] {
+        ui.send(UiMessage::Feed(Update::event(event)));
+    }
+    ui.state.settings.detail = subscope_render::Detail::Full;
+    ui.press(&[KeyCode::Enter]);
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..40 {
+        let screen = ui.screen();
+        let numbers = screen
+            .lines()
+            .filter_map(|line| line.split_once("output line ")?.1.split(' ').next()?.parse::<u32>().ok());
+        seen.extend(numbers);
+        ui.press(&[KeyCode::PageUp]);
+    }
+    let missing: Vec<u32> = (1..=300).filter(|line| !seen.contains(line)).collect();
+    assert_eq!(missing, Vec::<u32>::new());
+}
+
+#[test]
 fn palette_at_each_size() {
     for (width, height) in [(80, 24), (120, 40), (200, 60)] {
         let mut ui = TestUi::live(width, height);

@@ -2,6 +2,8 @@
 
 use subscope_render::{Ink, Style, safe, style::StyledLine, text};
 
+use super::markdown;
+
 /// Keywords common in programming languages, separated by spaces.
 const KEYWORDS: &str = "async await break case class const continue def else enum export fn for from func function if \
     impl import in interface let loop match mod mut new pub return self static struct switch trait type use var where \
@@ -10,13 +12,10 @@ const KEYWORDS: &str = "async await break case class const continue def else enu
 /// Comment starts.
 const COMMENTS: [&str; 3] = ["//", "# ", "-- "];
 
-/// The mark around strong words in Markdown.
-const BOLD: &str = "**";
-
 /// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// Markdown: headings, and code between fences.
+    /// Markdown.
     Prose,
     /// Code, JSON or program output.
     Code,
@@ -35,60 +34,26 @@ pub(super) fn lines(
     let bound = most.saturating_mul(width.max(1)).saturating_mul(8).saturating_add(256);
     let body = body.trim_end();
     let needed = text::prefix(body, bound);
-    let text = safe::lines(needed, style.charset());
-    let mut out = Vec::new();
-    let mut is_code = kind == TextKind::Code;
-    let mut hidden = body[needed.len()..].lines().count();
-    for raw in text.trim_matches('\n').lines() {
-        if out.len() >= most {
-            hidden += 1;
-            continue;
-        }
-        if kind == TextKind::Prose && raw.trim_start().starts_with("```") {
-            is_code = !is_code;
-            out.push(line(raw, Some(Ink::Done), width, style));
-            continue;
-        }
-        let is_heading = !is_code && raw.starts_with('#') && raw.trim_start_matches('#').starts_with(' ');
-        let raw = if is_heading { raw.trim_start_matches('#').trim_start() } else { raw };
-        let base = is_heading.then_some(Ink::Strong);
-        // Unpaired marks are text.
-        let mut is_bold = (raw.matches(BOLD).count() % 2 == 0).then_some(false);
-        let pieces = if raw.is_empty() { vec![String::new()] } else { text::wrap(raw, width) };
-        for piece in pieces {
-            if out.len() >= most {
-                hidden += 1;
-                break;
-            }
-            out.push(match (ink, is_code) {
-                (Some(ink), _) => line(&piece, Some(ink), width, style),
-                (None, true) => code(&piece),
-                (None, false) => inline(&piece, base, &mut is_bold),
+    let mut out = match kind {
+        TextKind::Prose => markdown::lines(needed, width, style, code),
+        TextKind::Code => {
+            let text = safe::lines(needed, style.charset());
+            let pieces = text.trim_matches('\n').lines().flat_map(|line| {
+                let pieces = text::wrap(line, width);
+                if pieces.is_empty() { vec![String::new()] } else { pieces }
             });
+            pieces.map(|piece| code(&piece)).collect()
         }
+    };
+    if let Some(ink) = ink {
+        out = out.into_iter().map(|line| StyledLine::painted(ink, &line.text())).collect();
     }
+    let hidden = body[needed.len()..].lines().count() + out.len().saturating_sub(most);
+    out.truncate(most);
     if hidden > 0 {
         out.pop();
         let words = format!("{} {} more lines", style.glyphs().ellipsis, hidden + 1);
         out.push(StyledLine::painted(Ink::Done, &words));
-    }
-    out
-}
-
-fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> StyledLine {
-    StyledLine::default().with(ink, words).fit(width, style.glyphs().ellipsis)
-}
-
-/// Draws a line of prose: what stands between marks is strong. `is_bold` is the state at its begin and end; `None` where
-/// marks are text.
-fn inline(words: &str, base: Option<Ink>, is_bold: &mut Option<bool>) -> StyledLine {
-    let Some(bold) = is_bold else { return StyledLine::default().with(base, words) };
-    let mut out = StyledLine::default();
-    for (at, part) in words.split(BOLD).enumerate() {
-        if at > 0 {
-            *bold = !*bold;
-        }
-        out.add(base.or(bold.then_some(Ink::Strong)), part);
     }
     out
 }
@@ -132,19 +97,21 @@ mod tests {
         let text = "# Title\nreturn **it** 2**3\n```rust\nfn main() { // go\n```\ndone";
         let drawn = parts(&lines(text, TextKind::Prose, None, 40, 99, &STYLE));
         assert_eq!(drawn[0], [(Some(Ink::Strong), "Title".into())]);
-        assert_eq!(drawn[1], [(None, "return **it** 2**3".into())], "an unpaired mark is text");
-        let bold = parts(&lines("say **it all** now", TextKind::Prose, None, 10, 9, &STYLE));
+        let bold = parts(&lines("say **it all** now", TextKind::Prose, None, 8, 9, &STYLE));
         assert_eq!(bold[0], [(None, "say ".into()), (Some(Ink::Strong), "it".into())]);
         assert_eq!(bold[1], [(Some(Ink::Strong), "all".into()), (None, " now".into())]);
+        let unpaired = parts(&lines("it is 2 ** 3", TextKind::Prose, None, 40, 9, &STYLE));
+        assert_eq!(unpaired[0], [(None, "it is 2 ** 3".into())], "an unpaired mark is text");
+        let code = drawn.iter().find(|line| line.iter().any(|(_, part)| part == "fn")).unwrap();
         assert_eq!(
-            drawn[3],
+            code[1..],
             [
                 (Some(Ink::Strong), "fn".into()),
                 (None, " main() { ".into()),
                 (Some(Ink::Done), "// go".into())
             ]
         );
-        assert_eq!(drawn[5], [(None, "done".into())]);
+        assert_eq!(drawn.last().unwrap()[..], [(None, "done".into())]);
         let url = parts(&lines("curl http://x", TextKind::Code, None, 40, 9, &STYLE));
         assert_eq!(url[0], [(None, "curl http://x".into())]);
     }

@@ -27,6 +27,9 @@ use crate::{
 /// Columns of `HH:MM:SS` and a space.
 const CLOCK: usize = 9;
 
+/// Most lines of arguments or output of a call: the whole, but for floods.
+const MAX_OUTPUT: usize = 2_000;
+
 /// Most lines of one text at a level of detail.
 fn most_lines(detail: Detail) -> usize {
     match detail {
@@ -226,8 +229,12 @@ fn call_lines(
         for (event, word) in [(begin, "in"), (end, "out")] {
             let Some(body) = event.and_then(|event| event.body.as_deref()) else { continue };
             let room = usize::from(width).saturating_sub(CLOCK + 6);
-            let wrapped = prose::lines(body, TextKind::Code, None, room, 12, &style);
+            let wrapped = prose::lines(body, TextKind::Code, None, room, MAX_OUTPUT, &style);
             lines.extend(labelled(word, 4, wrapped).into_iter().map(indented));
+            if let Some(cut) = event.map(|event| event.cut_bytes).filter(|cut| *cut > 0) {
+                let words = format!("{} {cut} more bytes", glyphs.ellipsis);
+                lines.push(indented(StyledLine::painted(Ink::Done, &words)));
+            }
         }
     }
     lines
