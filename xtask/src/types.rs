@@ -276,14 +276,14 @@ mod tests {
     #[test]
     fn serde_attributes_are_followed() {
         let item = syn::parse_str(
-            "struct S { #[serde(flatten)] meta: Meta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
+            "struct S { #[serde(flatten)] meta: IterationMeta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
              #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]> }",
         )
         .unwrap();
         let text = interface(&item).unwrap();
         assert_eq!(
             text,
-            "export interface S extends Meta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n}\n"
+            "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n}\n"
         );
         let unknown = syn::parse_str("struct S { #[serde(with = \"other\")] all: Text }").unwrap();
         assert!(interface(&unknown).is_err());
