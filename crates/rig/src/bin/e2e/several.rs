@@ -426,6 +426,7 @@ fn first_are(
 fn classes_in_order(face: &str, listed: &[&str], class_of: &BTreeMap<&str, Attention>) -> Option<String> {
     let known = || listed.iter().filter_map(|project| Some((project, class_of.get(project)?)));
     let mut pairs = known().zip(known().skip(1));
-    let (above, below) = pairs.find(|((_, above), (_, below))| above > below)?;
+    // What has ended unread stands above what is at work.
+    let (above, below) = pairs.find(|((_, above), (_, below))| above > below && **below < Attention::Live)?;
     Some(format!("{face}: {above:?} stands above {below:?}"))
 }
