@@ -43,6 +43,7 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
 
 /// The demo's closing text, without line breaks.
 const LAST_WORDS: &str = "That was a recording of Claude Code. With your own sessions: \
+    subscope every session, live and past, in a terminal UI \
     subscope watch follow every live session on this machine, new ones too \
     subscope tree last the latest session; --detail full shows every call \
     subscope doctor what subscope finds on this machine";
