@@ -1,20 +1,15 @@
 // What a person with many sessions sees: an order that stands still, names that stay, what needs them, and nothing false.
-import { afterAll, afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { Locator, Page } from "playwright-core";
 import type { Agent, Tree } from "../src/model";
 import { timer } from "../src/lib/words";
 import { crowd, publish } from "./crowd";
-import { closed, freePort, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
+import { cleanUp, freePort, isQuiet, keepNotices, look, type Notice, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-  await server.stop();
-});
-afterAll(closed);
+cleanUp("each test");
 
 interface RowSeen {
   id: string;
@@ -38,7 +33,7 @@ const momentOf = (page: Page): Promise<MomentSeen> =>
     })),
   }));
 
-const told = (agents: Agent[], at: number): RowSeen[] =>
+const expected = (agents: Agent[], at: number): RowSeen[] =>
   agents.map((agent) => ({ id: agent.id, status: agent.status, time: Object.values(timer(agent, at)).join(" ").trim() }));
 
 it("replays what was: while it plays and when it is paused, rows are those of that moment", async () => {
@@ -55,7 +50,7 @@ it("replays what was: while it plays and when it is paused, rows are those of th
     moments.push(await momentOf(page));
   }
   await page.getByRole("button", { name: "pause" }).click();
-  for (const { at, rows } of moments.filter(({ at }) => at > 0)) expect(rows, `at ${at - first} ms`).toEqual(told((await treeAt(at)).agents, at));
+  for (const { at, rows } of moments.filter(({ at }) => at > 0)) expect(rows, `at ${at - first} ms`).toEqual(expected((await treeAt(at)).agents, at));
   const distinct = new Set(moments.map(({ at }) => at));
   expect(distinct.size, "moments while it plays").toBeGreaterThan(4);
   expect(new Set(moments.flatMap(({ rows }) => rows.map(({ status }) => status)))).toContain("running");
@@ -65,7 +60,7 @@ it("replays what was: while it plays and when it is paused, rows are those of th
   const working = then.agents.find((agent) => agent.status === "running" && agent.id !== "root");
   await page.goto(`${server.url}/s/${session}/a/${working?.id}?t=${at}`);
   await page.waitForSelector("aside .top > h2");
-  expect(await momentOf(page)).toEqual({ at, rows: told(then.agents, at) });
+  expect(await momentOf(page)).toEqual({ at, rows: expected(then.agents, at) });
   expect(await page.locator("aside .meta .time").textContent()).toBe(timer(working as Agent, at).time);
   expect(await page.getByRole("button", { name: "Stop…" }).count()).toBe(0);
   expect(await page.locator("aside .tool.open .time").allTextContents()).not.toContainEqual(expect.stringMatching(/h/));
@@ -184,27 +179,15 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   await expect.poll(() => orderOf(page, CARDS)).toBe(`asks ${before}`);
   expect(await orderOf(page, LISTED)).toBe(`asks ${before}`);
   // A notification names the session and the command, and opens the agent.
-  await page.addInitScript(() => {
-    const told: object[] = [];
-    class Told {
-      static permission = "granted";
-      static requestPermission = (): Promise<string> => Promise.resolve("granted");
-      onclick: (() => void) | null = null;
-      constructor(readonly title: string, readonly options: object) {
-        told.push(this);
-      }
-      close(): void {}
-    }
-    Object.assign(globalThis, { Notification: Told, told });
-  });
+  await keepNotices(page);
   await page.reload();
   await page.getByRole("button", { name: "notifications off" }).click();
   await page.getByRole("button", { name: "notifications on" }).waitFor();
   await asking(server, "other", "git push --force");
-  await page.waitForFunction(() => (globalThis as unknown as { told: unknown[] }).told.length > 0);
+  await page.waitForFunction(() => (globalThis as unknown as { notices: Notice[] }).notices.length > 0);
   const notice = await page.evaluate(() => {
-    const [one] = (globalThis as unknown as { told: { title: string; options: { body: string }; onclick: () => void }[] }).told;
-    one?.onclick();
+    const [one] = (globalThis as unknown as { notices: Notice[] }).notices;
+    one?.onclick?.();
     return [one?.title, one?.options.body];
   });
   expect(notice).toEqual(["clean up", "Explore asks for permission: Bash git push --force"]);
@@ -222,28 +205,15 @@ it("notifies of a budget that is used, and a click leads to the agent that used 
   await server.run();
   seen = await look(server);
   const { page } = seen;
-  await page.addInitScript(() => {
-    const told: object[] = [];
-    class Told {
-      static permission = "granted";
-      static requestPermission = (): Promise<string> => Promise.resolve("granted");
-      onclick: (() => void) | null = null;
-      constructor(readonly title: string, readonly options: object) {
-        told.push(this);
-      }
-      close(): void {}
-    }
-    Object.assign(globalThis, { Notification: Told, told });
-    localStorage.setItem("subscope-notifications", "on");
-  });
+  await keepNotices(page);
+  await page.addInitScript(() => localStorage.setItem("subscope-notifications", "on"));
   await page.reload();
   await page.getByRole("button", { name: "notifications on" }).waitFor();
   const recording = new Recording("b-parallel");
   await recording.play(server, 0);
-  interface Notice { title: string; options: { body: string }; onclick: () => void }
-  const bodies = (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { told: Notice[] }).told.map(({ options }) => options.body));
+  const bodies = (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { notices: Notice[] }).notices.map(({ options }) => options.body));
   await expect.poll(bodies).toContainEqual(expect.stringMatching(/^the session has cost \$0\.\d+: the budget is \$0\.01$/));
-  await page.evaluate(() => (globalThis as unknown as { told: Notice[] }).told.find(({ options }) => options.body.includes("budget"))?.onclick());
+  await page.evaluate(() => (globalThis as unknown as { notices: Notice[] }).notices.find(({ options }) => options.body.includes("budget"))?.onclick?.());
   await page.waitForURL(`**/s/${recording.session}/a/root`);
   isQuiet(seen);
 });
@@ -585,7 +555,7 @@ it("colours code, copies every block, shows outputs whole, and says what figures
   await result.locator("pre .copy").click();
   await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(CODE);
   expect(await page.locator("aside .part.prompt .copy").count()).toBe(1);
-  // An output is folded until it is asked for as a whole.
+  // An output stays folded until a person unfolds it.
   expect(await more("run").textContent()).not.toContain("line 299 of the log");
   await page.getByRole("button", { name: "open calls" }).click();
   await expect.poll(() => more("run").textContent()).toContain("line 299 of the log");

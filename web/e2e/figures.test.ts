@@ -1,25 +1,18 @@
-// Money and weeks, two sessions beside each other, iterations: figures on the page equal what the server tells.
+// Money and weeks, two sessions beside each other, iterations: figures on the page equal the server's.
 import { mkdirSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import type { Comparison, Iterations, Stats } from "../src/model";
 import { base, count, duration, money } from "../src/lib/format";
-import { closed, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+import { cleanUp, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
 beforeAll(async () => {
   server = await Server.over("k-big", "b-parallel", "c-nested", "e-retries");
 });
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-});
-afterAll(async () => {
-  await closed();
-  await server.stop();
-});
+cleanUp("all tests");
 
 it("shows what sessions cost by day, by what a person chooses, with a table behind each plot", async () => {
   const stats = await server.get<Stats>("/api/v1/stats");
@@ -33,7 +26,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
     money(stats.total.cost_micro_usd), (usage.floor ? "≥" : "") + count(usage.total_tokens), count(usage.input_tokens),
     count(usage.output_tokens), count(usage.cache_read_tokens), count(usage.cache_write_tokens),
   ]);
-  // The plot is drawn, and its table adds up to what the server tells of each day.
+  // The plot is drawn, and its table adds up to the server's figures of each day.
   const plot = page.getByRole("img", { name: /cost by day, stacked by type/ });
   await expect.poll(() => plot.locator("canvas").evaluate((one) => {
     const canvas = one as HTMLCanvasElement;
@@ -90,7 +83,7 @@ it("shows what of the budgets is used", async () => {
 });
 
 it("compares two sessions: figures with differences, rows paired as the server pairs them, lanes on one axis", async () => {
-  const told = await server.get<Comparison>(`/api/v1/compare?a=${big}&b=${small}`);
+  const expected = await server.get<Comparison>(`/api/v1/compare?a=${big}&b=${small}`);
   seen = await look(server, "/");
   const { page } = seen;
   // Two are ticked in the list.
@@ -99,14 +92,14 @@ it("compares two sessions: figures with differences, rows paired as the server p
   for (const id of [big, small]) await page.locator(`input[data-session-id="${id}"]`).click();
   await page.waitForURL(`**/compare?a=${big}&b=${small}`);
   const pairs = page.getByTestId("pair");
-  await expect.poll(() => pairs.count()).toBe(told.agents.length);
-  expect(await pairs.evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["likeness"]))).toEqual(told.agents.map(({ likeness }) => likeness ?? "none"));
+  await expect.poll(() => pairs.count()).toBe(expected.agents.length);
+  expect(await pairs.evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["likeness"]))).toEqual(expected.agents.map(({ likeness }) => likeness ?? "none"));
   const heads = await page.locator(".figures-table thead th").allTextContents();
   const line = async (at: number): Promise<string[]> => page.locator(".figures-table tbody tr").nth(at).locator("td").allTextContents();
   const [a, b, difference] = [await line(0), await line(1), await line(2)];
   const at = heads.indexOf("cost") - 1;
-  expect([a[at], b[at]]).toEqual([money(told.a.summary.cost_micro_usd), money(told.b.summary.cost_micro_usd)]);
-  expect(difference[at]).toBe(`−${money((told.a.summary.cost_micro_usd ?? 0) - (told.b.summary.cost_micro_usd ?? 0))}`);
+  expect([a[at], b[at]]).toEqual([money(expected.a.summary.cost_micro_usd), money(expected.b.summary.cost_micro_usd)]);
+  expect(difference[at]).toBe(`−${money((expected.a.summary.cost_micro_usd ?? 0) - (expected.b.summary.cost_micro_usd ?? 0))}`);
   await page.getByText(/~ paired by type/).first().waitFor();
   await page.getByText("only in A").first().waitFor();
   // Lanes begin at each one's own start: the two roots begin at the same place.
@@ -117,12 +110,12 @@ it("compares two sessions: figures with differences, rows paired as the server p
   }));
   expect(begins).toEqual([0, 0]);
   await page.locator("summary", { hasText: "Tools:" }).click();
-  expect(await page.getByRole("region", { name: "tools of both" }).locator("tbody tr").count()).toBe(Math.min(15, told.tools.length));
+  expect(await page.getByRole("region", { name: "tools of both" }).locator("tbody tr").count()).toBe(Math.min(15, expected.tools.length));
   await page.getByRole("button", { name: "swap" }).click();
   await page.waitForURL(`**/compare?a=${small}&b=${big}*`);
   await page.getByText("only in B").first().waitFor();
   // Two agents, from the menu of a session and the palette.
-  const [, one] = told.agents;
+  const [, one] = expected.agents;
   await page.goto(`${server.url}/s/${big}/a/${one?.a?.id}`);
   await page.waitForSelector(row(one?.a?.id ?? ""));
   await page.keyboard.press("Control+k");
@@ -145,14 +138,14 @@ it("lists what run has recorded, and leads from a session to its iterations and 
   await own.run();
   // Records are looked for in the projects of sessions.
   await own.hook({ session_id: "s", transcript_path: "/s.jsonl", cwd: project, prompt_id: "p", hook_event_name: "UserPromptSubmit", prompt: "again" });
-  const told = await own.get<Iterations>("/api/v1/iterations");
-  expect(told.iterations.length, ran).toBe(2);
+  const expected = await own.get<Iterations>("/api/v1/iterations");
+  expect(expected.iterations.length, ran).toBe(2);
   seen = await look(own, "/iterations");
   const { page } = seen;
   const rows = page.getByTestId("iterations").locator("tbody tr");
-  await expect.poll(() => rows.count()).toBe(told.iterations.length);
+  await expect.poll(() => rows.count()).toBe(expected.iterations.length);
   const cells = await rows.first().locator("td").allTextContents();
-  const [first] = told.iterations;
+  const [first] = expected.iterations;
   expect(cells[0]).toBe(`${first?.iteration}${first?.of ? ` of ${first.of}` : ""}`);
   expect(cells[1]).toContain("<b>hostile</b>");
   expect(cells.slice(2, 7)).toEqual([base(first?.cwd ?? null), String(first?.agents ?? "?"), String(first?.failed ?? "?"), duration(first?.duration_ms), "3"]);

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { expect } from "vitest";
+import { afterAll, afterEach, expect } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 export const FIXTURES = join(ROOT, "fixtures/claude-code/2.1.330");
@@ -83,6 +83,7 @@ export class Server {
       stdio: ["ignore", "pipe", "inherit"],
     });
     this.#child = child;
+    servers.add(this);
     this.url = await new Promise<string>((resolve, reject) => {
       child.on("error", reject);
       child.on("exit", (code) => reject(new Error(`serve has ended with ${code}`)));
@@ -92,7 +93,7 @@ export class Server {
 
   async #end(signal: NodeJS.Signals): Promise<void> {
     const child = this.#child;
-    if (!child || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     child.removeAllListeners("exit");
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill(signal);
@@ -105,6 +106,7 @@ export class Server {
   }
 
   async stop(): Promise<void> {
+    servers.delete(this);
     await this.#end("SIGTERM");
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -226,6 +228,22 @@ export function isQuiet({ wrong, beyond }: Seen): void {
 }
 
 let browser: Browser | undefined;
+const servers = new Set<Server>();
+const contexts = new Set<BrowserContext>();
+
+/** Closes what the tests of a file look at: pages after each test, the servers after each test or after all of them. */
+export function cleanUp(serversLast: "each test" | "all tests"): void {
+  const stop = (): Promise<unknown> => Promise.all([...servers].map((server) => server.stop()));
+  afterEach(async () => {
+    await Promise.all([...contexts].map((context) => context.close()));
+    contexts.clear();
+    if (serversLast === "each test") await stop();
+  });
+  afterAll(async () => {
+    await closed();
+    await stop();
+  });
+}
 
 export async function opened(): Promise<Browser> {
   browser ??= await chromium.launch({
@@ -244,6 +262,7 @@ type ContextOptions = NonNullable<Parameters<Browser["newContext"]>[0]>;
 
 export async function look(server: Server, path = "/", options: ContextOptions = {}): Promise<Seen> {
   const context = await (await opened()).newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  contexts.add(context);
   const page = await context.newPage();
   const seen: Seen = { context, page, wrong: [], beyond: [] };
   page.on("console", (message) => {
@@ -260,3 +279,27 @@ export async function look(server: Server, path = "/", options: ContextOptions =
 }
 
 export const row = (agent: string): string => `[data-testid="agent-row"][data-agent-id="${agent}"]`;
+
+/** A notification that the page showed. */
+export interface Notice {
+  title: string;
+  options: { body: string };
+  onclick: (() => void) | null;
+}
+
+/** Puts a stand-in for the browser's notifications into the page, which keeps them in `notices`. */
+export async function keepNotices(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const notices: object[] = [];
+    class Kept {
+      static permission = "granted";
+      static requestPermission = (): Promise<string> => Promise.resolve("granted");
+      onclick: (() => void) | null = null;
+      constructor(readonly title: string, readonly options: object) {
+        notices.push(this);
+      }
+      close(): void {}
+    }
+    Object.assign(globalThis, { Notification: Kept, notices });
+  });
+}

@@ -1,18 +1,13 @@
 // What one sees while agents work: replayed recordings, a server that dies, clocks that run ahead.
-import { afterAll, afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { Agent, Tree } from "../src/model";
 import type { FeedPage } from "../src/lib/api";
-import { closed, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
+import { cleanUp, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-  await server.stop();
-});
-afterAll(closed);
+cleanUp("each test");
 
 const tree = (of: Recording): Promise<Tree> => server.get(`/api/v1/sessions/${of.session}/tree`);
 
@@ -165,10 +160,10 @@ it("recovers by itself when the server is killed and comes back: no gap, no dupl
   const all = await server.get<FeedPage>(`/api/v1/sessions/${recording.session}/feed?limit=50000`);
   const wanted = all.events.filter((event) => !["usage", "attribution", "agent.renamed"].includes(event.kind));
   await expect.poll(() => page.locator(".count").textContent(), { timeout: 20_000 }).toContain(`${wanted.length} events`);
-  // Every line is one that was told, and stands there once.
+  // Every line is an event of the feed, and stands there once.
   const keys = await keysOf(seen);
   expect(new Set(keys).size).toBe(keys.length);
-  // The end of a run is told when it is seen, and a later line may move it: it is another event then.
+  // The end of a run is reported when it is seen, and a later line may move it: it is another event then.
   const log = await server.get<FeedPage>(`/api/v1/sessions/${recording.session}/events?limit=10000`);
   const known = new Set([...wanted, ...log.events.filter((event) => event.kind === "run.end")].map((event) => event.id));
   expect(keys.filter((key) => !known.has(key))).toEqual([]);
@@ -200,8 +195,8 @@ async function keysOf({ page }: Seen): Promise<string[]> {
 it("shows the same after a reload, and the same to whoever follows a link", async () => {
   server = await Server.over("c-nested");
   const { session } = new Recording("c-nested");
-  const told = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
-  const agent = told.agents.at(-1);
+  const expected = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const agent = expected.agents.at(-1);
   const call = agent?.tools[0]?.id;
   seen = await look(server, `/s/${session}`);
   const { page } = seen;

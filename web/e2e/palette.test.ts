@@ -1,26 +1,19 @@
 // The palette: any session, agent or command by a few letters, from everywhere, and back.
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type { Tree } from "../src/model";
 import { title } from "../src/lib/words";
-import { closed, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+import { cleanUp, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const nested = new Recording("c-nested");
 const parallel = new Recording("b-parallel");
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
 beforeAll(async () => {
   server = await Server.over("c-nested", "b-parallel", "k-big");
 });
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-});
-afterAll(async () => {
-  await closed();
-  await server.stop();
-});
+cleanUp("all tests");
 
 const field = (page: Page): ReturnType<Page["locator"]> => page.getByRole("combobox", { name: "session, agent, command or words" });
 const entries = (page: Page): ReturnType<Page["locator"]> => page.getByRole("option");

@@ -1,4 +1,4 @@
-// What the page costs a browser, told and not judged: `cargo xtask page speed`. Machines differ.
+// What the page costs a browser: reported, not judged: `cargo xtask page speed`. Machines differ.
 import { afterAll, beforeAll, it } from "vitest";
 import type { CDPSession, Page } from "playwright-core";
 import type { Tree } from "../src/model";
@@ -143,7 +143,7 @@ it("keeps up with 500 events a second", async () => {
   await page.goto(`${server.url}/s/live`);
   await page.waitForSelector(row("run-0"));
   const lags: number[] = [];
-  const told = await traced(async () => {
+  const measured = await traced(async () => {
     for (let from = 50; from < events.length; from += 50) {
       await sleep(begin + from * 2 - Date.now());
       const lines = events.slice(from, from + 50);
@@ -160,7 +160,7 @@ it("keeps up with 500 events a second", async () => {
       lags.push(Date.now() - asked);
     }
   });
-  tell(`live at 500 events/s for ${((Date.now() - begin) / 1000).toFixed(0)} s: rows behind by at most ${Math.max(...lags)} ms; script and layout a frame: median ${share(told.frames, 0.5).toFixed(1)} ms, p95 ${share(told.frames, 0.95).toFixed(1)} ms; ${told.tasks} tasks over 50 ms; errors: ${wrong.length}`);
+  tell(`live at 500 events/s for ${((Date.now() - begin) / 1000).toFixed(0)} s: rows behind by at most ${Math.max(...lags)} ms; script and layout a frame: median ${share(measured.frames, 0.5).toFixed(1)} ms, p95 ${share(measured.frames, 0.95).toFixed(1)} ms; ${measured.tasks} tasks over 50 ms; errors: ${wrong.length}`);
   await page.context().close();
 }, 300_000);
 

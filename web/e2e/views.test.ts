@@ -5,27 +5,20 @@ import { gzipSync } from "node:zlib";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import type { Hits, Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
-import { closed, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+import { cleanUp, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const recording = new Recording("c-nested");
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
 beforeAll(async () => {
   server = await Server.over("c-nested", "b-parallel", "e-retries", "l-hostile-output");
 });
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-});
-afterAll(async () => {
-  await closed();
-  await server.stop();
-});
+cleanUp("all tests");
 
 interface Finding {
   id: string;

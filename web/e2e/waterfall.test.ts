@@ -2,22 +2,17 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import { duration } from "../src/lib/format";
 import type { Agent, Event, Tree } from "../src/model";
 import { crowd, publish } from "./crowd";
-import { closed, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+import { cleanUp, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 let server: Server;
-let seen: Seen | undefined;
+let seen: Seen;
 
-afterEach(async () => {
-  await seen?.context.close();
-  seen = undefined;
-  await server.stop();
-});
-afterAll(closed);
+cleanUp("each test");
 
 const CALLS = '[data-testid="call-row"]';
 
@@ -38,7 +33,7 @@ const callsOf = (page: Page): Promise<CallSeen[]> =>
 
 const MARKS: Record<string, string> = { ok: "✓", error: "✗", denied: "⊘", open: "▸" };
 
-const told = ({ tools }: Agent): CallSeen[] =>
+const expected = ({ tools }: Agent): CallSeen[] =>
   tools.map(({ id, status, name, detail }) => ({
     id,
     status,
@@ -72,7 +67,7 @@ it("unfolds an agent into its calls, by pointer and by key, and opens a call in 
   expect(await page.locator(CALLS).count()).toBe(0);
   const button = page.locator(row(busy.id)).locator("button.calls");
   await button.click();
-  await expect.poll(() => callsOf(page)).toEqual(told(busy));
+  await expect.poll(() => callsOf(page)).toEqual(expected(busy));
   expect(await button.getAttribute("aria-expanded")).toBe("true");
   // Each has a lane: a bar where it ran, nothing where it did not.
   const timed = busy.tools.filter(({ started_at_ms, ended_at_ms }) => (ended_at_ms ?? 0) - (started_at_ms ?? 0) > 50);
@@ -128,11 +123,11 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
     if (!own) continue;
     seen = await look(server, `/s/${session}?t=${first + after}`);
     if (own.tools.length > 0) await seen.page.locator(row(busy.id)).locator("button.calls").click();
-    await expect.poll(() => callsOf((seen as Seen).page)).toEqual(told(own));
+    await expect.poll(() => callsOf(seen.page)).toEqual(expected(own));
     isQuiet(seen);
     await seen.context.close();
   }
-  // Failed and denied ones are told apart by word and mark.
+  // A word and a mark distinguish failed from denied ones.
   const { sessions } = await server.get<{ sessions: { id: string }[] }>("/api/v1/sessions");
   const marks = new Set<string>();
   for (const { id } of sessions) {
@@ -141,7 +136,7 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
     if (!faulty) continue;
     seen = await look(server, `/s/${id}`);
     await seen.page.locator(row(faulty.id)).locator("button.calls").click();
-    await expect.poll(() => callsOf((seen as Seen).page)).toEqual(told(faulty));
+    await expect.poll(() => callsOf(seen.page)).toEqual(expected(faulty));
     for (const { status } of faulty.tools) marks.add(status);
     await seen.context.close();
   }
@@ -152,7 +147,7 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
   seen = await look(server, "/healthz");
   await seen.page.goto(pathToFileURL(file).href);
   await seen.page.locator(row(busy.id)).locator("button.calls").click();
-  await expect.poll(() => callsOf((seen as Seen).page)).toEqual(told(busy));
+  await expect.poll(() => callsOf(seen.page)).toEqual(expected(busy));
   await seen.context.close();
   // Live: an unfolded agent begins a call, which ends.
   const base = { subagentName: "Look", subagentRunId: "r", sessionId: "live", toolName: "Read", toolCallId: "c1" };
@@ -160,10 +155,10 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
   await server.publish({ ...base, type: "tool_call", timestamp: Date.now() - 4000, payload: { file_path: "/x/one.ts" } });
   seen = await look(server, "/s/live");
   await seen.page.locator(row("r")).locator("button.calls").click();
-  await expect.poll(() => callsOf((seen as Seen).page)).toEqual([{ id: "c1", status: "open", words: "▸ Read open one.ts" }]);
+  await expect.poll(() => callsOf(seen.page)).toEqual([{ id: "c1", status: "open", words: "▸ Read open one.ts" }]);
   await server.publish({ ...base, type: "tool_result", timestamp: Date.now(), payload: "x", isError: true });
   await server.publish({ ...base, type: "tool_call", toolCallId: "c2", timestamp: Date.now(), payload: { file_path: "/x/two.ts" } });
-  await expect.poll(() => callsOf((seen as Seen).page).then((calls) => calls.map(({ words }) => words))).toEqual(["✗ Read error one.ts", "▸ Read open two.ts"]);
+  await expect.poll(() => callsOf(seen.page).then((calls) => calls.map(({ words }) => words))).toEqual(["✗ Read error one.ts", "▸ Read open two.ts"]);
   isQuiet(seen);
 });
 
@@ -195,7 +190,7 @@ it("stays small with an agent of 5,000 calls: rows beyond the screen are not in 
   isQuiet(seen);
 });
 
-interface Told {
+interface TimelineSeen {
   start_ms: number;
   end_ms: number;
   critical_path: { agent_id: string; from_ms: number; to_ms: number }[];
@@ -203,7 +198,7 @@ interface Told {
 }
 
 /** Where a moment is, in pixels of the lanes. */
-const placeOf = async (page: Page, { start_ms, end_ms }: Told, at: number): Promise<number> => {
+const placeOf = async (page: Page, { start_ms, end_ms }: TimelineSeen, at: number): Promise<number> => {
   const width = await page.locator(".lanes canvas").evaluate((canvas) => canvas.getBoundingClientRect().width);
   return ((at - start_ms) / ((end_ms - start_ms) * 1.015)) * width;
 };
@@ -212,7 +207,7 @@ it("shows who started an agent, and who went on after it", async () => {
   server = await Server.over("k-big");
   const { session } = new Recording("k-big");
   const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
-  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  const timeline = await server.get<TimelineSeen>(`/api/v1/sessions/${session}/timeline`);
   seen = await look(server, `/s/${session}`, { viewport: { width: 1280, height: 1000 }, reducedMotion: "reduce" });
   const { page } = seen;
   const waited = agents.find(({ id, parent_id, background, spawned_by }) => id !== "root" && parent_id === "root" && !background && spawned_by !== null) as Agent;
@@ -255,7 +250,7 @@ it("shows who started an agent, and who went on after it", async () => {
 it("says in a sentence where the time went, and shows the critical path alone", async () => {
   server = await Server.over("k-big");
   const { session } = new Recording("k-big");
-  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  const timeline = await server.get<TimelineSeen>(`/api/v1/sessions/${session}/timeline`);
   const { path } = timeline;
   expect(path.shares.reduce((sum, { ms }) => sum + ms, path.rest_ms)).toBe(path.total_ms);
   expect(path.shares.length).toBeLessThanOrEqual(4);
@@ -292,7 +287,7 @@ it("says in a sentence where the time went, and shows the critical path alone", 
 it("zooms into what a drag covers, moves the window in the strip above, and shows the whole again", async () => {
   server = await Server.over("k-big", "e-denied");
   const { session } = new Recording("k-big");
-  const timeline = await server.get<Told>(`/api/v1/sessions/${session}/timeline`);
+  const timeline = await server.get<TimelineSeen>(`/api/v1/sessions/${session}/timeline`);
   const whole = (timeline.end_ms - timeline.start_ms) * 1.015;
   seen = await look(server, `/s/${session}`);
   const { page } = seen;
@@ -365,7 +360,7 @@ it("marks starts, failures and waits on the slider, and steps from one to the ne
   const moments = [...new Set(agents.flatMap((one) => [one, ...one.tools]).flatMap(({ started_at_ms, ended_at_ms }) => [started_at_ms ?? [], ended_at_ms ?? []].flat()))].sort((one, other) => one - other);
   const middle = moments[Math.floor(moments.length / 2)] ?? 0;
   seen = await look(server, `/s/${session}?t=${middle}`);
-  const at = (): number => Number(new URL((seen as Seen).page.url()).searchParams.get("t"));
+  const at = (): number => Number(new URL(seen.page.url()).searchParams.get("t"));
   await seen.page.waitForSelector(".replay");
   const next = moments.filter((moment) => moment > middle);
   for (const wanted of next.slice(0, 3)) {
@@ -380,12 +375,12 @@ it("marks starts, failures and waits on the slider, and steps from one to the ne
   await seen.page.keyboard.press(">");
   expect(await seen.page.locator(".replay select").inputValue()).toBe("16");
   await seen.page.keyboard.press("L");
-  await expect.poll(() => (seen as Seen).page.url()).not.toContain("t=");
+  await expect.poll(() => seen.page.url()).not.toContain("t=");
   const ticks = (of: Seen, kind: string): Promise<number> => of.page.locator(`.replay path.${kind}`).getAttribute("d").then((d) => d?.match(/M/g)?.length ?? 0);
   expect(await ticks(seen, "fails")).toBe(agents.reduce((sum, { tool_errors }) => sum + tool_errors, 0));
   isQuiet(seen);
   await seen.context.close();
-  // A permission that was asked for and given: only hooks tell of it.
+  // A permission that an agent asked for and got: only hooks report it.
   const base = { session_id: "asked", transcript_path: "/asked.jsonl", cwd: "/x", prompt_id: "p" };
   const tool = { agent_id: "a1", tool_name: "Bash", tool_use_id: "t1", tool_input: { command: "make" } };
   await server.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "build" });

@@ -8,7 +8,7 @@ async function enter(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code === null) return;
   history.replaceState(null, "", location.pathname + location.search);
-  // Whoever is not let in is told so by the page.
+  // The page itself says so to a person who is not let in.
   await signIn(code).catch(() => undefined);
 }
 

@@ -47,7 +47,7 @@ describe("colours of plots", () => {
     const [low = 0, high = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
     return (high + 0.05) / (low + 0.05);
   };
-  it.each([["dark", 0], ["light", 1]] as const)("are told apart by brightness in %s", (_, theme) => {
+  it.each([["dark", 0], ["light", 1]] as const)("differ in brightness in %s", (_, theme) => {
     const of = (name: string): string => [...css.matchAll(new RegExp(`--${name}: (#[0-9a-f]{6})`, "g"))].map((match) => match[1] ?? "")[theme] ?? "";
     const colours = [0, 1, 2, 3, 4, 5, 6].map((at) => of(`plot-${at}`));
     for (const colour of colours) expect(contrast(colour, of("bg"))).toBeGreaterThanOrEqual(3);
@@ -58,8 +58,8 @@ describe("colours of plots", () => {
 describe("comparison", () => {
   const summary = (cost: number | null, failed: number): object => ({ agents: 2, failed, cost_micro_usd: cost, usage: null, wall_ms: 1000, agent_ms: null, tool_calls: 3, tool_errors: 0, tools_denied: 0 });
   it("has differences of what both know, and says which are worse", () => {
-    const told = { a: { summary: summary(2_000_000, 1) }, b: { summary: summary(3_500_000, 0) } } as unknown as Comparison;
-    const by = new Map(figures(told).map((one) => [one.name, one]));
+    const expected = { a: { summary: summary(2_000_000, 1) }, b: { summary: summary(3_500_000, 0) } } as unknown as Comparison;
+    const by = new Map(figures(expected).map((one) => [one.name, one]));
     expect(by.get("cost")).toEqual({ name: "cost", a: "$2.00", b: "$3.50", more: "+$1.50", isWorse: true });
     expect(by.get("failed")).toMatchObject({ more: "−1", isWorse: false });
     expect(by.get("wall time")).toMatchObject({ more: "=", isWorse: null });
@@ -84,7 +84,7 @@ describe("groups of sessions", () => {
 
 describe("the command that resumes a session", () => {
   it("is one line whose words do nothing else", () => {
-    setup.told = { schema: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null };
+    setup.state = { schema: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null };
     expect(setup.resume("a-1", "/home/it's me", "x")).toBe("cd '/home/it'\\''s me' && run --resume a-1");
     expect(setup.resume("$(rm -rf ~)", null, "x")).toBe("run --resume '$(rm -rf ~)'");
     expect(setup.resume("-f", null, "x")).toBe("run --resume '-f'");

@@ -115,7 +115,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
 fn is_news(state: &UiState, message: &UiMessage) -> bool {
     match message {
         UiMessage::Tick { .. } | UiMessage::Drawn(_) => false,
-        // The list is asked for every few seconds.
+        // The list is requested every few seconds.
         UiMessage::Reply(reply) => match &reply.1 {
             Ok(Answer::Sessions(rows, has_more)) => {
                 (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)

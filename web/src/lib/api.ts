@@ -97,7 +97,7 @@ export interface Compared {
 export type Form = "trace" | "html" | "csv";
 
 export interface Api {
-  /** Whether more than one session can be asked for, and the hub can be told something. */
+  /** Whether a hub serves the page: it knows more than one session, and takes orders. */
   readonly isServed: boolean;
   sessions(query: SessionsQuery): Promise<SessionPage>;
   tree(session: string, at?: number): Promise<Tree>;

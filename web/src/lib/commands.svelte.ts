@@ -3,7 +3,7 @@ import { SvelteMap } from "svelte/reactivity";
 import { api } from "./api";
 import { commandOf } from "./payload";
 
-/** How many events of an agent are asked for. */
+/** How many events of an agent one request returns. */
 const EVENTS = 50_000;
 /** Of so many agents the commands are kept. */
 const KEPT = 8;
@@ -11,7 +11,7 @@ const KEPT = 8;
 class Commands {
   /** By session and agent, by call. */
   #known = new SvelteMap<string, ReadonlyMap<string, string>>();
-  /** Calls that were looked for and not found: nothing new is asked for them. */
+  /** Calls that were looked for and not found: they are not requested again. */
   #missed = new Set<string>();
 
   get(session: string, agent: string, call: string): string {

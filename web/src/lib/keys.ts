@@ -51,6 +51,6 @@ export function step(by: 1 | -1): void {
   const rows = [...area.querySelectorAll<HTMLElement>("[data-nav]")];
   const at = rows.findIndex((row) => row === current);
   const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
-  next?.focus();
+  next?.focus({ preventScroll: true });
   next?.scrollIntoView({ block: "nearest" });
 }

@@ -8,7 +8,7 @@ export interface Window {
   to: number;
 }
 
-/** What a tool does, told by its name: only the colour of its bar rests on it. */
+/** What a tool does, judged by its name: only the colour of its bar depends on it. */
 export type Kind = "read" | "edit" | "run" | "web" | "agent" | "other";
 
 const KINDS: [Kind, RegExp][] = [

@@ -19,7 +19,7 @@ export interface Heights {
   call: number;
 }
 
-/** Rows of any number: only those that are asked for are made. */
+/** Rows of any number: only those that a caller wants are made. */
 export class Layout {
   readonly count: number;
   readonly height: number;

@@ -1,13 +1,13 @@
 // The one connection that everything live comes through. It goes on behind the last place it has read, for as long as the
 // page is open.
-import { SseParser, type Told } from "./sse";
+import { SseParser, type Message } from "./sse";
 
 export type State = "connecting" | "live" | "lost" | "refused";
 
 export interface Listener {
   /** Something came, or the state changed. */
   heard(state: State): void;
-  told(told: Told): void;
+  received(message: Message): void;
 }
 
 /** How long is waited before another try: soon at first, since a hub is back within a second. */
@@ -74,7 +74,7 @@ export class Live {
         if (!this.#stop.signal.aborted) this.#listener.heard("live");
       });
       if (done) return;
-      for (const told of parser.push(value)) this.#listener.told(told);
+      for (const message of parser.push(value)) this.#listener.received(message);
       this.#last = parser.id;
     }
   }

@@ -62,7 +62,7 @@ export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, f
   pen.fillStyle = paint("--waiting");
   for (const at of waits) pen.fillRect(at, TICKS / 2, 2, TICKS / 2);
   pen.fillStyle = paint("--failed");
-  // Of many each is thin, so that they are told apart.
+  // Of many each is thin, so that one can distinguish them.
   const thick = fails.size * 6 > width ? 1 : 2;
   for (const at of fails) pen.fillRect(at, 0, thick, TICKS);
   if (!shown) return;

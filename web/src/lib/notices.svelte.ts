@@ -23,7 +23,7 @@ class Notices {
   start(): void {
     if (!this.isPossible) return;
     this.isOn = localStorage.getItem(KEPT) === "on" && Notification.permission === "granted";
-    store.watch((event) => this.#told(event));
+    store.watch((event) => this.#notify(event));
   }
 
   async toggle(): Promise<void> {
@@ -33,7 +33,7 @@ class Notices {
     localStorage.setItem(KEPT, this.isOn ? "on" : "off");
   }
 
-  #told(event: Event): void {
+  #notify(event: Event): void {
     if (!this.isOn || event.at_ms === null || Date.now() - event.at_ms > FRESH_MS) return;
     const words = this.#words(event);
     // The rows of what has just begun come behind its events.

@@ -84,7 +84,7 @@ class Recent {
       this.isKnown = true;
       return;
     }
-    // What is new is told by the stream; the list is only its index.
+    // The stream brings what is new; the list is only its index.
     $effect.root(() => {
       $effect(() => {
         void store.ids;

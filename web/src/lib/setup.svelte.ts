@@ -5,11 +5,11 @@ import { visible } from "./safe";
 
 class HubSetup {
   /** Null until the hub has answered. */
-  told: Setup | null = $state.raw(null);
+  state: Setup | null = $state.raw(null);
 
   async refresh(): Promise<void> {
     try {
-      this.told = await api.setup();
+      this.state = await api.setup();
     } catch {
       // The hub does not answer: the status bar says so.
     }
@@ -17,7 +17,7 @@ class HubSetup {
 
   /** The command that resumes a session, in its folder; empty where none is known, or the words could do something else. */
   resume(id: string, cwd: string | null, harness: string | null): string {
-    const command = this.told?.resume[harness ?? ""];
+    const command = this.state?.resume[harness ?? ""];
     const isPlain = (text: string): boolean => visible(text) === text && !/[\n\t]/.test(text);
     if (!command || !isPlain(id) || (cwd !== null && !isPlain(cwd))) return "";
     return `${cwd === null ? "" : `cd ${quoted(cwd)} && `}${command} ${quoted(id)}`;

@@ -1,9 +1,9 @@
 // Server-sent events, cut out of bytes that come cut anywhere.
 //
-// The browser's own EventSource cannot be told where to go on after it has given up, nor can it be seen whether
+// The browser's own EventSource cannot go on at a given place after it has given up, nor can it be seen whether
 // it still hears something.
 
-export interface Told {
+export interface Message {
   /** The field `event`; empty for one that only sets a place. */
   event: string;
   data: string;
@@ -27,21 +27,21 @@ export class SseParser {
   }
 
   /** Takes a piece of text and gives the events that it completes. */
-  push(text: string): Told[] {
-    const told: Told[] = [];
+  push(text: string): Message[] {
+    const messages: Message[] = [];
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";
     for (const raw of lines) {
       const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
       if (line === "") {
-        if (this.#data.length > 0) told.push({ event: this.#event, data: this.#data.join("\n"), id: this.#id });
+        if (this.#data.length > 0) messages.push({ event: this.#event, data: this.#data.join("\n"), id: this.#id });
         this.#event = "";
         this.#data = [];
       } else {
         this.#field(line);
       }
     }
-    return told;
+    return messages;
   }
 
   #field(line: string): void {

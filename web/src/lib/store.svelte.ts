@@ -5,7 +5,7 @@ import type { Agent, Attention, Change, Event, MissedData, Session, SessionRow, 
 import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
 import { Rows } from "./rows";
-import type { Told } from "./sse";
+import type { Message } from "./sse";
 import { title } from "./words";
 
 /** How long what came may wait to be shown: a frame or two. */
@@ -21,7 +21,7 @@ export class Shown {
   summary: Summary = $state.raw() as Summary;
   /** In the order of the tree. */
   agents: Agent[] = $state.raw([]);
-  /** When the stream last told of it. */
+  /** When the stream last brought something of it. */
   heardAt = $state(0);
   rows: Rows;
 
@@ -110,7 +110,7 @@ export const agentOf = (event: Event): string =>
   event.actor_id.startsWith("subagent:") ? event.actor_id.slice("subagent:".length) : "root";
 
 class Store {
-  /** Ids of the sessions that rows are known of, those told of last first. */
+  /** Ids of the sessions that rows are known of, the most recently reported ones first. */
   ids: string[] = $state.raw([]);
   state: State = $state("connecting");
   /** When the hub was last heard, by this machine's clock. */
@@ -133,7 +133,7 @@ class Store {
       // A second is what is shown of it.
       if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
     },
-    told: (told) => this.#told(told),
+    received: (message) => this.#receive(message),
   });
 
   start(): void {
@@ -176,15 +176,15 @@ class Store {
     this.#touch(session);
   }
 
-  /** Is told of each event as it comes; returns what ends that. */
+  /** Calls `watcher` with each event as it comes; returns what ends that. */
   watch(watcher: (event: Event) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }
 
-  #told(told: Told): void {
-    const data: unknown = JSON.parse(told.data);
-    switch (told.event) {
+  #receive(message: Message): void {
+    const data: unknown = JSON.parse(message.data);
+    switch (message.event) {
       case "snapshot":
         this.#replace(data as Tree);
         break;
@@ -226,7 +226,7 @@ class Store {
       known.heardAt = Date.now();
       this.#touch(id);
     } else {
-      // Only a change was told of it: the rest is asked for.
+      // The stream brought only a change of it: fetch the rest.
       this.load(id).catch((error: unknown) => {
         if (!(error instanceof Refused)) console.warn("a session could not be asked for", error);
       });

@@ -45,11 +45,11 @@ export function story(agent: Agent, events: Event[]): Part[] {
     parts.push({ kind: "prompt", key: "prompt", at: agent.started_at_ms, text: agent.prompt });
   }
   for (const event of events) {
-    const part = told(event, calls, tools);
+    const part = partOf(event, calls, tools);
     if (part) parts.push(part);
   }
-  const isTold = new Set(tools.keys());
-  const rest = agent.tools.filter((call) => call.id === null || !isTold.has(call.id));
+  const known = new Set(tools.keys());
+  const rest = agent.tools.filter((call) => call.id === null || !known.has(call.id));
   // A call without id that events tell of cannot be found among them: the row's own is shown only where no event is.
   const untold = rest.filter((call) => call.id !== null || tools.size === 0);
   if (untold.length === 0) return parts;
@@ -62,7 +62,7 @@ export function story(agent: Agent, events: Event[]): Part[] {
     .map(({ part }) => part);
 }
 
-function told(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
+function partOf(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
   const [key, at] = [event.id, event.at_ms];
   switch (event.kind) {
     case "user.prompt":

@@ -51,7 +51,7 @@ class Syntax {
     try {
       this.#coloured = (await import("./grammars")).coloured;
     } catch {
-      // The hub is gone: code stays plain until it is asked for again.
+      // The hub is gone: code stays plain until the next try.
       this.#isAsked = false;
     }
   }

@@ -36,9 +36,9 @@ export class Timelines {
     this.#isStale = false;
     try {
       const known = isMore ? this.timeline : null;
-      const told = await api.timeline(session, known?.rev ?? undefined);
+      const answer = await api.timeline(session, known?.rev ?? undefined);
       if (session !== this.#of) return;
-      this.timeline = known ? merged(known, told) : told;
+      this.timeline = known ? merged(known, answer) : answer;
       this.error = "";
     } catch (error) {
       if (session !== this.#of) return;
@@ -49,9 +49,9 @@ export class Timelines {
   }
 }
 
-/** Lanes that were told anew in place of those that were known. */
-export function merged(known: Timeline, told: Timeline): Timeline {
+/** Lanes that the answer brings, in place of those that were known. */
+export function merged(known: Timeline, answer: Timeline): Timeline {
   const lanes = new Map<string, Lane>(known.lanes.map((lane) => [lane.agent_id, lane]));
-  for (const lane of told.lanes) lanes.set(lane.agent_id, lane);
-  return { ...told, rev: Math.max(told.rev ?? 0, known.rev ?? 0), lanes: [...lanes.values()] };
+  for (const lane of answer.lanes) lanes.set(lane.agent_id, lane);
+  return { ...answer, rev: Math.max(answer.rev ?? 0, known.rev ?? 0), lanes: [...lanes.values()] };
 }

@@ -104,14 +104,14 @@ export function callTime(agent: Agent, { started_at_ms, ended_at_ms, status }: T
 /** What each kind of evidence for an ending says. */
 const EVIDENCE: Record<string, string> = {
   "hook answer": "a hook of subscope answered that it has to stop, and it did",
-  "task notification": "Claude Code told its parent that the task has ended",
+  "task notification": "Claude Code reported to the parent agent that the task ended",
   "stop call": "the call that stopped it came back",
   "spawn result": "the call that started it came back with its result",
   "last line": "the last line of its transcript ends its turn",
   "last line is text": "the last line of its transcript is an answer, and nothing follows",
   "marked finished": "the program that ran it marked it as finished",
-  "stop hook": "a hook of Claude Code told that it has stopped",
-  "no ending": "no source tells of its end",
+  "stop hook": "a hook of Claude Code reported that it stopped",
+  "no ending": "no source reports its end",
   result: "the program printed the result of its last run",
   "its last run ended": "the last run of its session has ended",
   "end of file": "what was read ends here",

@@ -47,7 +47,7 @@ pub(crate) struct Reports {
     pub(crate) range: StatsRange,
     /// The last statistics, with their range.
     pub(crate) stats: Option<(StatsRange, Box<Stats>)>,
-    /// When statistics were last asked for, by the monotonic clock.
+    /// When statistics were last requested, by the monotonic clock.
     pub(crate) stats_ms: Millis,
     /// What is marked for the comparison, at most two, the older first.
     pub(crate) marked: Vec<Place>,

@@ -12,7 +12,7 @@ pub(crate) struct Trees {
     subscribed: LiveView,
     /// Oldest first.
     queried: VecDeque<Tree>,
-    /// Totals since the last update, if they were asked for.
+    /// Totals since the last update, if requested.
     counts: Cell<Option<Counts>>,
 }
 

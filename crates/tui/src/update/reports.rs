@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Interval at which open statistics are asked for again while something is at work.
+/// Interval at which open statistics are requested again while something is at work.
 const STATS_MS: Millis = 30_000;
 
 /// Opens a report, or returns from it to the agents.

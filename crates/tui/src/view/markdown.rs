@@ -191,7 +191,7 @@ impl<'a> Page<'a> {
             }
             TagEnd::Link | TagEnd::Image => {
                 let address = self.links.pop().unwrap_or_default();
-                // An address that is its own text is told once.
+                // An address that is its own text is printed once.
                 if !address.is_empty() && !self.open.text.ends_with(&address) {
                     self.push_inked(&format!(" ({address})"), Some(Ink::Done));
                 }

@@ -262,7 +262,7 @@ fn row_of_a_call_tells_tool_subject_duration_and_outcome() {
         let row = screen.lines().find(|line| line.contains(&format!("─{mark} Tool{at} its subject")));
         assert!(row.is_some_and(|row| row.trim_end().ends_with(span)), "{mark}\n{screen}");
     }
-    // Without ids they are told apart by their place.
+    // Without ids their place distinguishes them.
     ui.press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down]);
     assert_eq!(ui.state.selected_row(), Some(4));
 }

@@ -1,6 +1,6 @@
 //! Six persons with the real Claude Code at six terminals at once: agents at work, one that asks for permission while the
 //! person is away, one whose model is silent, one that fails, one that is stopped. The terminal UI and the page are
-//! watched meanwhile: whoever waits for a person comes first, in both.
+//! watched meanwhile: who waits for a person comes first, in both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
