@@ -297,6 +297,8 @@ it("finds agents of a crowd by words and by what they are", async () => {
   seen = await look(server, "/s/crowd");
   const { page } = seen;
   await page.waitForSelector(row("run-0"));
+  // The sentence of the critical path may take a line of the rows' height.
+  await page.locator(".overview p").waitFor();
   const rows = page.locator('[data-testid="agent-row"]');
   const all = await rows.count();
   await page.getByRole("button", { name: `running ${agents.filter(({ status }) => status === "running").length}` }).waitFor();
