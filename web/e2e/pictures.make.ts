@@ -1,18 +1,18 @@
-// The README's pictures of the page: `cargo xtask page pictures`. Looked at by people before they are committed.
+// Pictures of the page, for people to look at: `cargo xtask page pictures`. Those of the README go to `docs/images`; every
+// screen at three widths, in both themes, with 1, 10 and 300 agents goes to `target/pictures`.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, it } from "vitest";
-import { closed, look, Recording, row, Server, sleep } from "./harness";
+import { it } from "vitest";
+import { crowd, publish } from "./crowd";
+import { cleanUp, look, Recording, row, Server, sleep } from "./harness";
 
-const IMAGES = join(import.meta.dirname, "../../docs/images");
-mkdirSync(IMAGES, { recursive: true });
+const ROOT = join(import.meta.dirname, "../..");
+const [IMAGES, SCREENS] = [join(ROOT, "docs/images"), join(ROOT, "target/pictures")];
+for (const folder of [IMAGES, SCREENS]) mkdirSync(folder, { recursive: true });
 
 let server: Server;
 
-afterAll(async () => {
-  await closed();
-  await server.stop();
-});
+cleanUp("each test");
 
 it("takes them while a recorded session happens again", { timeout: 300_000 }, async () => {
   server = await Server.over("c-nested", "e-retries", "k-big", "h-custom-thinking");
@@ -45,4 +45,35 @@ it("takes them while a recorded session happens again", { timeout: 300_000 }, as
   await playing;
   await page("agent", `/s/${recording.session}/a/a51d453f776a862a4`, { viewport: { width: 390, height: 780 }, colorScheme: "light" });
   await page("summary", `/s/${survey.session}?view=summary`, { viewport: wide, colorScheme: "light" });
+});
+
+it("takes every screen", { timeout: 900_000 }, async () => {
+  server = await Server.over("b-parallel", "c-nested", "e-retries", "e-tool-failures", "e-denied", "k-big", "h-custom-thinking", "l-hostile-output");
+  const begin = Date.now() - 200_000;
+  for (const agents of [1, 10, 300]) await publish(server, crowd(`crowd-${agents}`, begin, agents), `crowd-${agents}`);
+  const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
+  const screens: Record<string, string> = {
+    home: "/",
+    ...Object.fromEntries([1, 10, 300].map((agents) => [`agents-${agents}`, `/s/crowd-${agents}`])),
+    panel: `/s/crowd-10/a/run-3?call=3-4`,
+    session: `/s/${big}`,
+    summary: `/s/${big}?view=summary`,
+    feed: `/s/${big}?view=feed`,
+    stats: "/stats?days=all",
+    search: "/search?q=stock",
+    compare: `/compare?a=${big}&b=${small}`,
+    iterations: "/iterations",
+    unknown: "/no/such/page",
+  };
+  for (const width of [390, 1280, 1920]) {
+    for (const colorScheme of ["dark", "light"] as const) {
+      for (const [name, path] of Object.entries(screens)) {
+        const { page, context } = await look(server, path, { viewport: { width, height: Math.round(width === 390 ? 780 : width * 0.6) }, colorScheme });
+        await page.locator(".view > *").first().waitFor();
+        await sleep(1_200);
+        await page.screenshot({ path: join(SCREENS, `${name}-${width}-${colorScheme}.png`) });
+        await context.close();
+      }
+    }
+  }
 });
