@@ -1,6 +1,6 @@
 //! Alerts: what needs a person now, and what happened, derived from agent rows.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use subscope_model::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, Tree};
 use subscope_render::{Ink, text};
@@ -105,12 +105,11 @@ impl AlertLog {
 pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
     let mut found = Vec::new();
     for tree in trees.subscribed() {
+        let at_work: HashMap<&AgentId, &Agent> =
+            tree.agents.iter().filter(|agent| agent.is_at_work()).map(|agent| (&agent.id, agent)).collect();
         let has_failed_below = |agent: &Agent| {
-            let mut all = tree.agents.iter();
-            all.any(|above| {
-                Some(&above.id) == agent.parent_id.as_ref()
-                    && agent.has_failed_below(above, tree.session.run_started_at_ms)
-            })
+            let above = agent.parent_id.as_ref().and_then(|parent| at_work.get(parent));
+            above.is_some_and(|above| agent.has_failed_below(above, tree.session.run_started_at_ms))
         };
         for agent in &tree.agents {
             let waits_since = agent.liveness.as_ref().and_then(|live| live.since_ms);
