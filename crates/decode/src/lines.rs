@@ -158,8 +158,8 @@ pub trait LineDecoder: Send {
     /// Why the line cannot be read: it becomes a problem with its place.
     fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError>;
 
-    /// Called when no bytes will follow for now.
-    fn end_delivery(&mut self) {}
+    /// Called when no bytes will follow for now: emits what waited for a later line.
+    fn end_delivery(&mut self, _sink: &mut Sink<'_>) {}
 }
 
 /// Decoder of a source of lines: cuts the bytes, and passes each line to a [`LineDecoder`].
@@ -190,7 +190,7 @@ impl<D: LineDecoder> Decoder for LinesDecoder<D> {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Self { cutter, lines } = self;
         cutter.flush(&mut |place, cut| read_line(place, cut, lines, sink));
-        lines.end_delivery();
+        lines.end_delivery(sink);
     }
 
     fn skip_to(&mut self, line: u64, offset: u64) {

@@ -29,7 +29,7 @@ impl LineDecoder for UnrecognisedLines {
         }
     }
 
-    fn end_delivery(&mut self) {
+    fn end_delivery(&mut self, _: &mut Sink<'_>) {
         self.has_reported = false;
     }
 }

@@ -7,6 +7,7 @@
 //! Nothing here keeps a file open, starts a thread or reads a clock.
 
 pub mod claude_code;
+pub mod copilot;
 mod harness;
 mod hooks;
 mod recognise;
@@ -29,7 +30,7 @@ use subscope_model::ToolClass;
 
 /// The registry: one line for each harness. The first that recognises a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.
-pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
+pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode, &copilot::Copilot];
 
 /// A harness that is not in the registry.
 static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();

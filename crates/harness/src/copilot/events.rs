@@ -1,0 +1,411 @@
+//! The events of Copilot, on disk and on stdout: one envelope for both.
+//!
+//! Flow: line → [`Line`] → the data of its type → observations. Remembered inside the source: the session, calls whose
+//! end says something of agents, and whether the root's last message was its answer.
+//!
+//! Pitfalls: `parentId` is the line before, no hierarchy; `agentId` says whose line it is, and none says the root. Up to
+//! 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has no tokens:
+//! `session.usage_record` has them, once for each response, on disk only. `subagent.completed` counts its descendants,
+//! too. A call of `task` may end before its `subagent.completed`, and one in the background ends at once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError, digest,
+    lenient::{Flag, LineText, Num, Str},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallEnd, Checksum, Claim, Clock, EndEvidence, EventKind, Fact, Parent,
+    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
+};
+
+use super::tools;
+
+/// Decodes the events of one source.
+#[derive(Debug)]
+pub(super) struct Events {
+    kind: SourceKind,
+    /// The session, once it is known.
+    pub(super) session: Option<String>,
+    /// The root's model that was last emitted.
+    model: String,
+    /// Calls that may start an agent and have not yet.
+    starting: HashSet<String>,
+    /// Calls that give an agent its next turn, with the agent.
+    writing: HashMap<String, String>,
+    /// Whether the root's last message was its answer.
+    has_answered: bool,
+    /// Whether responses of the source have their own tokens: then the sums of its processes are of the session.
+    has_usage_records: bool,
+    /// The sum over the processes so far, where each sums up its own.
+    sum: Usage,
+}
+
+/// One line.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct Line<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Str<'a>,
+    id: Str<'a>,
+    timestamp: Str<'a>,
+    pub(super) agent_id: Str<'a>,
+    pub(super) session_id: Str<'a>,
+    pub(super) ephemeral: Flag,
+    pub(super) data: Option<&'a RawValue>,
+}
+
+impl<'a> Line<'a> {
+    /// Returns the data of the line's type; the default where it has other types than expected.
+    pub(super) fn data<T: Default + Deserialize<'a>>(&self) -> T {
+        self.data.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+}
+
+/// `session.start` and `session.resume`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Opening<'a> {
+    session_id: Str<'a>,
+    copilot_version: Str<'a>,
+    context: Option<Context<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Context<'a> {
+    cwd: Str<'a>,
+}
+
+/// `user.message` and `assistant.message`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct Message<'a> {
+    message_id: Str<'a>,
+    model: Str<'a>,
+    content: Option<&'a RawValue>,
+    reasoning_text: Option<&'a RawValue>,
+    tool_requests: Option<&'a RawValue>,
+    pub(super) source: Str<'a>,
+}
+
+/// `tool.execution_start`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct CallStart<'a> {
+    tool_call_id: Str<'a>,
+    tool_name: Str<'a>,
+    arguments: Option<&'a RawValue>,
+}
+
+/// `subagent.started`, `subagent.completed` and `subagent.failed`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Subagent<'a> {
+    tool_call_id: Str<'a>,
+    agent_type: Str<'a>,
+    model: Str<'a>,
+    execution_mode: Str<'a>,
+    parent_id: Str<'a>,
+    cancelled: Flag,
+    error: Option<&'a RawValue>,
+}
+
+/// `session.usage_record`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct UsageRecord<'a> {
+    usage: Tokens<'a>,
+}
+
+/// Tokens of a response or of many: the input holds the cached ones, the output the reasoning ones.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Tokens<'a> {
+    model: Str<'a>,
+    input_tokens: Num,
+    output_tokens: Num,
+    cache_read_tokens: Num,
+    cache_write_tokens: Num,
+}
+
+impl Tokens<'_> {
+    fn usage(&self) -> Usage {
+        let number = |field: Num| field.0.unwrap_or(0);
+        let (read, write) = (number(self.cache_read_tokens), number(self.cache_write_tokens));
+        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
+        Usage::new(fresh, number(self.output_tokens), read, write)
+    }
+}
+
+/// `session.shutdown`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Shutdown<'a> {
+    model_metrics: Option<&'a RawValue>,
+    agent_metrics: Option<&'a RawValue>,
+}
+
+/// What one agent used.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct AgentMetrics<'a> {
+    model_metrics: Option<&'a RawValue>,
+}
+
+/// What was used of one model.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ModelMetrics<'a> {
+    usage: Tokens<'a>,
+}
+
+/// `system.notification`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Notification<'a> {
+    kind: NotificationKind<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct NotificationKind<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    agent_id: Str<'a>,
+}
+
+/// The conversation was compacted.
+const COMPACTED: Fact<'static> =
+    Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
+
+impl Events {
+    /// A decoder for the source that `hint` describes.
+    pub(super) fn new(hint: &Hint, kind: SourceKind) -> Self {
+        Self {
+            kind,
+            session: hint.session.clone(),
+            model: String::new(),
+            starting: HashSet::new(),
+            writing: HashMap::new(),
+            has_answered: false,
+            has_usage_records: false,
+            sum: Usage::default(),
+        }
+    }
+
+    /// Emits everything in one line.
+    pub(super) fn emit(&mut self, line: &Line<'_>, text: LineText<'_>, sink: &mut Sink<'_>) {
+        let kind = line.kind.get().unwrap_or_default();
+        if kind == "session.start" && self.session.is_none() {
+            self.session = line.data::<Opening<'_>>().session_id.filled().map(str::to_owned);
+        }
+        let session = self.session.clone();
+        let agent = line.agent_id.filled();
+        let claim = agent.map_or(Claim::Root(Basis::Wire), |agent| Claim::Agent(agent, Basis::Wire));
+        let clock = match self.kind {
+            SourceKind::Transcript => Clock::Transcript,
+            SourceKind::Stream | SourceKind::Posted | SourceKind::Hook => Clock::Stream,
+        };
+        let mut out = Emitter::new(self.kind, clock, claim, text, sink);
+        out.head.time = line.timestamp.get().and_then(parse_rfc3339);
+        out.head.session = session.as_deref();
+        out.head.line_id = line.id.filled();
+        if line.ephemeral.is_true() {
+            // What it says comes again in lines that stay, but somebody is at work.
+            let is_work = ["assistant.", "tool.", "model."].iter().any(|family| kind.starts_with(family));
+            return if is_work {
+                out.emit(Fact::Activity)
+            };
+        }
+        match kind {
+            "session.start" | "session.resume" => opening(&line.data(), &mut out),
+            "user.message" => self.prompt(&line.data(), agent.is_none(), &mut out),
+            "assistant.message" => self.message(&line.data(), agent.is_none(), &mut out),
+            "session.usage_record" => self.usage(&line.data(), agent.is_none(), &mut out),
+            "tool.execution_start" => self.call_start(&line.data(), &mut out),
+            "tool.execution_complete" => self.call_end(&line.data(), &mut out),
+            "subagent.started" => self.started(agent, &line.data(), &mut out),
+            "subagent.completed" => ended(agent, AgentStatus::Completed, &line.data(), &mut out),
+            "subagent.failed" => ended(agent, AgentStatus::Failed, &line.data(), &mut out),
+            "system.notification" => idle(&line.data(), &mut out),
+            "abort" if agent.is_none() => {
+                let (status, evidence) = (AgentStatus::Stopped, EndEvidence::Notification);
+                out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: None });
+            }
+            "session.compaction_complete" => out.emit(COMPACTED),
+            "session.shutdown" => self.shutdown(&line.data(), &mut out),
+            "assistant.turn_start" | "assistant.turn_end" | "session.error" => out.emit(Fact::Activity),
+            // Book-keeping of the harness; new types are skipped like these until they are known.
+            _ => {}
+        }
+    }
+
+    fn prompt<'a>(&mut self, message: &Message<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+        let Some(text) = out.raw(message.content) else { return out.emit(Fact::Activity) };
+        if is_root {
+            self.has_answered = false;
+        }
+        let prompt_id = message.message_id.filled();
+        out.emit_made(Fact::Prompt { prompt_id, text, what: PromptKind::Asked });
+    }
+
+    /// Emits a message of the model. Its response is counted where its tokens are.
+    fn message<'a>(&mut self, message: &Message<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+        let has_call = message.tool_requests.is_some_and(|raw| !is_empty_list(raw.get()));
+        let text = out.raw(message.content).filter(|raw| raw.json.len() > 2);
+        if let Some(model) = message.model.filled().filter(|model| is_root && *model != self.model) {
+            model.clone_into(&mut self.model);
+            let model = Some(model);
+            out.emit_made(Fact::Session { version: None, cwd: None, model, tells_starts: true });
+        }
+        if is_root {
+            self.has_answered = !has_call;
+        }
+        let message_id = message.message_id.filled();
+        out.emit_made(Fact::Response(Response {
+            message_id: message_id.unwrap_or_default(),
+            // An agent ends by the harness's word alone.
+            has_stop_reason: true,
+            ends_turn: is_root && !has_call,
+            has_call,
+            has_text: text.is_some(),
+            synthetic: true,
+            ..Response::default()
+        }));
+        if let Some(thought) = out.raw(message.reasoning_text) {
+            out.emit_made(Fact::Thought { message_id, text: Some(thought) });
+        }
+        if let Some(text) = text {
+            out.emit_made(Fact::Message { message_id, text });
+        }
+    }
+
+    /// Emits the tokens of a response. The API's id of it is not unique: programs that serve models number them.
+    fn usage(&mut self, record: &UsageRecord<'_>, is_root: bool, out: &mut Emitter<'_, '_>) {
+        self.has_usage_records = true;
+        let Some(message_id) = out.head.line_id else { return };
+        out.emit_made(Fact::Response(Response {
+            message_id,
+            model: record.usage.model.filled(),
+            usage: Some(record.usage.usage()),
+            has_stop_reason: true,
+            ends_turn: is_root && self.has_answered,
+            ..Response::default()
+        }));
+    }
+
+    fn call_start<'a>(&mut self, call: &CallStart<'a>, out: &mut Emitter<'a, '_>) {
+        let name = call.tool_name.get().unwrap_or_default();
+        let id = call.tool_call_id.filled();
+        let digest = digest(name, call.arguments.map_or("", RawValue::get));
+        let begin = tools::begin(id, name, call.arguments, out.line, digest);
+        if let Some(id) = id.filter(|_| begin.class == ToolClass::Spawn) {
+            self.starting.insert(id.to_owned());
+        }
+        let written = tools::written_agent(call.arguments).filter(|_| name == tools::WRITE_TOOL);
+        if let (Some(id), Some(agent)) = (id, written) {
+            self.writing.insert(id.to_owned(), agent);
+        }
+        out.emit_made(Fact::CallBegin(begin));
+    }
+
+    fn call_end<'a>(&mut self, ending: &tools::Ending<'a>, out: &mut Emitter<'a, '_>) {
+        let id = ending.tool_call_id.filled();
+        let is_ok = ending.success.is_true();
+        let resumed = id.and_then(|id| self.writing.remove(id)).filter(|_| is_ok);
+        let started_none = id.is_some_and(|id| self.starting.remove(id));
+        out.emit_made(Fact::CallEnd(CallEnd {
+            id,
+            outcome: ending.outcome(),
+            result: out.raw(ending.text()),
+            refused: started_none && !is_ok,
+            resumed: resumed.as_deref(),
+            ..CallEnd::default()
+        }));
+    }
+
+    fn started(&mut self, agent: Option<&str>, started: &Subagent<'_>, out: &mut Emitter<'_, '_>) {
+        let call = started.tool_call_id.filled();
+        if let Some(call) = call {
+            self.starting.remove(call);
+        }
+        out.emit_made(Fact::Spawn(Spawn {
+            agent,
+            call,
+            // None of an agent of the root, and of all up to 1.0.39: then the call's owner is the parent.
+            parent: started.parent_id.filled().map(Parent::Agent),
+            agent_type: started.agent_type.0.clone().filter(|kind| !kind.is_empty()),
+            model: started.model.0.clone().filter(|model| !model.is_empty()),
+            mode: started.execution_mode.get().and_then(tools::mode),
+            starts: true,
+            is_origin: true,
+            ..Spawn::default()
+        }));
+    }
+
+    /// Emits the session's own sums. Up to 1.0.39 each process sums up its own responses.
+    fn shutdown(&mut self, shutdown: &Shutdown<'_>, out: &mut Emitter<'_, '_>) {
+        if let Some(usage) = sum_of_models(shutdown.model_metrics) {
+            let is_of_session = self.has_usage_records || shutdown.agent_metrics.is_some();
+            self.sum = if is_of_session { usage } else { self.sum + usage };
+            out.emit(Fact::Checksum(Checksum { usage: self.sum, cost_micro_usd: None }));
+        }
+        let agents: Option<BTreeMap<String, AgentMetrics<'_>>> =
+            shutdown.agent_metrics.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        for (agent, metrics) in agents.iter().flatten() {
+            let Some(usage) = sum_of_models(metrics.model_metrics) else { continue };
+            let claim =
+                if agent == MAIN { Claim::Root(Basis::Wire) } else { Claim::Agent(agent, Basis::Wire) };
+            out.emit_of(claim, out.head.time, Fact::Totals { usage, cost_micro_usd: None });
+        }
+    }
+}
+
+impl LineDecoder for Events {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
+        self.emit(&line, text, sink);
+        Ok(())
+    }
+}
+
+/// The root's name in the sums of agents.
+const MAIN: &str = "main";
+
+fn sum_of_models(metrics: Option<&RawValue>) -> Option<Usage> {
+    let models: BTreeMap<String, ModelMetrics<'_>> = serde_json::from_str(metrics?.get()).ok()?;
+    Some(models.values().fold(Usage::default(), |sum, model| sum + model.usage.usage()))
+}
+
+fn is_empty_list(json: &str) -> bool {
+    matches!(json, "[]" | "null") || serde_json::from_str::<[(); 0]>(json).is_ok()
+}
+
+fn opening(opening: &Opening<'_>, out: &mut Emitter<'_, '_>) {
+    let version = opening.copilot_version.filled();
+    let cwd = opening.context.as_ref().and_then(|context| context.cwd.0.clone());
+    out.emit_made(Fact::Session { version, cwd, model: None, tells_starts: true });
+}
+
+fn ended<'a>(agent: Option<&'a str>, status: AgentStatus, end: &Subagent<'a>, out: &mut Emitter<'a, '_>) {
+    let status = if end.cancelled.is_true() { AgentStatus::Stopped } else { status };
+    let (evidence, error) = (EndEvidence::Notification, out.raw(end.error));
+    out.emit(Fact::AgentEnd(AgentEnd { agent, status, evidence, error, ..AgentEnd::default() }));
+}
+
+/// Emits that an agent in the background is done with a turn, where the line says so: later turns may have no other end.
+fn idle(notification: &Notification<'_>, out: &mut Emitter<'_, '_>) {
+    let kind = &notification.kind;
+    match kind.agent_id.filled().filter(|_| kind.kind.is("agent_idle")) {
+        Some(agent) => out.emit_made(Fact::AgentEnd(AgentEnd {
+            agent: Some(agent),
+            status: AgentStatus::Completed,
+            evidence: EndEvidence::LastLine,
+            ..AgentEnd::default()
+        })),
+        None => out.emit(Fact::Activity),
+    }
+}

@@ -1,0 +1,147 @@
+//! GitHub Copilot CLI.
+//!
+//! * [`layout`]: where its files stand.
+//! * Dialects: [`events`] decodes the lines of a session's `events.jsonl`, the primary source, and those that
+//!   `copilot --output-format json` prints: the envelope is the same. [`stream`] finds the session that a stream names
+//!   late. [`recognise`] tells them apart.
+//! * Shared by the dialects: [`tools`] (tool calls and their ends).
+
+mod events;
+mod layout;
+mod recognise;
+mod stream;
+mod tools;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_model::{SourceKind, ToolClass};
+
+use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+
+/// The harness.
+#[derive(Debug)]
+pub struct Copilot;
+
+const NAME: &str = "copilot";
+
+/// `events.jsonl` of a session: all its agents, one event a line.
+pub const EVENTS: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    ..DialectSpec::new("copilot.events", |hint| {
+        Box::new(LinesDecoder::new(hint.source, events::Events::new(hint, SourceKind::Transcript)))
+    })
+});
+
+/// What `copilot --output-format json` prints.
+pub const STREAM: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: stream::session_of,
+    lifecycle: Lifecycle { changes: stream::CHANGES, opens: None, spawns: None },
+    ..DialectSpec::new("copilot.stream", |hint| {
+        Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
+    })
+});
+
+impl Harness for Copilot {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Copilot CLI"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[EVENTS, STREAM]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    /// Returns `COPILOT_HOME`, else `$HOME/.copilot`.
+    fn home(&self, variables: Variables<'_>) -> Home {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let moved = set(HOME_VARIABLE);
+        let is_chosen = moved.is_some();
+        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
+        Home { folder, variable: HOME_VARIABLE, is_chosen }
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        vec![self.home(variables).folder.join(SESSIONS)]
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::session_of(path).map(layout::place)
+    }
+
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
+        layout::session_below(root, path).map(layout::place)
+    }
+
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        if path.is_dir() {
+            let main = path.join(layout::EVENTS_FILE);
+            let session = layout::session_of(&main)?;
+            return main.is_file().then(|| layout::files(&main, session));
+        }
+        Some(layout::files(path, layout::session_of(path)?))
+    }
+
+    fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles {
+        let main = match layout::session_below(root, path) {
+            Some(_) => path.to_owned(),
+            None => root.join(session).join(layout::EVENTS_FILE),
+        };
+        layout::files(&main, session)
+    }
+
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
+        let session = folder.strip_prefix(root).ok()?.iter().next()?.to_str()?;
+        // The folder itself is listed for its transcript; what is below it belongs to the session.
+        let main = root.join(session).join(layout::EVENTS_FILE);
+        (folder.parent() != Some(root)).then(|| layout::files(&main, session))
+    }
+
+    fn skips_folder(&self, name: &OsStr) -> bool {
+        layout::SKIPPED.iter().any(|skipped| name == *skipped)
+    }
+
+    fn companion(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    /// Every place names its session.
+    fn complete(&self, _: &Place, _: &[u8]) -> Option<Place> {
+        None
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        let main = root.join(session).join(layout::EVENTS_FILE);
+        if main.is_file() { vec![main] } else { Vec::new() }
+    }
+
+    /// It runs models of many vendors under their own names.
+    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
+        None
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
+}

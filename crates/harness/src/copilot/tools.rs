@@ -1,0 +1,161 @@
+//! Copilot's tool calls and their ends.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    ToolArguments,
+    lenient::{Flag, LineText, Str},
+};
+use subscope_model::{CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
+
+/// The tool that starts an agent.
+const SPAWN_TOOL: &str = "task";
+/// The tool that gives an agent its next turn.
+pub(super) const WRITE_TOOL: &str = "write_agent";
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] = &[
+    "view",
+    "grep",
+    "glob",
+    "edit",
+    "create",
+    "apply_patch",
+    "str_replace_editor",
+    "report_intent",
+    "list_agents",
+];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["edit", "create", "str_replace_editor"];
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if tool == SPAWN_TOOL {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
+
+/// Arguments of the tools that concern agents, and of those that write files.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Arguments<'a> {
+    name: Str<'a>,
+    description: Str<'a>,
+    agent_type: Str<'a>,
+    model: Str<'a>,
+    mode: Str<'a>,
+    prompt: Option<&'a RawValue>,
+    agent_id: Str<'a>,
+    path: Str<'a>,
+}
+
+fn parse(json: &str) -> Arguments<'_> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// Builds a call's begin from its name and raw arguments.
+pub(super) fn begin<'a>(
+    id: Option<&'a str>,
+    name: &'a str,
+    input: Option<&'a RawValue>,
+    line: LineText<'a>,
+    digest: u64,
+) -> CallBegin<'a> {
+    let class = class(name);
+    let mut call =
+        CallBegin { id, name, class, input: input.map(|raw| line.raw(raw)), digest, ..CallBegin::default() };
+    let Some(json) = input.map(RawValue::get) else { return call };
+    let arguments = parse(json);
+    if class == ToolClass::Spawn {
+        call.detail = arguments.description.0.clone();
+        call.spawn = Some(SpawnInput {
+            agent_type: arguments.agent_type.0,
+            description: arguments.description.0,
+            name: arguments.name.0,
+            prompt: arguments.prompt.map(|raw| line.raw(raw)),
+            model: arguments.model.0,
+            mode: arguments.mode.get().and_then(mode),
+        });
+        return call;
+    }
+    if WRITING_TOOLS.contains(&name) {
+        call.writes = arguments.path.0;
+    }
+    call.detail = ToolArguments::parse(json).detail().or(arguments.agent_id.0);
+    call
+}
+
+/// Returns the agent that a call of [`WRITE_TOOL`] writes to.
+pub(super) fn written_agent(input: Option<&RawValue>) -> Option<String> {
+    parse(input?.get()).agent_id.filled().map(str::to_owned)
+}
+
+/// Returns how an agent is run, by the harness's word.
+pub(super) fn mode(word: &str) -> Option<SpawnMode> {
+    match word {
+        "sync" => Some(SpawnMode::Foreground),
+        "background" => Some(SpawnMode::Background),
+        _ => None,
+    }
+}
+
+/// What the end of a call says of its outcome.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct Ending<'a> {
+    pub(super) tool_call_id: Str<'a>,
+    pub(super) success: Flag,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    shell_execution: Option<&'a RawValue>,
+}
+
+/// The result of a call as the model sees it, or why the call failed.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct CallText<'a> {
+    content: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
+    code: Str<'a>,
+}
+
+/// How a command ended. Observed: 1.0.102; 1.0.39 has the code in the result's text only.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct ShellExecution<'a> {
+    exit_code: Option<&'a RawValue>,
+}
+
+fn part<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+impl<'a> Ending<'a> {
+    /// Returns how the call ended. A command with an exit code other than 0 is an error, though the harness calls it a
+    /// success.
+    pub(super) fn outcome(&self) -> Outcome {
+        let error: CallText<'_> = part(self.error);
+        match self.success.0 {
+            Some(true) if self.has_failed_command() => Outcome::Error,
+            Some(true) => Outcome::Ok,
+            Some(false) if error.code.is("denied") => Outcome::Denied,
+            Some(false) => Outcome::Error,
+            None => Outcome::Over,
+        }
+    }
+
+    fn has_failed_command(&self) -> bool {
+        let shell: ShellExecution<'_> = part(self.shell_execution);
+        let code = shell.exit_code.and_then(|raw| raw.get().parse::<f64>().ok());
+        code.is_some_and(|code| code != 0.0)
+    }
+
+    /// Returns the text that the call gave.
+    pub(super) fn text(&self) -> Option<&'a RawValue> {
+        let (result, error): (CallText<'a>, CallText<'a>) = (part(self.result), part(self.error));
+        result.content.or(error.message)
+    }
+}
