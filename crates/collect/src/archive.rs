@@ -14,6 +14,7 @@ use std::{
 };
 
 use crate::{
+    bundle::bundle_of,
     expand,
     frames::{self, FrameWriter, Frames, Table},
     list::{self, Kind},
@@ -57,13 +58,16 @@ impl Archive {
     }
 
     /// Archives the file at a path. One that is kept already is left as it is, unless its path is another file's
-    /// now or, on another device, it has grown.
+    /// now or, on another device, it has grown. A session of a bundle is not archived: its harness deletes none.
     ///
     /// # Errors
     ///
     /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not
     /// absolute.
     pub fn take(&self, original: &Path) -> io::Result<()> {
+        if bundle_of(original).is_some() {
+            return Ok(());
+        }
         let own = self.place(original)?;
         let now = fs::symlink_metadata(original)?;
         if !now.is_file() {

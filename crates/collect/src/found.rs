@@ -1,16 +1,20 @@
 //! A file to read, with what is known about it.
 
 use std::{
-    fs::{self, Metadata},
+    fs::Metadata,
     ops::Deref,
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use subscope_harness::{Place, Role, classify};
 use subscope_model::Millis;
 
-use crate::archive::Kept;
+use crate::{
+    archive::Kept,
+    bundle::Bundled,
+    source::{self, SourceStat},
+};
 
 /// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +39,14 @@ impl Deref for Found {
 }
 
 impl Found {
-    pub(crate) fn new(path: PathBuf, what: Place, metadata: &Metadata) -> Self {
-        Self { path, what, len: metadata.len(), modified_ms: modified_ms(metadata), kept_at: None }
+    pub(crate) fn new(path: PathBuf, what: Place, stat: &SourceStat) -> Self {
+        Self { path, what, len: stat.len, modified_ms: stat.modified.and_then(ms_of), kept_at: None }
+    }
+
+    /// A session of a bundle.
+    pub(crate) fn bundled(session: Bundled, what: Place) -> Self {
+        let Bundled { path, len, modified_ms } = session;
+        Self { path, what, len, modified_ms: Some(modified_ms), kept_at: None }
     }
 
     /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where
@@ -50,8 +60,8 @@ impl Found {
         }
         let path = path.to_owned();
         let Some(Kept { path: kept_at, bytes: len, modified_ns, .. }) = kept else {
-            let metadata = fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
-            return Some(Self::new(path, place, &metadata));
+            let stat = source::stat(&path).ok().flatten()?;
+            return Some(Self::new(path, place, &stat));
         };
         let modified_ms = Some(modified_ns / 1_000_000);
         Some(Self { path, what: place, len, modified_ms, kept_at: Some(kept_at) })
@@ -65,7 +75,10 @@ impl Found {
 
 /// Returns when a file was last written, in milliseconds since 1970.
 pub(crate) fn modified_ms(metadata: &Metadata) -> Option<Millis> {
-    let modified = metadata.modified().ok()?;
+    ms_of(metadata.modified().ok()?)
+}
+
+fn ms_of(modified: SystemTime) -> Option<Millis> {
     let ms = match modified.duration_since(UNIX_EPOCH) {
         Ok(after) => i128::try_from(after.as_millis()).ok()?,
         Err(before) => -i128::try_from(before.duration().as_millis()).ok()?,

@@ -11,6 +11,7 @@
 //! Nothing here knows what the bytes mean: lines, attribution and display are other crates' matters.
 
 pub mod archive;
+mod bundle;
 mod error;
 mod expand;
 pub mod follow;
@@ -20,6 +21,7 @@ mod list;
 mod peek;
 pub mod read;
 mod sessions;
+mod source;
 pub mod spool;
 pub mod stdin;
 mod target;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Role, classify, skips_folder};
+use subscope_harness::{Role, bundle, classify, skips_folder};
 
 use crate::Skipped;
 
@@ -29,6 +29,8 @@ pub(crate) enum Step<'a> {
     Enter(&'a Path),
     /// A regular file.
     File(&'a Path),
+    /// A file or folder that holds many sessions. It is not listed.
+    Bundle(&'a Path),
     /// Something that looked like a transcript, or could hold some, but cannot be read.
     Skip(Skipped),
 }
@@ -80,6 +82,7 @@ fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
     };
     for (path, kind) in entries {
         match kind {
+            Kind::File | Kind::Folder if bundle(&path).is_some() => each(Step::Bundle(&path)),
             Kind::File => each(Step::File(&path)),
             Kind::Folder if is_transcript_name(&path) => each(skip(path, "a folder, not a file")),
             Kind::Folder if path.file_name().is_some_and(skips_folder) => {}

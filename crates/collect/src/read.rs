@@ -7,7 +7,10 @@ use std::{
     path::Path,
 };
 
-use crate::frames::{Frames, is_frames};
+use crate::{
+    frames::{Frames, is_frames},
+    source::Source,
+};
 
 /// How much is read at once. Measured on recordings: below 64 KiB the calls cost, above 1 MiB the caches do.
 pub const CHUNK_BYTES: usize = 256 * 1024;
@@ -40,8 +43,8 @@ pub fn read_file(
     if is_frames(path) {
         return Frames::open(path)?.read(from, each);
     }
-    let mut file = open_regular(path)?;
-    read_on(&mut file, from, u64::MAX, chunk, each)
+    let mut source = Source::open(path)?;
+    read_on(&mut source, from, u64::MAX, chunk, each)
 }
 
 /// Returns `len` bytes from an offset of a file.
@@ -57,16 +60,16 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     if is_frames(path) {
         return Frames::open(path)?.span(offset, len);
     }
-    let mut file = open_regular(path)?;
+    let mut file = Source::open(path)?;
     // The span may come from a damaged index: no memory for what the file does not hold.
-    if file.metadata()?.len() < offset.saturating_add(len as u64) {
+    if file.len()? < offset.saturating_add(len as u64) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     read_at(&mut file, offset, len)
 }
 
 /// Reads a part of a file that is known to be within its length.
-pub(crate) fn read_at(file: &mut File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &mut (impl Read + Seek), offset: u64, len: usize) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = vec![0; len];
     file.read_exact(&mut bytes)?;
@@ -85,7 +88,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Reads an open file from an offset up to another or to its end, whichever comes first.
 pub(crate) fn read_on(
-    file: &mut File,
+    file: &mut (impl Read + Seek),
     from: u64,
     until: u64,
     chunk: &mut Vec<u8>,

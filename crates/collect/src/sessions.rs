@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Role, Root};
+use subscope_harness::{Role, Root, bundle};
 
-use crate::list::MAX_DEPTH;
+use crate::{bundle, list::MAX_DEPTH};
 
 /// Returns the main transcripts below a folder, each with its session, in no order.
 pub fn main_transcripts(root: &Root) -> Vec<(String, PathBuf)> {
@@ -19,6 +19,15 @@ pub fn main_transcripts(root: &Root) -> Vec<(String, PathBuf)> {
 fn list(root: &Root, folder: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
+        if bundle(&path).is_some() {
+            let sessions = bundle::sessions(&path).unwrap_or_default();
+            found.extend(
+                sessions.into_iter().filter_map(|session| {
+                    Some((root.harness.classify(&session.path)?.session?, session.path))
+                }),
+            );
+            continue;
+        }
         match root.harness.classify_below(&root.folder, &path) {
             Some(place) if place.role == Role::Main => {
                 found.extend(place.session.map(|session| (session, path)));

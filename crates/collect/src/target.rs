@@ -5,12 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Place, Role, SessionFiles, classify, companion, target};
+use subscope_harness::{self as harness, Place, Role, SessionFiles, classify, companion, target};
 
 use crate::{
     CollectError, Found, Skipped,
+    bundle::{self, bundle_of},
     list::{Kind, Step, entries, is_jsonl, walk},
     peek::Peeks,
+    source,
 };
 
 /// A TARGET that exists, by what it is. Paths are canonical.
@@ -43,7 +45,15 @@ impl Target {
             let is_missing = source.kind() == io::ErrorKind::NotFound;
             if is_missing { CollectError::Missing { path } } else { CollectError::Io { path, source } }
         };
+        if let Some((at, _)) = bundle_of(given) {
+            let path = fs::canonicalize(at).map_err(failed)?.join(given.file_name().unwrap_or_default());
+            bundle::stat(&path).map_err(failed)?;
+            return target(&path).map(Self::Session).ok_or_else(|| failed(io::ErrorKind::NotFound.into()));
+        }
         let path = fs::canonicalize(given).map_err(failed)?;
+        if harness::bundle(&path).is_some() {
+            return Ok(Self::Tree { root: path });
+        }
         let metadata = fs::metadata(&path).map_err(failed)?;
         if !metadata.is_file() && !metadata.is_dir() {
             return Err(CollectError::NotRegular { path: given.to_owned() });
@@ -58,7 +68,11 @@ impl Target {
     /// The folder that must be watched for the TARGET itself to be seen coming and going.
     pub(crate) fn base(&self) -> &Path {
         match self {
-            Self::Session(SessionFiles { main, .. }) => main.parent().unwrap_or(main),
+            Self::Session(SessionFiles { main, .. }) => {
+                let at = bundle_of(main).map_or(main.as_path(), |(at, _)| at);
+                at.parent().unwrap_or(at)
+            }
+            Self::Tree { root } if root.is_file() => root.parent().unwrap_or(root),
             Self::Tree { root } => root,
             Self::File { path } => path.parent().unwrap_or(path),
         }
@@ -136,12 +150,17 @@ impl Target {
 
     /// Lists one folder of the TARGET and those below it.
     pub(crate) fn list_below(&self, folder: &Path, peeks: &mut Peeks, each: &mut dyn FnMut(Seen<'_>)) {
+        if harness::bundle(folder).is_some() {
+            each(Seen::Folder(self.base()));
+            return self.offer_bundle(folder, each);
+        }
         if !fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir()) {
             return;
         }
         walk(folder, &mut |step| match step {
             Step::Enter(folder) => each(Seen::Folder(folder)),
             Step::File(path) => self.offer(path, peeks, each),
+            Step::Bundle(path) => self.offer_bundle(path, each),
             Step::Skip(skipped) => each(Seen::Skipped(skipped)),
         });
     }
@@ -167,6 +186,20 @@ impl Target {
         }
     }
 
+    /// Offers the sessions of a bundle.
+    fn offer_bundle(&self, path: &Path, each: &mut dyn FnMut(Seen<'_>)) {
+        match bundle::sessions(path) {
+            Ok(sessions) => {
+                for session in sessions {
+                    if let Some(place) = self.place(&session.path) {
+                        each(Seen::File(Found::bundled(session, place)));
+                    }
+                }
+            }
+            Err(error) => each(Seen::Skipped(Skipped { path: path.to_owned(), why: error.to_string() })),
+        }
+    }
+
     fn offer(&self, path: &Path, peeks: &mut Peeks, each: &mut dyn FnMut(Seen<'_>)) {
         match self.take(path, peeks) {
             Ok(Some(found)) => each(Seen::File(found)),
@@ -179,9 +212,9 @@ impl Target {
 /// Returns the file at a path with what is known about it; `None` where nothing is there.
 pub(crate) fn stat(path: &Path, place: Place) -> Result<Option<Found>, Skipped> {
     let skipped = |why: String| Err(Skipped { path: path.to_owned(), why });
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => Ok(Some(Found::new(path.to_owned(), place, &metadata))),
-        Ok(_) => skipped("not a regular file".to_owned()),
+    match source::stat(path) {
+        Ok(Some(stat)) => Ok(Some(Found::new(path.to_owned(), place, &stat))),
+        Ok(None) => skipped("not a regular file".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => skipped(error.to_string()),
     }

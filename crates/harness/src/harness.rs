@@ -10,7 +10,7 @@ use std::{
 use subscope_decode::Dialect;
 use subscope_model::ToolClass;
 
-use crate::{HookSupport, RunPlan};
+use crate::{Bundle, HookSupport, RunPlan};
 
 /// Reads one environment variable; an empty value counts as none.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -46,6 +46,11 @@ pub trait Harness: Sync {
 
     /// Classifies a file below one of the roots; `None` if it is not the harness's. Nothing is read.
     fn classify_below(&self, root: &Path, path: &Path) -> Option<Place>;
+
+    /// Returns the form of a file or folder that holds many sessions; `None` for any other. Looks at names on disk only.
+    fn bundle(&self, _: &Path) -> Option<&'static Bundle> {
+        None
+    }
 
     /// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
     fn target(&self, path: &Path) -> Option<SessionFiles>;

@@ -6,10 +6,12 @@
 //!
 //! Nothing here keeps a file open, starts a thread or reads a clock.
 
+mod bundle;
 pub mod claude_code;
 pub mod copilot;
 mod harness;
 mod hooks;
+pub mod opencode;
 mod recognise;
 mod run;
 
@@ -19,6 +21,7 @@ use std::{
     sync::OnceLock,
 };
 
+pub use bundle::{Bundle, FolderBundle, SqlBundle};
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
 pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
@@ -30,7 +33,7 @@ use subscope_model::ToolClass;
 
 /// The registry: one line for each harness. The first that recognises a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.
-pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode, &copilot::Copilot];
+pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode, &copilot::Copilot, &opencode::OpenCode];
 
 /// A harness that is not in the registry.
 static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();
@@ -78,6 +81,11 @@ pub fn roots(variables: Variables<'_>) -> Vec<Root> {
 /// Classifies a file by its path. Nothing is read.
 pub fn classify(path: &Path) -> Place {
     harnesses().find_map(|harness| harness.classify(path)).unwrap_or(Place::UNKNOWN)
+}
+
+/// Returns the form of a file or folder that holds many sessions. Looks at names on disk only.
+pub fn bundle(path: &Path) -> Option<&'static Bundle> {
+    harnesses().find_map(|harness| harness.bundle(path))
 }
 
 /// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.

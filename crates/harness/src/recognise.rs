@@ -15,6 +15,8 @@ pub fn recognise(head: &[u8]) -> Option<Dialect> {
     head.split(|byte| *byte == b'\n').find_map(|line| {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
+        // A line of a stream of server-sent events.
+        let text = text.strip_prefix("data:").map_or(text, str::trim_start);
         match serde_json::from_str::<IgnoredAny>(text) {
             Ok(IgnoredAny) => dialect_of(HeadLine { object: text, is_cut: false }),
             Err(_) => {
@@ -80,8 +82,6 @@ mod tests {
             r#"{"id":"1","timestamp":"2026-11-21T20:43:19.452Z","type":"user","content":[{"text":"do the demo"}]}"#,
             // Codex CLI 0.169.0, `exec --json`.
             r#"{"type":"thread.started","thread_id":"01a1ffd3"}"#,
-            // OpenCode 1.18.33, `run --format json`.
-            r#"{"type":"step_start","timestamp":1795293654670,"sessionID":"ses_1","part":{"type":"step-start"}}"#,
         ] {
             assert_eq!(recognise(line.as_bytes()), None, "{line}");
         }

@@ -221,6 +221,8 @@ pub struct CallBegin<'a> {
     pub starts_run: Option<Cow<'a, str>>,
     /// Whether the call is reported after the fact and may have begun long before.
     pub hindsight: bool,
+    /// Whether the id is unique only inside its session (`call_1`): an equal id in another is another call.
+    pub has_local_id: bool,
 }
 
 /// Outcome of a call.
@@ -302,6 +304,8 @@ pub struct Response<'a> {
     pub usage: Option<Usage>,
     /// Number of cache-write tokens with a one-hour lifetime.
     pub cache_write_1h: u64,
+    /// Its cost in picodollars as reported by this line; `None`: by the price list.
+    pub cost_pico_usd: Option<u64>,
     /// Whether the line has a stop reason.
     pub has_stop_reason: bool,
     /// Whether the stop reason is the end of the turn.

@@ -36,7 +36,7 @@ impl Tracker {
             !response.synthetic && response.owners.iter().any(|(owner, _): &(AgentRef, _)| *owner == ROOT)
         });
         let responses = facts.responses.iter().skip(cursor.responses).map(|response| response.key.0);
-        let calls = facts.calls.iter().skip(cursor.calls).filter(|call| !call.is_published());
+        let calls = facts.calls.iter().skip(cursor.calls).filter(|call| !call.is_local());
         let calls = calls.filter_map(|call| call.id.as_deref()).map(call_key);
         let session_keys = SessionKeys {
             session: self.session().clone(),
@@ -101,7 +101,7 @@ impl<'f> Duplicates<'f> {
     pub(crate) fn has_call(&self, number: CallIndex) -> bool {
         let call = self.facts.call(number);
         let is_owned = |id: &Text| self.owned_elsewhere.contains(&call_key(id));
-        !self.owned_elsewhere.is_empty() && !call.is_published() && call.id.as_ref().is_some_and(is_owned)
+        !self.owned_elsewhere.is_empty() && !call.is_local() && call.id.as_ref().is_some_and(is_owned)
     }
 
     /// Returns whether an agent has nothing but duplicates.

@@ -84,10 +84,10 @@ pub(crate) fn derive_figures(
         let is_placeholder =
             !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
         usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
-        let price = response
-            .model
-            .as_ref()
-            .and_then(|(_, model)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h)));
+        let by_list =
+            |(_, model): &(Millis, Text)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h));
+        let price =
+            response.cost_pico_usd.map(u128::from).or_else(|| response.model.as_ref().and_then(by_list));
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,

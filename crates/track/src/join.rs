@@ -218,6 +218,7 @@ fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
     if other.class != ToolClass::Other {
         known.class = other.class;
     }
+    known.has_local_id |= other.has_local_id;
     known.seen |= other.seen;
     keep_least(&mut known.begin, other.begin);
     join_owners(&mut known.owners, other.owners.into_iter().map(|(owner, basis)| (map.agent(owner), basis)));
@@ -279,6 +280,7 @@ fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
     {
         known.usage = Some(usage);
     }
+    known.cost_pico_usd = known.cost_pico_usd.max(other.cost_pico_usd);
     known.is_final |= other.is_final;
     known.only_streamed &= other.only_streamed;
     known.synthetic |= other.synthetic;

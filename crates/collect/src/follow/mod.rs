@@ -29,7 +29,7 @@ use std::{
 use subscope_harness::{self as harness, skips_folder};
 use subscope_model::Millis;
 
-use crate::{CollectError, Found, Skipped};
+use crate::{CollectError, Found, Skipped, bundle::bundle_changed_by};
 use files::Files;
 use pace::Pace;
 use root::Root;
@@ -173,6 +173,9 @@ trait Scope: Send {
 
     /// A folder is there that was not, or not so.
     fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
+
+    /// A bundle was written. Those of its sessions that are followed were looked at.
+    fn take_bundle(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
 
     /// A file that is not followed was made or changed.
     fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
@@ -355,6 +358,10 @@ impl Follow {
         }
         if !change.is_content {
             return;
+        }
+        if let Some(bundle) = bundle_changed_by(path) {
+            self.state.files.refresh_below(&bundle, out);
+            return self.scopes.iter_mut().for_each(|scope| scope.take_bundle(&bundle, &mut self.state, out));
         }
         let Ok(metadata) = fs::symlink_metadata(path) else {
             if self.state.watch.forget(path) {

@@ -13,7 +13,7 @@ use subscope_harness::{self as harness, Harness, Place, SessionFiles};
 
 use super::{EventSink, FileEvent, FollowState, Scope};
 use crate::{
-    CollectError, Skipped,
+    CollectError, Skipped, bundle,
     found::modified_ms,
     list::{Step, walk},
     peek::{Peeks, complete},
@@ -58,7 +58,7 @@ impl Root {
         let mut shared: HashSet<PathBuf> = HashSet::new();
         // In the order of their folders and ids.
         let mut live: BTreeMap<(Option<PathBuf>, String), SessionFiles> = BTreeMap::new();
-        let mut late_agents = Vec::new();
+        let (mut late_agents, mut bundles) = (Vec::new(), Vec::new());
         walk(folder, &mut |step| match step {
             Step::Enter(folder) if harness.session_of_folder(root, folder).is_none() => {
                 state.watch.folder(folder);
@@ -66,6 +66,7 @@ impl Root {
             }
             Step::Enter(folder) => state.watch.idle_folder(folder),
             Step::Skip(_) => {}
+            Step::Bundle(path) => bundles.push(path.to_owned()),
             Step::File(path) => {
                 let is_shared = || path.parent().is_some_and(|parent| shared.contains(parent));
                 if state.files.is_open(path) && is_shared() {
@@ -92,6 +93,24 @@ impl Root {
         for (path, place) in late_agents {
             open(&path, place, state, out);
         }
+        for path in bundles {
+            self.scan_bundle(root, &path, state, out);
+        }
+    }
+
+    /// Follows the sessions of a bundle that were written lately.
+    fn scan_bundle(&mut self, root: &Path, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let since_ms = state.options.live_since_ms();
+        // One that cannot be read now is read after its next change.
+        for session in bundle::sessions(path).unwrap_or_default() {
+            let Some(name) = self.harness.classify(&session.path).and_then(|place| place.session) else {
+                continue;
+            };
+            let files = self.harness.session_files(root, &session.path, &name);
+            if session.modified_ms >= since_ms && !self.live.contains(&files.main) {
+                self.open_session(&files, state, out);
+            }
+        }
     }
 
     /// Lists the folder of one session, or a part of it.
@@ -110,7 +129,7 @@ impl Root {
                 let metadata = fs::symlink_metadata(path).ok();
                 newest = newest.max(metadata.and_then(|metadata| modified_ms(&metadata)));
             }
-            Step::File(_) | Step::Skip(_) => {}
+            Step::File(_) | Step::Bundle(_) | Step::Skip(_) => {}
         });
         let is_live = self.live.contains(&files.main);
         if is_live || newest.is_some_and(|at_ms| at_ms >= state.options.live_since_ms()) {
@@ -176,6 +195,12 @@ impl Scope for Root {
         match self.harness.session_of_folder(&root, folder) {
             Some(files) => self.scan_session(&root, folder, &files, state, out),
             None => self.scan_shared(&root, folder, state, out),
+        }
+    }
+
+    fn take_bundle(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        if let Some(root) = self.folder.clone().filter(|root| path.starts_with(root)) {
+            self.scan_bundle(&root, path, state, out);
         }
     }
 

@@ -1,19 +1,20 @@
 //! One followed file: how far it was read, and whether it is still the same.
 
 use std::{
-    fs::{self, Metadata},
     hash::Hasher,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use subscope_model::Millis;
 use twox_hash::XxHash64;
 
 use super::{EventSink, FileEvent, FileId, pace::Pace};
-use crate::read::{open_regular, read_on};
+use crate::{
+    read::read_on,
+    source::{self, Source, SourceStat},
+};
 
 /// How many of the last bytes read are kept to recognise the file by: the end of a transcript's line holds its
 /// uuid and time, so two files hardly ever agree in it.
@@ -41,37 +42,11 @@ pub(super) struct Tail {
     seam: Vec<u8>,
     /// The digest of all bytes before `offset`.
     digest: XxHash64,
-    look: Option<Look>,
+    look: Option<SourceStat>,
     /// What the file was when it was last found shorter than `offset`, and since when.
-    short: Option<Box<(Look, Pace)>>,
+    short: Option<Box<(SourceStat, Pace)>>,
     /// Whether it was removed since the last look.
     was_gone: bool,
-}
-
-/// What the file system said about a file when it was last looked at.
-#[derive(Clone, Debug, PartialEq)]
-struct Look {
-    device: u64,
-    inode: u64,
-    born: Option<SystemTime>,
-    modified: Option<SystemTime>,
-    len: u64,
-}
-
-impl Look {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            born: metadata.created().ok(),
-            modified: metadata.modified().ok(),
-            len: metadata.len(),
-        }
-    }
-
-    fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode, self.born) == (other.device, other.inode, other.born)
-    }
 }
 
 impl Tail {
@@ -114,12 +89,11 @@ impl Tail {
         chunk: &mut Vec<u8>,
         out: &mut EventSink<'_>,
     ) -> io::Result<Presence> {
-        let metadata = match fs::symlink_metadata(&self.path) {
-            Ok(metadata) if metadata.is_file() => metadata,
-            Ok(_) => return Ok(Presence::Gone),
+        let seen = match source::stat(&self.path) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => return Ok(Presence::Gone),
             Err(error) => return gone_if_missing(error),
         };
-        let seen = Look::of(&metadata);
         if self.look.as_ref() == Some(&seen) && seen.len == self.offset {
             return Ok(Presence::There);
         }
@@ -127,11 +101,11 @@ impl Tail {
         if seen.len < self.offset && !self.has_settled(&seen, now_ms) {
             return Ok(Presence::There);
         }
-        let mut handle = match open_regular(&self.path) {
+        let mut handle = match Source::open(&self.path) {
             Ok(handle) => handle,
             Err(error) => return gone_if_missing(error),
         };
-        let look = Look::of(&handle.metadata()?);
+        let look = handle.stat(&seen)?;
         if look.len < self.offset && !self.has_settled(&look, now_ms) {
             return Ok(Presence::There);
         }
@@ -163,7 +137,7 @@ impl Tail {
     }
 
     /// Whether a file that became shorter has been as it is for [`SETTLES_AFTER`].
-    fn has_settled(&mut self, look: &Look, now_ms: Millis) -> bool {
+    fn has_settled(&mut self, look: &SourceStat, now_ms: Millis) -> bool {
         match self.short.as_deref() {
             Some((last, since)) if last == look => since.is_over(now_ms, SETTLES_AFTER),
             _ => {
@@ -177,13 +151,13 @@ impl Tail {
 
     /// Whether the opened file goes on where reading stopped. What has grown is recognised by its seam; another file,
     /// and one that was written without growing, by all that was read.
-    fn continues(&self, look: &Look, handle: &mut fs::File, chunk: &mut Vec<u8>) -> io::Result<bool> {
+    fn continues(&self, look: &SourceStat, handle: &mut Source, chunk: &mut Vec<u8>) -> io::Result<bool> {
         let Some(last) = &self.look else { return Ok(true) };
         if look.len < self.offset {
             return Ok(false);
         }
         let has_grown = look.len > self.offset;
-        if last.is_same_file(look) && has_grown && !self.was_gone {
+        if is_same_file(last, look) && has_grown && !self.was_gone {
             let mut seam = vec![0; self.seam.len()];
             handle.seek(SeekFrom::Start(self.offset - seam.len() as u64))?;
             handle.read_exact(&mut seam)?;
@@ -204,6 +178,10 @@ impl Tail {
     pub(super) fn is_below(&self, folder: &Path) -> bool {
         self.path.starts_with(folder)
     }
+}
+
+fn is_same_file(one: &SourceStat, other: &SourceStat) -> bool {
+    (one.device, one.inode, one.born) == (other.device, other.inode, other.born)
 }
 
 fn gone_if_missing(error: io::Error) -> io::Result<Presence> {

@@ -76,6 +76,13 @@ impl Scope for Targets {
         }
     }
 
+    fn take_bundle(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Self { found, peeks, reported, .. } = self;
+        for (_, target) in found.iter().filter(|(_, target)| target.covers(path)) {
+            target.list_below(path, peeks, &mut |seen| notice(seen, reported, state, out));
+        }
+    }
+
     fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {

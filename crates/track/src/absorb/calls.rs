@@ -64,6 +64,7 @@ impl Recording<'_, '_> {
         if fact.class != ToolClass::Other {
             call.class = fact.class;
         }
+        call.has_local_id |= fact.has_local_id;
         add_claim(&mut call.owners, self.actor, &self.observation.claim);
         if !fact.hindsight {
             call.seen |= 1 << kind as u8;
@@ -178,6 +179,7 @@ fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
             response.usage = Some(tokens);
         }
     }
+    response.cost_pico_usd = response.cost_pico_usd.max(fact.cost_pico_usd);
     response.is_final |= is_final;
     if response.is_final {
         response.content = None;

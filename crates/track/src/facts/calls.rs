@@ -83,6 +83,8 @@ pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
     pub(crate) name: Option<Text>,
     pub(crate) class: ToolClass,
+    /// Whether a source says that its id is unique only inside the session.
+    pub(crate) has_local_id: bool,
     /// Bit set of the source kinds that reported its begin.
     pub(crate) seen: u8,
     pub(crate) begin: Option<CallBeginFact>,
@@ -136,9 +138,14 @@ impl CallFacts {
         self.seen & (1 << kind as u8) != 0
     }
 
-    /// Whether only published events report it. Their call ids are the program's own (`1`, `call_1`), so an equal id in
-    /// another session does not mean a duplicate.
-    pub(crate) fn is_published(&self) -> bool {
+    /// Whether an equal id in another session is another call: the harness numbers its calls, or only published events
+    /// report it, with ids of the program's own (`1`, `call_1`).
+    pub(crate) fn is_local(&self) -> bool {
+        self.has_local_id || self.is_published()
+    }
+
+    /// Whether only published events report it.
+    fn is_published(&self) -> bool {
         let is_known = self.seen != 0 || !self.ends.is_empty();
         let others = self.seen & !(1 << SourceKind::Posted as u8);
         is_known && others == 0 && self.ends.iter().all(|end| end.kind == SourceKind::Posted)

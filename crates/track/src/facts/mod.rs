@@ -209,6 +209,8 @@ pub(crate) struct ResponseFacts {
     pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) model: Option<(Millis, Text)>,
     pub(crate) usage: Option<ResponseTokens>,
+    /// Its cost in picodollars, where a source reports it.
+    pub(crate) cost_pico_usd: Option<u64>,
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,

@@ -1,0 +1,44 @@
+//! Bundles: a file or folder in which a harness keeps many sessions. Each root session, with those below it, is read as
+//! lines; `BUNDLE/SESSION` is its path, though no file is there.
+//!
+//! A bundle is described here and read by the crate `collect`, so that nothing here opens a file.
+
+/// How the sessions of a bundle become lines.
+#[derive(Debug)]
+pub enum Bundle {
+    /// A SQLite database. It is opened read-only, its write-ahead log included, for one short transaction at a time.
+    Sql(SqlBundle),
+    /// A folder of JSON objects.
+    Folders(FolderBundle),
+}
+
+/// Queries of a SQLite database. Of alternatives the first that the database understands counts.
+#[derive(Debug)]
+pub struct SqlBundle {
+    /// Gives session, parent session or NULL, and the time of the last change in milliseconds since 1970.
+    pub sessions: &'static [&'static str],
+    /// Gives each session of the JSON array `?1` that has rows in `lines`, and how many bytes these are, line ends
+    /// included.
+    pub sizes: &'static [&'static str],
+    /// Gives the lines of the sessions in the JSON array `?1`, in order. A line is never changed, and a new one comes
+    /// last.
+    pub lines: &'static [&'static str],
+    /// Gives all lines of the sessions in the JSON array `?1`, which have none in `lines`.
+    pub rows: &'static str,
+}
+
+/// Names of a folder of objects: `sessions/<any>/<session>.json`, `messages/<session>/<message>.json` and
+/// `parts/<message>/<part>.json`. Ids of messages and parts sort by time.
+#[derive(Debug)]
+pub struct FolderBundle {
+    /// The folder of sessions.
+    pub sessions: &'static str,
+    /// The folder of messages.
+    pub messages: &'static str,
+    /// The folder of parts.
+    pub parts: &'static str,
+    /// The field of a session that names its parent.
+    pub parent: &'static str,
+    /// What stands before and after the object in a line: of a session, a message and a part.
+    pub wraps: [(&'static str, &'static str); 3],
+}

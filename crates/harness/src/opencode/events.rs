@@ -1,0 +1,117 @@
+//! OpenCode's events: the append-only log of its database, and what its server sends.
+//!
+//! Flow: line → [`Envelope`] → [`Payload`] → the object in it → observations of [`Objects`]. A server's line begins with
+//! `data:`; `/global/event` wraps each event in another object. Types of the log end with their version (`.1`).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError,
+    lenient::{LineText, Num, Str},
+};
+use subscope_model::{Clock, Fact, Sink, SourceKind};
+
+use super::objects::{MessageInfo, Objects, Part, SessionInfo, claim};
+
+/// Decodes the events of one source.
+#[derive(Debug)]
+pub(super) struct Events {
+    kind: SourceKind,
+    clock: Clock,
+    objects: Objects,
+}
+
+/// One event.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Envelope<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Str<'a>,
+    /// By a server.
+    pub(super) properties: Option<&'a RawValue>,
+    /// In the log.
+    pub(super) data: Option<&'a RawValue>,
+    /// By a server, of all folders.
+    pub(super) payload: Option<&'a RawValue>,
+}
+
+/// What an event says.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Payload<'a> {
+    #[serde(rename = "sessionID")]
+    session_id: Str<'a>,
+    info: Option<&'a RawValue>,
+    part: Option<&'a RawValue>,
+    time: Num,
+}
+
+impl Events {
+    /// A decoder for the source that `hint` describes.
+    pub(super) fn new(hint: &Hint, kind: SourceKind, clock: Clock) -> Self {
+        Self { kind, clock, objects: Objects::new(hint) }
+    }
+
+    fn emit(&mut self, kind: &str, payload: &Payload<'_>, text: LineText<'_>, sink: &mut Sink<'_>) {
+        let session: SessionInfo<'_> = parse(payload.info.filter(|_| kind.starts_with("session.")));
+        let message: MessageInfo<'_> = parse(payload.info.filter(|_| kind == "message.updated"));
+        let part: Part<'_> = parse(payload.part);
+        self.objects.learn(&session);
+        let named = [&payload.session_id, &session.id, &message.session_id, &part.session_id];
+        let Some(id) = named.into_iter().find_map(Str::filled) else { return };
+        let root = self.objects.root_of(id);
+        let is_root = root == id;
+        let mut out = Emitter::new(self.kind, self.clock, claim(id, &root), text, sink);
+        out.head.session = Some(&root);
+        let moments = [
+            payload.time,
+            message.time.completed,
+            message.time.created,
+            session.time.updated,
+            session.time.created,
+        ];
+        out.head.time = moments.into_iter().find_map(Num::signed);
+        match kind {
+            "session.created" | "session.updated" => self.objects.session(&session, &mut out),
+            "message.updated" => self.objects.message(&message, is_root, &mut out),
+            // The message itself says what its step used.
+            "message.part.updated" if !part.is_step() => self.objects.part(&part, is_root, &mut out),
+            _ => out.emit(Fact::Activity),
+        }
+    }
+}
+
+impl LineDecoder for Events {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let Some(object) = object_of(text.text) else { return Ok(()) };
+        let mut envelope: Envelope<'_> = serde_json::from_str(object)?;
+        if let Some(wrapped) = envelope.payload {
+            envelope = parse(Some(wrapped));
+        }
+        let kind = envelope.kind.get().unwrap_or_default();
+        let kind = kind.rsplit_once('.').filter(|(_, end)| is_number(end)).map_or(kind, |(name, _)| name);
+        self.emit(kind, &parse(envelope.properties.or(envelope.data)), text, sink);
+        Ok(())
+    }
+}
+
+/// Returns the object of a line; `None` for lines of a stream of server-sent events that hold none (`event: …`).
+fn object_of(line: &str) -> Option<&str> {
+    let line = line.trim();
+    match line.strip_prefix("data:") {
+        Some(object) => Some(object.trim_start()),
+        None => {
+            let field = line.split(':').next().unwrap_or_default();
+            (!matches!(field, "" | "event" | "id" | "retry")).then_some(line)
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Parses an object; the default where it is absent or of other types than expected.
+fn parse<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}

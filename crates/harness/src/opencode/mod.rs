@@ -1,0 +1,157 @@
+//! OpenCode.
+//!
+//! * [`layout`]: its database of all sessions, and the folder of objects of older versions.
+//! * [`objects`]: sessions, messages and their parts, of which every source is made.
+//! * Dialects: [`events`] decodes the log of the database and what a server sends, [`stdout`] what
+//!   `opencode run --format json` prints. [`recognise`] tells them apart.
+//! * Shared by the dialects: [`tools`] (tool calls and their ends).
+
+mod events;
+mod layout;
+mod objects;
+mod recognise;
+mod stdout;
+mod tools;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_model::{Clock, SourceKind, ToolClass};
+
+use crate::{Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+
+/// The harness.
+#[derive(Debug)]
+pub struct OpenCode;
+
+const NAME: &str = "opencode";
+
+/// A session of the database, or of a folder of objects: one event a line.
+pub const DATABASE: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    ..DialectSpec::new("opencode.database", |hint| {
+        let events = events::Events::new(hint, SourceKind::Transcript, Clock::Transcript);
+        Box::new(LinesDecoder::new(hint.source, events))
+    })
+});
+
+/// What `opencode serve` sends at `/event` and `/global/event`.
+pub const EVENTS: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    ..DialectSpec::new("opencode.events", |hint| {
+        let events = events::Events::new(hint, SourceKind::Stream, Clock::Stream);
+        Box::new(LinesDecoder::new(hint.source, events))
+    })
+});
+
+/// What `opencode run --format json` prints.
+pub const STDOUT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: stdout::session_of,
+    lifecycle: Lifecycle { changes: stdout::CHANGES, opens: None, spawns: None },
+    ..DialectSpec::new("opencode.stdout", |hint| {
+        Box::new(LinesDecoder::new(hint.source, stdout::Stdout::new(hint)))
+    })
+});
+
+impl Harness for OpenCode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "OpenCode"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[DATABASE, EVENTS, STDOUT]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    /// Returns the folder of the database: that of `OPENCODE_DB`, else `opencode` in `XDG_DATA_HOME` or
+    /// `$HOME/.local/share`.
+    fn home(&self, variables: Variables<'_>) -> Home {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let database = set(layout::DATABASE_VARIABLE).filter(|file| file.is_absolute());
+        if let Some(folder) = database.as_deref().and_then(Path::parent) {
+            let folder = folder.to_owned();
+            return Home { folder, variable: layout::DATABASE_VARIABLE, is_chosen: true };
+        }
+        let data = set(layout::DATA_VARIABLE);
+        let is_chosen = data.is_some();
+        let data = data.unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::DATA_FOLDER));
+        Home { folder: data.join(layout::FOLDER), variable: layout::DATA_VARIABLE, is_chosen }
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        vec![self.home(variables).folder]
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::session_of(path).map(layout::place)
+    }
+
+    fn classify_below(&self, _: &Path, path: &Path) -> Option<Place> {
+        self.classify(path)
+    }
+
+    fn bundle(&self, path: &Path) -> Option<&'static Bundle> {
+        layout::bundle(path)
+    }
+
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        Some(layout::files(path, layout::session_of(path)?))
+    }
+
+    fn session_files(&self, _: &Path, path: &Path, session: &str) -> SessionFiles {
+        layout::files(path, session)
+    }
+
+    fn session_of_folder(&self, _: &Path, _: &Path) -> Option<SessionFiles> {
+        None
+    }
+
+    /// Its other folders hold snapshots of projects, logs and programs.
+    fn skips_folder(&self, name: &OsStr) -> bool {
+        ["snapshot", "log", "bin", "tool-output", "repos"].iter().any(|skipped| name == *skipped)
+    }
+
+    fn companion(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    /// Every place names its session.
+    fn complete(&self, _: &Place, _: &[u8]) -> Option<Place> {
+        None
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        let bundles = [layout::DATABASE_FILE, layout::STORAGE].map(|name| root.join(name));
+        let inside = bundles.iter().filter(|path| path.exists()).map(|path| path.join(session));
+        inside.filter(|path| layout::session_of(path).is_some()).collect()
+    }
+
+    /// It runs models of many vendors under their own names.
+    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
+        None
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
+}

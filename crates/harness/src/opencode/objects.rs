@@ -1,0 +1,401 @@
+//! The three objects that every source of OpenCode is made of: sessions, messages and parts of messages.
+//!
+//! A subagent is a session with a parent. A message of the model holds the tokens and the cost of one response; its texts,
+//! thoughts and tool calls are parts, which are written again whenever their state changes. [`Objects`] remembers what
+//! was already emitted, so that each statement is made once.
+//!
+//! Pitfalls: a message's `parentID` is the user's message before it, no session. In versions before 1.18 the tokens have
+//! no `total` and `output` holds the reasoning. A task in the background is `completed` at once. A child whose last message
+//! is an error may stand below a task that is `completed`, so the child's own word counts more.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint,
+    lenient::{Flag, Num, Str},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, EndEvidence, Fact, Millis, Outcome, Parent, PromptKind,
+    Response, Spawn, SpawnResult, ToolClass, Usage,
+};
+
+use super::tools::{self, CallState, Span};
+
+/// A session.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct SessionInfo<'a> {
+    pub(super) id: Str<'a>,
+    #[serde(rename = "parentID")]
+    pub(super) parent_id: Str<'a>,
+    directory: Str<'a>,
+    title: Str<'a>,
+    agent: Str<'a>,
+    version: Str<'a>,
+    pub(super) time: Moments,
+}
+
+/// When an object was made, changed and completed, in milliseconds since 1970.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Moments {
+    pub(super) created: Num,
+    pub(super) updated: Num,
+    pub(super) completed: Num,
+}
+
+/// A message.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct MessageInfo<'a> {
+    id: Str<'a>,
+    #[serde(rename = "sessionID")]
+    pub(super) session_id: Str<'a>,
+    role: Str<'a>,
+    #[serde(rename = "modelID")]
+    model_id: Str<'a>,
+    finish: Str<'a>,
+    error: Option<&'a RawValue>,
+    cost: Option<&'a RawValue>,
+    tokens: Option<Tokens>,
+    pub(super) time: Moments,
+}
+
+/// A part of a message.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Part<'a> {
+    id: Str<'a>,
+    #[serde(rename = "sessionID")]
+    pub(super) session_id: Str<'a>,
+    #[serde(rename = "messageID")]
+    message_id: Str<'a>,
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    text: Option<&'a RawValue>,
+    synthetic: Flag,
+    #[serde(rename = "callID")]
+    call_id: Str<'a>,
+    tool: Str<'a>,
+    state: Option<&'a RawValue>,
+    time: Span,
+    reason: Str<'a>,
+    cost: Option<&'a RawValue>,
+    tokens: Option<Tokens>,
+}
+
+/// Tokens of a response.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    total: Num,
+    input: Num,
+    output: Num,
+    reasoning: Num,
+    cache: CacheTokens,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct CacheTokens {
+    read: Num,
+    write: Num,
+}
+
+impl Tokens {
+    /// Returns the tokens in our kinds; `None` where nothing was counted yet.
+    fn usage(&self, is_over: bool) -> Option<Usage> {
+        let number = |field: Num| field.0.unwrap_or(0);
+        let reasoning = if self.total.0.is_some() { number(self.reasoning) } else { 0 };
+        let output = number(self.output).saturating_add(reasoning);
+        let usage = Usage::new(number(self.input), output, number(self.cache.read), number(self.cache.write));
+        (is_over || usage.total_tokens > 0).then_some(usage)
+    }
+}
+
+/// The error of a message.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct MessageError<'a> {
+    name: Str<'a>,
+    data: ErrorData<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ErrorData<'a> {
+    message: Option<&'a RawValue>,
+}
+
+/// The error of a message whose agent was stopped.
+const ABORTED: &str = "MessageAbortedError";
+/// Why a message ended that is followed by the results of its calls.
+const CALLS_TOOLS: &str = "tool-calls";
+
+/// What was already emitted of the objects of one source.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    /// The root session, where the source is of one alone.
+    only_root: Option<String>,
+    /// The parent of each session that is known; `None` for roots.
+    parents: HashMap<String, Option<String>>,
+    /// Messages of users, by id, with their times.
+    prompts: HashMap<String, Option<Millis>>,
+    /// Messages whose end was emitted.
+    ended: HashSet<String>,
+    /// Texts and thoughts that were emitted, by part.
+    texts: HashSet<String>,
+    /// Calls whose begin, and whose agent, were emitted.
+    begun: HashSet<String>,
+    linked: HashSet<String>,
+}
+
+impl Part<'_> {
+    /// Whether it sums up a step.
+    pub(super) fn is_step(&self) -> bool {
+        self.kind.is("step-finish")
+    }
+
+    /// Whether it is the last of a turn.
+    pub(super) fn ends_turn(&self) -> bool {
+        self.is_step() && self.reason.filled().is_some_and(|reason| reason != CALLS_TOOLS)
+    }
+}
+
+impl Objects {
+    /// Nothing was emitted yet of the source that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        Self { only_root: hint.session.clone(), ..Self::default() }
+    }
+
+    /// Learns which session a session is below.
+    pub(super) fn learn(&mut self, info: &SessionInfo<'_>) {
+        if let Some(id) = info.id.filled()
+            && !self.parents.contains_key(id)
+        {
+            self.parents.insert(id.to_owned(), info.parent_id.filled().map(str::to_owned));
+        }
+    }
+
+    /// Returns the root above a session, as far as its ancestors are known.
+    pub(super) fn root_of(&self, session: &str) -> String {
+        if let Some(root) = &self.only_root {
+            return root.clone();
+        }
+        let mut at = session;
+        // An impossible circle ends after as many steps as there are sessions.
+        for _ in 0..self.parents.len() {
+            match self.parents.get(at) {
+                Some(Some(parent)) => at = parent,
+                Some(None) | None => break,
+            }
+        }
+        at.to_owned()
+    }
+
+    /// Emits a session: the conversation itself, or the agent whose conversation it is.
+    pub(super) fn session<'a>(&mut self, info: &SessionInfo<'a>, out: &mut Emitter<'a, '_>) {
+        let Some(parent) = info.parent_id.filled() else {
+            return out.emit_made(Fact::Session {
+                version: info.version.filled(),
+                cwd: info.directory.0.clone().filter(|folder| !folder.is_empty()),
+                model: None,
+                tells_starts: true,
+            });
+        };
+        let Some(id) = info.id.filled() else { return };
+        let parent = if self.root_of(parent) == parent { Parent::Root } else { Parent::Agent(parent) };
+        let type_of = |name: &Str<'a>| name.0.clone().filter(|name| !name.is_empty());
+        out.emit_made(Fact::Spawn(Spawn {
+            agent: Some(id),
+            parent: Some(parent),
+            agent_type: type_of(&info.agent),
+            description: info.title.0.as_ref().map(|title| task_of(title)),
+            starts: true,
+            ..Spawn::default()
+        }));
+    }
+
+    /// Emits a message: a prompt is in its parts, a response here.
+    pub(super) fn message<'a>(&mut self, info: &MessageInfo<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+        let Some(id) = info.id.filled() else { return };
+        if !info.role.is("assistant") {
+            self.prompts.insert(id.to_owned(), out.head.time);
+            return out.emit(Fact::Activity);
+        }
+        let is_over = info.time.completed.0.is_some() || info.error.is_some();
+        let ends_turn = is_over && !info.finish.is(CALLS_TOOLS) && info.finish.filled().is_some();
+        out.emit_made(Fact::Response(Response {
+            message_id: id,
+            model: info.model_id.filled(),
+            usage: info.tokens.and_then(|tokens| tokens.usage(is_over)),
+            cost_pico_usd: pico_usd(info.cost),
+            has_stop_reason: is_over,
+            ends_turn,
+            has_call: info.finish.is(CALLS_TOOLS),
+            api_error: info.error.is_some(),
+            ..Response::default()
+        }));
+        if !is_over || !self.ended.insert(id.to_owned()) {
+            return;
+        }
+        let error = info.error;
+        if error.is_some() || ends_turn {
+            end(error, is_root, out);
+        }
+    }
+
+    /// Emits a part of a message.
+    pub(super) fn part<'a>(&mut self, part: &Part<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+        let kind = part.kind.get().unwrap_or_default();
+        let message = part.message_id.get().unwrap_or_default();
+        // A folder of objects has the parts of a message behind it, and without times of their own.
+        let own_times = [part.time.end, part.time.start].into_iter().find_map(Num::signed);
+        let times = [out.head.time, own_times, self.prompts.get(message).copied().flatten()];
+        out.head.time = times.into_iter().find_map(|time| time);
+        if out.head.time.is_none() && self.ended.contains(message) && kind != "tool" {
+            return;
+        }
+        match kind {
+            "text" | "reasoning" => self.text(part, kind == "reasoning", out),
+            "tool" => self.call(part, out),
+            "step-finish" => step(part, is_root, out),
+            _ => out.emit(Fact::Activity),
+        }
+    }
+
+    fn text<'a>(&mut self, part: &Part<'a>, is_thought: bool, out: &mut Emitter<'a, '_>) {
+        let message_id = part.message_id.filled();
+        let text = out.raw(part.text).filter(|text| text.json.len() > 2);
+        let is_prompt = message_id.is_some_and(|id| self.prompts.contains_key(id));
+        // A text of the model is written empty first, and whole when it is done.
+        let is_done = is_prompt || part.time.end.0.is_some() || part.time.start.0.is_none();
+        let id = part.id.get().unwrap_or_default();
+        let Some(text) = text.filter(|_| is_done && self.texts.insert(id.to_owned())) else {
+            return out.emit(Fact::Activity);
+        };
+        let what = if part.synthetic.is_true() { PromptKind::Meta } else { PromptKind::Asked };
+        out.emit_made(match (is_prompt, is_thought) {
+            (true, _) => Fact::Prompt { prompt_id: message_id, text, what },
+            (false, true) => Fact::Thought { message_id, text: Some(text) },
+            (false, false) => Fact::Message { message_id, text },
+        });
+    }
+
+    fn call<'a>(&mut self, part: &Part<'a>, out: &mut Emitter<'a, '_>) {
+        let state: CallState<'a> =
+            part.state.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let (Some(id), Some(name)) = (part.call_id.filled(), part.tool.filled()) else { return };
+        // Without its arguments yet.
+        if state.status.is("pending") {
+            return out.emit(Fact::Activity);
+        }
+        let own_time = out.head.time;
+        let key = part.id.filled().unwrap_or(id);
+        if self.begun.insert(key.to_owned()) {
+            out.head.time = state.time.start.signed().or(own_time);
+            out.emit_made(Fact::CallBegin(tools::begin(Some(id), name, &state, out.line)));
+        }
+        let is_spawn = tools::class(name) == ToolClass::Spawn;
+        let agent = state.metadata.session_id.filled().filter(|_| is_spawn);
+        let arguments = state.arguments();
+        let resumed = arguments.task_id.filled().filter(|_| is_spawn).map(str::to_owned);
+        if let Some(agent) = agent.filter(|_| self.linked.insert(key.to_owned())) {
+            let (agent_type, description, mode) = arguments.spawn();
+            let is_first = resumed.is_none();
+            out.head.time = state.time.start.signed().or(own_time);
+            out.emit_made(Fact::Spawn(Spawn {
+                agent: Some(agent),
+                call: Some(id),
+                agent_type: agent_type.0.filter(|_| is_first),
+                description: description.0.filter(|_| is_first),
+                model: state.metadata.model.model_id.0.clone(),
+                mode: Some(mode),
+                starts: true,
+                is_origin: is_first,
+                ..Spawn::default()
+            }));
+        }
+        if !state.is_over() {
+            out.head.time = own_time;
+            return out.emit(Fact::Activity);
+        }
+        out.head.time = state.time.end.signed().or(own_time);
+        let outcome = state.outcome();
+        out.emit_made(Fact::CallEnd(CallEnd {
+            id: Some(id),
+            outcome,
+            result: out.raw(state.output.or(state.error)),
+            spawn: agent.map(|agent| SpawnResult {
+                agent: Some(agent),
+                // Where it failed, the outcome says how the agent ended.
+                finished: state.status.is("completed").then(|| !state.left_agent_running()),
+                proves_agent: true,
+                ..SpawnResult::default()
+            }),
+            refused: is_spawn && agent.is_none() && outcome != Outcome::Ok,
+            resumed: resumed.as_deref(),
+            ..CallEnd::default()
+        }));
+        out.head.time = own_time;
+    }
+}
+
+/// Emits the tokens of a message where the source has no messages themselves: each has one step.
+fn step<'a>(part: &Part<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+    let Some(message_id) = part.message_id.filled() else { return };
+    let has_call = part.reason.is(CALLS_TOOLS);
+    out.emit_made(Fact::Response(Response {
+        message_id,
+        usage: part.tokens.and_then(|tokens| tokens.usage(true)),
+        cost_pico_usd: pico_usd(part.cost),
+        has_stop_reason: true,
+        ends_turn: is_root && !has_call,
+        has_call,
+        ..Response::default()
+    }));
+}
+
+/// Emits the end of an agent's turn.
+fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>) {
+    let parsed: MessageError<'a> =
+        error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let status = match error {
+        None => AgentStatus::Completed,
+        Some(_) if parsed.name.is(ABORTED) => AgentStatus::Stopped,
+        Some(_) => AgentStatus::Failed,
+    };
+    let evidence = EndEvidence::Notification;
+    let words = out.raw(parsed.data.message.or(error));
+    if is_root {
+        out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: words });
+    } else {
+        out.emit(Fact::AgentEnd(AgentEnd { status, evidence, error: words, ..AgentEnd::default() }));
+    }
+}
+
+/// Who acts in a session.
+pub(super) fn claim<'s>(session: &'s str, root: &str) -> Claim<'s> {
+    if session == root { Claim::Root(Basis::Wire) } else { Claim::Agent(session, Basis::Wire) }
+}
+
+/// Returns the words for an agent's task from the title of its session: `Count lines (@general subagent)`.
+fn task_of<'a>(title: &Cow<'a, str>) -> Cow<'a, str> {
+    let end = title.rfind(" (@").filter(|_| title.ends_with(" subagent)")).unwrap_or(title.len());
+    match title {
+        Cow::Borrowed(title) => Cow::Borrowed(&title[..end]),
+        Cow::Owned(title) => Cow::Owned(title[..end].to_owned()),
+    }
+}
+
+/// Returns picodollars of a number of dollars; `None` where there is none, or it is no price.
+fn pico_usd(dollars: Option<&RawValue>) -> Option<u64> {
+    let dollars: f64 = dollars?.get().parse().ok()?;
+    // `as` saturates.
+    (dollars.is_finite() && dollars >= 0.0).then(|| (dollars * 1e12).round() as u64)
+}

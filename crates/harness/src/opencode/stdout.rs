@@ -1,0 +1,84 @@
+//! What `opencode run --format json` prints: the root's parts as they end. There is no line for the prompt, none for a
+//! task under way and nothing of a subagent but its task's end; nothing at all follows a signal.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError,
+    lenient::{LineText, Num, Str},
+};
+use subscope_model::{AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Sink, SourceKind};
+
+use super::objects::{Objects, Part};
+
+/// Decodes the printed lines of one process.
+#[derive(Debug)]
+pub(super) struct Stdout {
+    objects: Objects,
+}
+
+/// One line.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Line<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Str<'a>,
+    timestamp: Num,
+    #[serde(rename = "sessionID")]
+    pub(super) session_id: Str<'a>,
+    pub(super) part: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+/// Words of lines that end a task, the turn, or the process in an error.
+pub(super) const CHANGES: &[&str] = &["\"task\"", "\"step_finish\"", "\"type\":\"error\""];
+
+impl Stdout {
+    /// A decoder for the source that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        Self { objects: Objects::new(hint) }
+    }
+}
+
+impl LineDecoder for Stdout {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
+        let part: Part<'_> =
+            line.part.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, Claim::Root(Basis::Wire), text, sink);
+        out.head.time = line.timestamp.signed();
+        out.head.session = line.session_id.filled();
+        match line.kind.get().unwrap_or_default() {
+            "error" => out.emit_made(Fact::TurnEnd {
+                status: AgentStatus::Failed,
+                evidence: EndEvidence::Notification,
+                counts_run: true,
+                text: line.error.map(|raw| text.raw(raw)),
+            }),
+            _ if line.part.is_some() => {
+                self.objects.part(&part, true, &mut out);
+                if part.ends_turn() {
+                    out.emit(Fact::TurnEnd {
+                        status: AgentStatus::Completed,
+                        evidence: EndEvidence::LastLine,
+                        counts_run: true,
+                        text: None,
+                    });
+                }
+            }
+            _ => out.emit(Fact::Activity),
+        }
+        Ok(())
+    }
+}
+
+/// How many lines are looked at for one that names its session: every line does.
+const LINES: usize = 8;
+
+/// Returns the session that the first of these lines names.
+pub(super) fn session_of(lines: &[u8]) -> Option<String> {
+    lines.split(|byte| *byte == b'\n').take(LINES).find_map(|line| {
+        let line: Line<'_> = serde_json::from_str(std::str::from_utf8(line).ok()?).ok()?;
+        line.session_id.filled().map(str::to_owned)
+    })
+}

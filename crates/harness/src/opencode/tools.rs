@@ -1,0 +1,179 @@
+//! OpenCode's tool calls: parts of type `tool`, whose state goes from pending over running to completed or error.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    ToolArguments, digest,
+    lenient::{Flag, LineText, Num, Str},
+};
+use subscope_model::{CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
+
+/// The tool that starts an agent, or gives one its next turn.
+const SPAWN_TOOL: &str = "task";
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] =
+    &["read", "glob", "grep", "list", "edit", "write", "patch", "apply_patch", "todowrite", "todoread"];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["edit", "write"];
+/// How the error of a call begins that a rule or a person refused. Versions before 1.18 write `Error: ` before it.
+const DENIALS: &[&str] = &[
+    "The user has specified a rule which prevents you from using this specific tool call",
+    "The user rejected permission to use this specific tool call",
+];
+/// How the error of a call begins that was under way when its agent was stopped.
+const ABORTED: &str = "Tool execution aborted";
+/// What the result of a call says while its agent works on in the background.
+const STILL_RUNNING: &str = "state=\\\"running\\\"";
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if tool == SPAWN_TOOL {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
+
+/// The state of a call.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct CallState<'a> {
+    pub(super) status: Str<'a>,
+    pub(super) input: Option<&'a RawValue>,
+    pub(super) output: Option<&'a RawValue>,
+    pub(super) error: Option<&'a RawValue>,
+    pub(super) metadata: Metadata<'a>,
+    pub(super) time: Span,
+}
+
+/// From when until when something lasted, in milliseconds since 1970.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Span {
+    pub(super) start: Num,
+    pub(super) end: Num,
+}
+
+/// What a tool says of its own call.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct Metadata<'a> {
+    /// The session of the agent that the call started.
+    pub(super) session_id: Str<'a>,
+    exit: Num,
+    pub(super) model: ModelName<'a>,
+}
+
+/// A model.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct ModelName<'a> {
+    #[serde(rename = "modelID")]
+    pub(super) model_id: Str<'a>,
+}
+
+/// Arguments of the tools that concern agents, and of those that write files.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Arguments<'a> {
+    description: Str<'a>,
+    subagent_type: Str<'a>,
+    prompt: Option<&'a RawValue>,
+    background: Flag,
+    /// The agent that goes on.
+    pub(super) task_id: Str<'a>,
+    #[serde(rename = "filePath")]
+    file_path: Str<'a>,
+}
+
+impl<'a> CallState<'a> {
+    /// Returns the arguments.
+    pub(super) fn arguments(&self) -> Arguments<'a> {
+        self.input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    /// Whether the call has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.status.is("completed") || self.status.is("error")
+    }
+
+    /// Returns how the call ended. A command that exits with another code than 0 is completed for the harness; the code
+    /// is a field.
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.status.is("completed") {
+            return if self.metadata.exit.0.is_some_and(|code| code != 0) {
+                Outcome::Error
+            } else {
+                Outcome::Ok
+            };
+        }
+        let error: Str<'_> =
+            self.error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let error = error.get().unwrap_or_default();
+        let error = error.strip_prefix("Error: ").unwrap_or(error);
+        if DENIALS.iter().any(|denial| error.starts_with(denial)) {
+            Outcome::Denied
+        } else if error.starts_with(ABORTED) {
+            Outcome::Interrupted
+        } else {
+            Outcome::Error
+        }
+    }
+
+    /// Whether the agent that the call started works on.
+    pub(super) fn left_agent_running(&self) -> bool {
+        self.output.is_some_and(|raw| raw.get().starts_with("\"<task") && raw.get().contains(STILL_RUNNING))
+    }
+}
+
+/// Builds a call's begin. Its id is the model provider's own, which may number its calls.
+pub(super) fn begin<'a>(
+    id: Option<&'a str>,
+    name: &'a str,
+    state: &CallState<'a>,
+    line: LineText<'a>,
+) -> CallBegin<'a> {
+    let class = class(name);
+    let json = state.input.map_or("", RawValue::get);
+    let mut call = CallBegin {
+        id,
+        name,
+        class,
+        input: state.input.map(|raw| line.raw(raw)),
+        digest: digest(name, json),
+        has_local_id: true,
+        ..CallBegin::default()
+    };
+    let arguments = state.arguments();
+    if class == ToolClass::Spawn {
+        call.detail = arguments.description.0.clone();
+        // A call that gives an agent its next turn starts none.
+        call.spawn = arguments.task_id.filled().is_none().then(|| SpawnInput {
+            agent_type: arguments.subagent_type.0,
+            description: arguments.description.0,
+            prompt: arguments.prompt.map(|raw| line.raw(raw)),
+            mode: Some(mode(arguments.background)),
+            ..SpawnInput::default()
+        });
+        return call;
+    }
+    if WRITING_TOOLS.contains(&name) {
+        call.writes = arguments.file_path.0;
+    }
+    call.detail = ToolArguments::parse(json).detail();
+    call
+}
+
+/// Whether the caller of an agent waits for it.
+pub(super) fn mode(background: Flag) -> SpawnMode {
+    if background.is_true() { SpawnMode::Background } else { SpawnMode::Foreground }
+}
+
+impl<'a> Arguments<'a> {
+    /// Returns the type of the agent, the words for its task, and whether its caller waits.
+    pub(super) fn spawn(self) -> (Str<'a>, Str<'a>, SpawnMode) {
+        (self.subagent_type, self.description, mode(self.background))
+    }
+}
