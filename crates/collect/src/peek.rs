@@ -42,18 +42,18 @@ pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
     let mut file = open_regular(path).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    let found = complete_by(&head, place);
+    let found = complete_by(path, &head, place);
     if found.is_some() || memchr::memchr(b'\n', &head).is_some() || (head.len() as u64) < FIRST_READ_BYTES {
         return found;
     }
     file.take(PEEK_BYTES - FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    complete_by(&head, place)
+    complete_by(path, &head, place)
 }
 
 /// What the first line of these bytes adds, also where the line is cut.
-fn complete_by(bytes: &[u8], place: &Place) -> Option<Place> {
+fn complete_by(path: &Path, bytes: &[u8], place: &Place) -> Option<Place> {
     let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
-    harness_of(place.dialect?)?.complete(place, line)
+    harness_of(place.dialect?)?.complete(path, place, line)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_harness::{Role, Root, bundle};
 
-use crate::{bundle, list::MAX_DEPTH};
+use crate::{bundle, list::MAX_DEPTH, peek::complete};
 
 /// Returns the main transcripts below a folder, each with its session, in no order.
 pub fn main_transcripts(root: &Root) -> Vec<(String, PathBuf)> {
@@ -30,7 +30,8 @@ fn list(root: &Root, folder: &Path, depth: usize, found: &mut Vec<(String, PathB
         }
         match root.harness.classify_below(&root.folder, &path) {
             Some(place) if place.role == Role::Main => {
-                found.extend(place.session.map(|session| (session, path)));
+                let place = if place.session.is_none() { complete(&path, &place) } else { Some(place) };
+                found.extend(place.and_then(|place| place.session).map(|session| (session, path)));
             }
             Some(_) => {}
             None => {

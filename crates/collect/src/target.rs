@@ -90,7 +90,7 @@ impl Target {
     /// Returns the file if it belongs to the TARGET and is there.
     pub(crate) fn take(&self, path: &Path, peeks: &mut Peeks) -> Result<Option<Found>, Skipped> {
         let Some(mut place) = self.place(path) else { return Ok(None) };
-        let is_unnamed = place.role == Role::Agent && place.session.is_none();
+        let is_unnamed = matches!(place.role, Role::Main | Role::Agent) && place.session.is_none();
         if is_unnamed && let Some(known) = peeks.complete(path, &place) {
             place = known;
         }

@@ -33,7 +33,9 @@ pub use dialect::{
 pub use digest::{canonical_digest, digest};
 pub use emitter::Emitter;
 pub use lifecycle_filter::{LifecycleFilter, session_of};
-pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
+pub use lines::{
+    JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, ObjectsDecoder, Parsed,
+};
 pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;

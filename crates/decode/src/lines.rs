@@ -206,8 +206,8 @@ pub struct ObjectDecoder<D> {
     bytes: Vec<u8>,
 }
 
-/// No such file is larger; more is a problem and not read.
-const MAX_OBJECT_BYTES: usize = 1 << 20;
+/// No such file is larger; more is a problem and not read. A whole conversation may be one object.
+const MAX_OBJECT_BYTES: usize = MAX_LINE_BYTES;
 
 impl<D: LineDecoder> ObjectDecoder<D> {
     /// Creates the decoder of a source. `object` gets the object as one line.
@@ -228,6 +228,105 @@ impl<D: LineDecoder> Decoder for ObjectDecoder<D> {
         if !bytes.is_empty() {
             read_line(place, Some(&bytes), &mut self.object, sink);
         }
+    }
+}
+
+/// Decoder of a source of JSON objects one after another, each on as many lines as it likes.
+///
+/// An object ends with its last brace. One that is broken ends where the next begins: at a line that begins with a
+/// brace, since lines inside an object are indented.
+#[derive(Debug)]
+pub struct ObjectsDecoder<D> {
+    source: SourceId,
+    object: D,
+    bytes: Vec<u8>,
+    /// Position of the object that is being read.
+    offset: u64,
+    line: u64,
+    /// Position of the next byte.
+    next_offset: u64,
+    next_line: u64,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    is_line_start: bool,
+}
+
+impl<D: LineDecoder> ObjectsDecoder<D> {
+    /// Creates the decoder of a source. `object` gets each object as one line.
+    pub fn new(source: SourceId, object: D) -> Self {
+        Self {
+            source,
+            object,
+            bytes: Vec::new(),
+            offset: 0,
+            line: 1,
+            next_offset: 0,
+            next_line: 1,
+            depth: 0,
+            is_in_string: false,
+            is_escaped: false,
+            is_line_start: true,
+        }
+    }
+
+    /// Passes on what was gathered: an object, or what is left of one.
+    fn finish(&mut self, sink: &mut Sink<'_>) {
+        let place = SourcePosition { source: self.source, offset: self.offset, line: self.line };
+        let bytes = std::mem::take(&mut self.bytes);
+        (self.depth, self.is_in_string, self.is_escaped) = (0, false, false);
+        let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
+        if !is_blank {
+            let cut = (bytes.len() <= MAX_LINE_BYTES).then_some(bytes.as_slice());
+            read_line(place, cut, &mut self.object, sink);
+        }
+    }
+
+    fn take(&mut self, byte: u8, sink: &mut Sink<'_>) {
+        let starts_anew = byte == b'{' && self.is_line_start && self.depth > 0;
+        // Text between objects is a line of its own.
+        let ends_text = self.depth == 0 && matches!(byte, b'\n' | b'{');
+        if starts_anew || ends_text {
+            self.finish(sink);
+        }
+        if self.bytes.is_empty() {
+            (self.offset, self.line) = (self.next_offset, self.next_line);
+        }
+        self.next_offset += 1;
+        self.next_line += u64::from(byte == b'\n');
+        self.is_line_start = byte == b'\n';
+        let is_room = self.bytes.len() <= MAX_LINE_BYTES;
+        if is_room && !(self.bytes.is_empty() && byte.is_ascii_whitespace()) {
+            self.bytes.push(byte);
+        }
+        match byte {
+            _ if std::mem::take(&mut self.is_escaped) => {}
+            b'\\' if self.is_in_string => self.is_escaped = true,
+            b'"' if self.depth > 0 => self.is_in_string = !self.is_in_string,
+            b'{' | b'[' if !self.is_in_string => self.depth += 1,
+            b'}' | b']' if !self.is_in_string && self.depth > 0 => {
+                self.depth -= 1;
+                if self.depth == 0 {
+                    self.finish(sink);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<D: LineDecoder> Decoder for ObjectsDecoder<D> {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        chunk.iter().for_each(|byte| self.take(*byte, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        self.finish(sink);
+        self.object.end_delivery(sink);
+    }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        (self.next_line, self.next_offset) = (line, offset.max(self.next_offset));
     }
 }
 
@@ -315,6 +414,41 @@ mod tests {
         let mut parsed: Vec<Parsed> = chunks.iter().flat_map(|chunk| lines.push(chunk)).collect();
         parsed.extend(lines.flush());
         parsed
+    }
+
+    /// Keeps the position of each object.
+    #[derive(Default)]
+    struct Places(Vec<(u64, u64, String)>);
+
+    impl LineDecoder for &mut Places {
+        fn decode_line(&mut self, line: LineText<'_>, _: &mut Sink<'_>) -> Result<(), LineError> {
+            let value: Value = serde_json::from_str(line.text)?;
+            self.0.push((line.place.line, line.place.offset, value.to_string()));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn objects_on_many_lines_are_cut_anywhere_and_a_broken_one_costs_no_other() {
+        let text =
+            "{\n  \"a\": \"}\\\"{\"\n}\n{ \"b\": [1]}{}\n{\n  \"c\": \"broken\n{\n  \"d\": 2\n}\nnoise\n{";
+        for size in 1..text.len() {
+            let (mut places, mut problems) = (Places::default(), Vec::new());
+            let mut decoder = ObjectsDecoder::new(SourceId(0), &mut places);
+            let mut sink = |decoded: Decoded<'_, '_>| {
+                if let Decoded::Problem { place, .. } = decoded {
+                    problems.push(place.line);
+                }
+            };
+            text.as_bytes().chunks(size).for_each(|chunk| decoder.push(chunk, &mut sink));
+            decoder.flush(&mut sink);
+            let lines: Vec<(u64, &str)> =
+                places.0.iter().map(|(line, _, text)| (*line, text.as_str())).collect();
+            let expected = [(1, r#"{"a":"}\"{"}"#), (4, r#"{"b":[1]}"#), (4, "{}"), (7, r#"{"d":2}"#)];
+            assert_eq!(lines, expected, "{size}");
+            assert_eq!(problems, [5, 10, 11], "{size}");
+            assert!(places.0.iter().all(|(_, at, _)| text.as_bytes()[*at as usize] == b'{'));
+        }
     }
 
     #[test]

@@ -68,8 +68,8 @@ pub trait Harness: Sync {
     fn companion(&self, transcript: &Path) -> Option<PathBuf>;
 
     /// Completes a classification by the first line of the file, where its path does not name the session; `None` where
-    /// the line does not name it either. The line may be cut.
-    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place>;
+    /// the line does not name it either. The line may be cut. A file that is one object on many lines may be read again.
+    fn complete(&self, path: &Path, place: &Place, line: &[u8]) -> Option<Place>;
 
     /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a
     /// plain name.

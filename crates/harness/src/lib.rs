@@ -8,10 +8,13 @@
 
 mod bundle;
 pub mod claude_code;
+mod common;
 pub mod copilot;
+pub mod gemini;
 mod harness;
 mod hooks;
 pub mod opencode;
+pub mod qwen;
 mod recognise;
 mod run;
 
@@ -33,7 +36,8 @@ use subscope_model::ToolClass;
 
 /// The registry: one line for each harness. The first that recognises a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.
-pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode, &copilot::Copilot, &opencode::OpenCode];
+pub static HARNESSES: &[&dyn Harness] =
+    &[&copilot::Copilot, &gemini::Gemini, &qwen::Qwen, &opencode::OpenCode, &claude_code::ClaudeCode];
 
 /// A harness that is not in the registry.
 static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();

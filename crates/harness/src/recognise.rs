@@ -1,6 +1,7 @@
 //! Which dialect a source is written in, by its content.
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use subscope_decode::{Dialect, recognise as recognise_own};
 
 use crate::{HeadLine, harnesses};
@@ -12,7 +13,7 @@ const LEADING_FIELDS: usize = 24;
 /// Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognise(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    head.split(|byte| *byte == b'\n').find_map(|line| {
+    let by_line = head.split(|byte| *byte == b'\n').find_map(|line| {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
         // A line of a stream of server-sent events.
@@ -23,7 +24,22 @@ pub fn recognise(head: &[u8]) -> Option<Dialect> {
                 leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
             }
         }
-    })
+    });
+    by_line.or_else(|| dialect_of_object(head))
+}
+
+/// Returns the dialect of a source that begins with an object on many lines.
+fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
+    let text = String::from_utf8_lossy(head);
+    let text = text.trim_start();
+    text.strip_prefix('{')?.trim_start_matches([' ', '\r']).strip_prefix('\n')?;
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    match values.next()? {
+        Ok(value) => dialect_of(HeadLine { object: value.get(), is_cut: false }),
+        Err(_) => {
+            leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
+        }
+    }
 }
 
 fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {
@@ -74,11 +90,7 @@ mod tests {
             r#"{"foo":1}"#,
             "[1, 2]",
             "7",
-            // Gemini CLI 0.61.0, `--output-format stream-json`.
-            r#"{"type":"init","timestamp":"2026-11-21T20:43:19.452Z","session_id":"9","model":"gemini-2.5-flash"}"#,
-            r#"{"type":"message","timestamp":"2026-11-21T20:43:19.454Z","role":"user","content":"do the demo"}"#,
-            r#"{"type":"result","timestamp":"2026-11-21T20:43:23.000Z","status":"success","stats":{"total_tokens":1}}"#,
-            // Its chat files.
+            // A line of a chat of Gemini CLI 0.61.0 that other programs may write, too.
             r#"{"id":"1","timestamp":"2026-11-21T20:43:19.452Z","type":"user","content":[{"text":"do the demo"}]}"#,
             // Codex CLI 0.169.0, `exec --json`.
             r#"{"type":"thread.started","thread_id":"01a1ffd3"}"#,

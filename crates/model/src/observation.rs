@@ -320,6 +320,8 @@ pub struct Response<'a> {
     pub synthetic: bool,
     /// Whether it reports an API error.
     pub api_error: bool,
+    /// Whether it only accounts for the response: it does not tell whether the turn goes on.
+    pub accounts_only: bool,
 }
 
 /// Kind of a text with the user's role.
@@ -396,13 +398,15 @@ pub struct AgentEnd<'a> {
     pub agent_type: Option<Cow<'a, str>>,
 }
 
-/// The session's own total over all its API responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The session's own total over all its API responses, or over those of one of its processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum {
     /// Tokens.
     pub usage: Usage,
     /// Cost.
     pub cost_micro_usd: Option<MicroUsd>,
+    /// The time of the total of one process, by which reports of the same one are known; `None`: of the whole session.
+    pub part: Option<Millis>,
 }
 
 /// The content of an observation.

@@ -24,15 +24,13 @@ fn unrecognised(at: &str) -> Problem {
 fn json_of_no_harness_is_one_problem_at_its_first_line() {
     assert_eq!(rejected("{\"foo\":1}\n{\"foo\":2}\n"), [unrecognised("x:1")]);
     assert_eq!(rejected("{\"foo\":1}"), [unrecognised("x:1")]);
-    let gemini = concat!(
-        r#"{"type":"init","timestamp":"2026-11-21T20:43:19.452Z","session_id":"9","model":"gemini-2.5-flash"}"#,
+    let pi = concat!(
+        r#"{"type":"session","version":3,"id":"9","timestamp":"2026-11-21T20:43:19.452Z","cwd":"/x"}"#,
         "\n",
-        r#"{"type":"message","timestamp":"2026-11-21T20:43:19.454Z","role":"user","content":"do the demo"}"#,
-        "\n",
-        r#"{"type":"result","timestamp":"2026-11-21T20:43:23.000Z","status":"success","stats":{}}"#,
+        r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"do the demo"}}"#,
         "\n",
     );
-    assert_eq!(rejected(gemini), [unrecognised("x:1")]);
+    assert_eq!(rejected(pi), [unrecognised("x:1")]);
 }
 
 #[test]

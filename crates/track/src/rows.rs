@@ -1,9 +1,11 @@
 //! Builds the rows of a [`Tree`] from the results of all derivation steps.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashSet;
 use subscope_model::{
-    Actor, Agent, AgentStatus, Attention, Basis, Flag, Millis, Problem, Session, SessionId, SpawnMode,
-    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
+    SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -327,6 +329,26 @@ fn merge_overlapping(intervals: &mut Vec<[Millis; 2]>) {
     });
 }
 
+/// Returns the total over all processes of the session that report their own.
+fn sum_of_parts(facts: &Facts) -> Option<Checksum> {
+    let mut parts: BTreeMap<Millis, &Checksum> = BTreeMap::new();
+    for sum in &facts.checksums {
+        let Some(part) = sum.part else { continue };
+        let known = parts.entry(part).or_insert(sum);
+        if known.usage.total_tokens < sum.usage.total_tokens {
+            *known = sum;
+        }
+    }
+    let add = |sum: Checksum, part: &Checksum| Checksum {
+        usage: sum.usage + part.usage,
+        cost_micro_usd: sum.cost_micro_usd.zip(part.cost_micro_usd).map(|(sum, part)| sum + part),
+        part: None,
+    };
+    let mut parts = parts.into_values();
+    let first = parts.next()?;
+    Some(parts.fold(Checksum { part: None, ..*first }, add))
+}
+
 fn summarise(
     facts: &Facts,
     rows: &[Agent],
@@ -367,7 +389,9 @@ fn summarise(
     sum.wall_ms =
         covered_ms(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
     let agents = total.usage.unwrap_or_default();
-    let own_sum = facts.checksums.iter().filter(|sum| sum.usage.covers(&agents));
+    let own_sums =
+        facts.checksums.iter().filter(|sum| sum.part.is_none()).copied().chain(sum_of_parts(facts));
+    let own_sum = own_sums.filter(|sum| sum.usage.covers(&agents));
     if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {
         sum.usage = Some(Usage { floor: false, ..own_sum.usage });
         sum.unattributed_usage = Some(own_sum.usage.minus(&agents));

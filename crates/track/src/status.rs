@@ -400,7 +400,7 @@ impl Derivation<'_> {
         if self.facts.is_published && !self.has_begun() && !self.is_opened() {
             return publisher_state(drafts.get(1..).unwrap_or_default());
         }
-        let is_text_last = matches!(last_line, Some((_, LastLine::TextOnly)));
+        let is_text_last = matches!(last_line, Some((_, LastLine::TextOnly))) && !self.has_open_work();
         match self.why_lost(silence) {
             why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
                 DerivedState::new(AgentStatus::Completed, Some("last line is text"))
@@ -420,6 +420,27 @@ impl Derivation<'_> {
             Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
             None => DerivedState::new(AgentStatus::Running, None),
         }
+    }
+
+    /// Whether the root certainly went on after a last line of text: a call that it made since its last prompt is open,
+    /// or an agent is there that no known call started, as where calls are written when they have ended.
+    fn has_open_work(&self) -> bool {
+        let since = self.facts.prompts.iter().map(|prompt| prompt.order.time).max().unwrap_or(Millis::MIN);
+        let is_recent = |time: Option<Millis>| time.is_some_and(|time| time >= since);
+        let is_open_call = |number: CallIndex| {
+            let is_own = self.owners.of_call(number).is_some_and(|(owner, _)| owner == 0);
+            is_own && self.is_open(number) && is_recent(self.facts.call(number).begun_at())
+        };
+        let is_unstarted = |(number, identity): (AgentIndex, &AgentIdentity)| {
+            let is_startable = identity.origin.is_none() && identity.batch.is_none();
+            let first = self.span(identity).get().map(|(first, _)| first);
+            is_startable
+                && self.owners.parent_of(number) == Some(0)
+                && self.facts_of(identity).all(|agent| !agent.detached)
+                && is_recent(first)
+        };
+        self.facts.numbered_calls().any(|(number, _)| is_open_call(number))
+            || self.identities.all.iter().enumerate().skip(1).any(is_unstarted)
     }
 
     /// Whether any source reports that the session was opened interactively.

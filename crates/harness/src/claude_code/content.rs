@@ -178,6 +178,7 @@ impl<'a> Message<'a> {
             has_text: has("text"),
             synthetic: self.model.is(SYNTHETIC_MODEL),
             api_error,
+            accounts_only: false,
         })
     }
 

@@ -211,7 +211,7 @@ impl Harness for ClaudeCode {
         is_agent.then(|| transcript.with_extension("meta.json"))
     }
 
-    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place> {
+    fn complete(&self, _: &Path, place: &Place, line: &[u8]) -> Option<Place> {
         Some(Place { session: Some(layout::session_in_line(line)?), ..place.clone() })
     }
 

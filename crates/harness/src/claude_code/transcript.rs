@@ -336,5 +336,5 @@ pub(super) fn model_usage(raw: Option<&RawValue>, cost_usd: Option<f64>) -> Opti
     });
     // `as` saturates; a cost is far below 2^53 micro-dollars.
     let cost = cost_usd.filter(|usd| usd.is_finite() && *usd >= 0.0).map(|usd| (usd * 1e6).round() as i64);
-    Some(Checksum { usage, cost_micro_usd: cost })
+    Some(Checksum { usage, cost_micro_usd: cost, part: None })
 }

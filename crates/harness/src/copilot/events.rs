@@ -1,7 +1,7 @@
 //! The events of Copilot, on disk and on stdout: one envelope for both.
 //!
 //! Flow: line → [`Line`] → the data of its type → observations. Remembered inside the source: the session, calls whose
-//! end says something of agents, and whether the root's last message was its answer.
+//! end says something of agents.
 //!
 //! Pitfalls: `parentId` is the line before, no hierarchy; `agentId` says whose line it is, and none says the root. Up to
 //! 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has no tokens:
@@ -35,12 +35,8 @@ pub(super) struct Events {
     starting: HashSet<String>,
     /// Calls that give an agent its next turn, with the agent.
     writing: HashMap<String, String>,
-    /// Whether the root's last message was its answer.
-    has_answered: bool,
     /// Whether responses of the source have their own tokens: then the sums of its processes are of the session.
     has_usage_records: bool,
-    /// The sum over the processes so far, where each sums up its own.
-    sum: Usage,
 }
 
 /// One line.
@@ -190,9 +186,7 @@ impl Events {
             model: String::new(),
             starting: HashSet::new(),
             writing: HashMap::new(),
-            has_answered: false,
             has_usage_records: false,
-            sum: Usage::default(),
         }
     }
 
@@ -222,9 +216,9 @@ impl Events {
         }
         match kind {
             "session.start" | "session.resume" => opening(&line.data(), &mut out),
-            "user.message" => self.prompt(&line.data(), agent.is_none(), &mut out),
+            "user.message" => prompt(&line.data(), &mut out),
             "assistant.message" => self.message(&line.data(), agent.is_none(), &mut out),
-            "session.usage_record" => self.usage(&line.data(), agent.is_none(), &mut out),
+            "session.usage_record" => self.usage(&line.data(), &mut out),
             "tool.execution_start" => self.call_start(&line.data(), &mut out),
             "tool.execution_complete" => self.call_end(&line.data(), &mut out),
             "subagent.started" => self.started(agent, &line.data(), &mut out),
@@ -243,15 +237,6 @@ impl Events {
         }
     }
 
-    fn prompt<'a>(&mut self, message: &Message<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
-        let Some(text) = out.raw(message.content) else { return out.emit(Fact::Activity) };
-        if is_root {
-            self.has_answered = false;
-        }
-        let prompt_id = message.message_id.filled();
-        out.emit_made(Fact::Prompt { prompt_id, text, what: PromptKind::Asked });
-    }
-
     /// Emits a message of the model. Its response is counted where its tokens are.
     fn message<'a>(&mut self, message: &Message<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
         let has_call = message.tool_requests.is_some_and(|raw| !is_empty_list(raw.get()));
@@ -260,9 +245,6 @@ impl Events {
             model.clone_into(&mut self.model);
             let model = Some(model);
             out.emit_made(Fact::Session { version: None, cwd: None, model, tells_starts: true });
-        }
-        if is_root {
-            self.has_answered = !has_call;
         }
         let message_id = message.message_id.filled();
         out.emit_made(Fact::Response(Response {
@@ -284,7 +266,7 @@ impl Events {
     }
 
     /// Emits the tokens of a response. The API's id of it is not unique: programs that serve models number them.
-    fn usage(&mut self, record: &UsageRecord<'_>, is_root: bool, out: &mut Emitter<'_, '_>) {
+    fn usage(&mut self, record: &UsageRecord<'_>, out: &mut Emitter<'_, '_>) {
         self.has_usage_records = true;
         let Some(message_id) = out.head.line_id else { return };
         out.emit_made(Fact::Response(Response {
@@ -292,7 +274,7 @@ impl Events {
             model: record.usage.model.filled(),
             usage: Some(record.usage.usage()),
             has_stop_reason: true,
-            ends_turn: is_root && self.has_answered,
+            accounts_only: true,
             ..Response::default()
         }));
     }
@@ -350,8 +332,8 @@ impl Events {
     fn shutdown(&mut self, shutdown: &Shutdown<'_>, out: &mut Emitter<'_, '_>) {
         if let Some(usage) = sum_of_models(shutdown.model_metrics) {
             let is_of_session = self.has_usage_records || shutdown.agent_metrics.is_some();
-            self.sum = if is_of_session { usage } else { self.sum + usage };
-            out.emit(Fact::Checksum(Checksum { usage: self.sum, cost_micro_usd: None }));
+            let part = out.head.time.filter(|_| !is_of_session);
+            out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part }));
         }
         let agents: Option<BTreeMap<String, AgentMetrics<'_>>> =
             shutdown.agent_metrics.and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -382,6 +364,12 @@ fn sum_of_models(metrics: Option<&RawValue>) -> Option<Usage> {
 
 fn is_empty_list(json: &str) -> bool {
     matches!(json, "[]" | "null") || serde_json::from_str::<[(); 0]>(json).is_ok()
+}
+
+fn prompt<'a>(message: &Message<'a>, out: &mut Emitter<'a, '_>) {
+    let Some(text) = out.raw(message.content) else { return out.emit(Fact::Activity) };
+    let prompt_id = message.message_id.filled();
+    out.emit_made(Fact::Prompt { prompt_id, text, what: PromptKind::Asked });
 }
 
 fn opening(opening: &Opening<'_>, out: &mut Emitter<'_, '_>) {

@@ -3,10 +3,11 @@
 //! * [`layout`]: where its files stand.
 //! * Dialects: [`events`] decodes the lines of a session's `events.jsonl`, the primary source, and those that
 //!   `copilot --output-format json` prints: the envelope is the same. [`stream`] finds the session that a stream names
-//!   late. [`recognise`] tells them apart.
+//!   late, [`hook`] the payloads of hooks. [`recognise`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod events;
+mod hook;
 mod layout;
 mod recognise;
 mod stream;
@@ -48,6 +49,14 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
+/// Payloads of its hooks under the names of their events, one a line.
+pub const HOOK: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    ..DialectSpec::new("copilot.hook", |hint| {
+        Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint)))
+    })
+});
+
 impl Harness for Copilot {
     fn name(&self) -> &'static str {
         NAME
@@ -58,7 +67,7 @@ impl Harness for Copilot {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[EVENTS, STREAM]
+        &[EVENTS, STREAM, HOOK]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -123,7 +132,7 @@ impl Harness for Copilot {
     }
 
     /// Every place names its session.
-    fn complete(&self, _: &Place, _: &[u8]) -> Option<Place> {
+    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
         None
     }
 

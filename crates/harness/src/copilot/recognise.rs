@@ -6,7 +6,7 @@ use subscope_decode::{
     lenient::{Flag, Str},
 };
 
-use super::{EVENTS, STREAM};
+use super::{EVENTS, HOOK, STREAM};
 use crate::HeadLine;
 
 /// The fields by which the dialects are recognised.
@@ -21,6 +21,10 @@ struct Marks<'a> {
     ephemeral: Flag,
     data: Option<IgnoredAny>,
     exit_code: Option<IgnoredAny>,
+    #[serde(rename = "_event")]
+    event: Str<'a>,
+    #[serde(rename = "in")]
+    payload: Option<IgnoredAny>,
 }
 
 /// What the types of its events begin with.
@@ -39,6 +43,9 @@ const ON_DISK: &[&str] = &[
 /// Returns the dialect that a line is written in.
 pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
+    if marks.event.filled().is_some() && marks.payload.is_some() {
+        return Some(HOOK);
+    }
     let kind = marks.kind.filled()?;
     if kind == "result" {
         return (marks.session_id.filled().is_some() && marks.exit_code.is_some()).then_some(STREAM);

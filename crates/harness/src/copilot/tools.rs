@@ -65,8 +65,16 @@ pub(super) fn begin<'a>(
     digest: u64,
 ) -> CallBegin<'a> {
     let class = class(name);
-    let mut call =
-        CallBegin { id, name, class, input: input.map(|raw| line.raw(raw)), digest, ..CallBegin::default() };
+    let mut call = CallBegin {
+        id,
+        name,
+        class,
+        input: input.map(|raw| line.raw(raw)),
+        digest,
+        // Programs that serve models number calls in each session.
+        has_local_id: true,
+        ..CallBegin::default()
+    };
     let Some(json) = input.map(RawValue::get) else { return call };
     let arguments = parse(json);
     if class == ToolClass::Spawn {

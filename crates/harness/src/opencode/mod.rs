@@ -132,7 +132,7 @@ impl Harness for OpenCode {
     }
 
     /// Every place names its session.
-    fn complete(&self, _: &Place, _: &[u8]) -> Option<Place> {
+    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
         None
     }
 

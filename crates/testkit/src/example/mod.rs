@@ -102,7 +102,7 @@ impl Harness for Example {
         None
     }
 
-    fn complete(&self, _place: &Place, _line: &[u8]) -> Option<Place> {
+    fn complete(&self, _path: &Path, _place: &Place, _line: &[u8]) -> Option<Place> {
         None
     }
 

@@ -15,8 +15,10 @@ use crate::facts::{
 
 impl Recording<'_, '_> {
     pub(super) fn record_response(&mut self, fact: &Response<'_>) {
-        self.set_last_line(classify_line(fact));
-        self.record_root_line(classify_line(fact));
+        if !fact.accounts_only {
+            self.set_last_line(classify_line(fact));
+            self.record_root_line(classify_line(fact));
+        }
         let kind = self.observation.kind;
         let model = fact.model.map(|model| (self.order.time, self.facts.intern(model)));
         let key = response_key(fact.message_id);

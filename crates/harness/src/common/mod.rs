@@ -1,0 +1,3 @@
+//! What several harnesses share.
+
+pub(crate) mod parts;

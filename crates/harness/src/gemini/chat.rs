@@ -1,0 +1,385 @@
+//! Gemini's conversations on disk: of a session, and of each of its agents.
+//!
+//! Flow: line → header, `$set` or [`Record`] → observations. A record is written again under its id when its calls have
+//! ended; all that it says is joined. Remembered: which records and calls were read, so that a copy of the history adds
+//! nothing.
+//!
+//! Pitfalls, all observed in 0.61.0: `$set.messages` is the whole history, without tokens and calls, or empty after a
+//! failure, and never takes anything back; one id names two records there, of a person and of the model. A call stands
+//! in no record before all calls of its message have ended: until then the link from an agent to its call is the prompt.
+//! The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent says that
+//! it ended well (`$set.summary`), and nothing of any other end.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError, digest,
+    lenient::{LineText, Str},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent,
+    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    Usage, parse_rfc3339,
+};
+
+use super::{
+    record::{Record, Thought, ToolCall},
+    tools::{self, AgentDisplay},
+};
+use crate::common::parts::{Part, elements, string};
+
+/// Decodes one chat.
+#[derive(Debug)]
+pub(super) struct Chat {
+    hint: Hint,
+    session: Option<String>,
+    /// The agent whose chat it is.
+    agent: Option<String>,
+    is_announced: bool,
+    cwd: String,
+    /// Records that were read: type and id.
+    known: HashSet<(bool, String)>,
+    /// Calls whose end was read.
+    ended: HashSet<String>,
+}
+
+/// One line. Fields of all line types together: they do not collide.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Line<'a> {
+    session_id: Str<'a>,
+    project_hash: Str<'a>,
+    kind: Str<'a>,
+    start_time: Str<'a>,
+    directories: Option<&'a RawValue>,
+    messages: Option<&'a RawValue>,
+    #[serde(rename = "$set")]
+    set: Option<&'a RawValue>,
+}
+
+/// What a `$set` line changes.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Changes<'a> {
+    messages: Option<&'a RawValue>,
+    summary: Option<&'a RawValue>,
+    last_updated: Str<'a>,
+}
+
+/// What a text begins with that the program itself puts in front of a conversation.
+const CONTEXT: &str = "<session_context>";
+/// What the program tells an agent that has stopped short.
+const REMINDERS: &[&str] = &["You have stopped calling tools", "You have exceeded the"];
+/// The line of the context before the folders that the session works in.
+const FOLDERS: &str = "Workspace Directories:**";
+
+impl Chat {
+    /// A decoder for the file that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        Self {
+            session: hint.session.clone(),
+            agent: hint.agent.clone(),
+            hint: hint.clone(),
+            is_announced: false,
+            cwd: String::new(),
+            known: HashSet::new(),
+            ended: HashSet::new(),
+        }
+    }
+
+    /// Reads a header: it names the session, or the agent whose chat it is.
+    fn header(&mut self, line: &Line<'_>) {
+        let named = line.session_id.filled().map(str::to_owned);
+        if line.kind.is("subagent") {
+            self.agent = self.agent.take().or(named);
+        } else if self.session.is_none() {
+            self.session = named;
+        }
+    }
+
+    fn read(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
+        let is_header = line.session_id.filled().is_some() && line.project_hash.filled().is_some();
+        if is_header {
+            self.header(&line);
+        }
+        let (session, agent) = (self.session.clone(), self.agent.clone());
+        let claim = match agent.as_deref() {
+            Some(agent) => Claim::Agent(agent, Basis::Link),
+            None => Claim::Root(Basis::Link),
+        };
+        let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
+        out.head.session = session.as_deref();
+        if is_header {
+            out.head.time = line.start_time.get().and_then(parse_rfc3339);
+            let folders: Vec<Str<'_>> = elements(line.directories);
+            let first = folders.first().and_then(|folder| folder.filled()).map(str::to_owned);
+            Self::announce(&mut self.is_announced, agent.as_deref(), &mut out);
+            emit_folder(&mut self.cwd, first.filter(|_| agent.is_none()), &mut out);
+            for record in elements::<Record<'_>>(line.messages) {
+                self.record(&record, &mut out);
+            }
+        } else if let Some(set) = line.set {
+            let changes: Changes<'_> = serde_json::from_str(set.get()).unwrap_or_default();
+            for record in elements::<Record<'_>>(changes.messages) {
+                self.copied(&record, &mut out);
+            }
+            if agent.is_some() && changes.summary.is_some() {
+                out.head.time = changes.last_updated.get().and_then(parse_rfc3339);
+                out.emit_made(Fact::AgentEnd(AgentEnd {
+                    status: AgentStatus::Completed,
+                    evidence: EndEvidence::LastLine,
+                    report: out.raw(changes.summary),
+                    ..AgentEnd::default()
+                }));
+            }
+        } else {
+            let record: Record<'_> = serde_json::from_str(text.text).unwrap_or_default();
+            Self::announce(&mut self.is_announced, agent.as_deref(), &mut out);
+            self.record(&record, &mut out);
+        }
+        Ok(())
+    }
+
+    /// Emits once that the session has the agent whose chat it is. No agent starts agents.
+    fn announce(is_announced: &mut bool, agent: Option<&str>, out: &mut Emitter<'_, '_>) {
+        if let Some(agent) = agent
+            && !std::mem::replace(is_announced, true)
+        {
+            out.emit_made(Fact::Spawn(Spawn {
+                agent: Some(agent),
+                parent: Some(Parent::Root),
+                ..Spawn::default()
+            }));
+            // An agent that failed at its first response has used nothing.
+            out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
+        }
+    }
+
+    /// Reads a record of a copy of the history, which adds nothing to one that was read.
+    fn copied<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
+        let is_known = record.id.get().is_some_and(|id| self.known.contains(&key(record, id)));
+        if !is_known {
+            self.record(record, out);
+        }
+    }
+
+    fn record<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
+        if let Some(id) = record.id.filled() {
+            self.known.insert(key(record, id));
+        }
+        out.head.time = record.timestamp.get().and_then(parse_rfc3339);
+        match record.kind.get() {
+            Some("user") => self.user(record, out),
+            Some("gemini") => self.answer(record, out),
+            Some(_) => out.emit(Fact::Activity),
+            None => {}
+        }
+        out.head.time = None;
+    }
+
+    fn user<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
+        let is_root = matches!(out.head.claim, Claim::Root(_));
+        let parts: Vec<Part<'a>> = elements(record.content);
+        let whole = record.content.filter(|raw| raw.get().starts_with('"'));
+        for text in parts.iter().filter_map(|part| part.text).chain(whole) {
+            let Some(raw) = out.raw(Some(text)) else { continue };
+            let words = raw.text();
+            if words.starts_with(CONTEXT) {
+                emit_folder(&mut self.cwd, folder_in(&words).filter(|_| is_root), out);
+                continue;
+            }
+            let is_reminder = !is_root && REMINDERS.iter().any(|reminder| words.starts_with(reminder));
+            let what = if is_reminder { PromptKind::Meta } else { PromptKind::Asked };
+            out.emit_made(Fact::Prompt { prompt_id: record.id.filled(), text: raw, what });
+        }
+        for part in &parts {
+            let Some(response) = &part.function_response else { continue };
+            let id = response.id.filled().unwrap_or_default();
+            if id.is_empty() || !self.ended.insert(id.to_owned()) {
+                continue;
+            }
+            // A call that no record of the model has: the tool is not available to the agent.
+            let name = response.name.get().unwrap_or_default();
+            let is_spawn = tools::class(name) == ToolClass::Spawn;
+            let error = string(response.response.error);
+            let outcome = match &error {
+                Some(error) => tools::outcome(Some("error"), Some(error)),
+                None => Outcome::Ok,
+            };
+            out.emit_made(Fact::CallBegin(tools::begin(Some(id), name, None, out.line, digest(name, ""))));
+            out.emit_made(Fact::CallEnd(CallEnd {
+                id: Some(id),
+                outcome,
+                result: out.raw(response.response.error.or(response.response.output)),
+                refused: is_spawn && error.is_some(),
+                ..CallEnd::default()
+            }));
+        }
+    }
+
+    fn answer<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
+        let is_root = matches!(out.head.claim, Claim::Root(_));
+        let message_id = record.id.filled();
+        if let (Some(tokens), Some(id)) = (record.tokens, message_id) {
+            out.emit_made(Fact::Response(Response {
+                message_id: id,
+                model: record.model.filled(),
+                usage: Some(tokens.usage()),
+                has_stop_reason: true,
+                accounts_only: true,
+                ..Response::default()
+            }));
+        }
+        let calls: Vec<ToolCall<'a>> = elements(record.tool_calls);
+        let parts: Vec<Part<'a>> = elements(record.content);
+        let has_call = !calls.is_empty() || parts.iter().any(|part| part.function_call.is_some());
+        let has_text = match record.content.map(RawValue::get) {
+            Some(json) if json.starts_with('"') => json.len() > 2,
+            _ => parts.iter().any(|part| part.text.is_some()),
+        };
+        // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word of
+        // the harness alone.
+        out.emit_made(Fact::Response(Response {
+            message_id: message_id.unwrap_or_default(),
+            model: record.model.filled(),
+            has_text,
+            has_call: has_call || !is_root,
+            synthetic: record.tokens.is_none(),
+            ..Response::default()
+        }));
+        for thought in elements::<Thought<'a>>(record.thoughts) {
+            if let Some(text) = out.raw(thought.description) {
+                out.emit_made(Fact::Thought { message_id, text: Some(text) });
+            }
+        }
+        if let Some(text) = out.raw(record.content).filter(|_| has_text) {
+            out.emit_made(Fact::Message { message_id, text });
+        }
+        for call in &calls {
+            self.call(call, out);
+        }
+        for call in parts.iter().filter_map(|part| part.function_call.as_ref()) {
+            let name = call.name.get().unwrap_or_default();
+            let is_known = call.id.filled().is_none_or(|id| self.ended.contains(id));
+            if !is_known {
+                let digest = digest(name, call.args.map_or("", RawValue::get));
+                out.emit_made(Fact::CallBegin(tools::begin(
+                    call.id.filled(),
+                    name,
+                    call.args,
+                    out.line,
+                    digest,
+                )));
+            }
+        }
+    }
+
+    /// Emits a call with its end, and with that of the agent that it started.
+    fn call<'a>(&mut self, call: &ToolCall<'a>, out: &mut Emitter<'a, '_>) {
+        let id = call.id.filled();
+        let name = call.name.get().unwrap_or_default();
+        let response = call.response().map(|response| response.response).unwrap_or_default();
+        let text = string(response.output.or(response.error)).or(string(call.result_display));
+        let display: AgentDisplay<'a> = match call.result_display {
+            Some(raw) if raw.get().starts_with('{') => serde_json::from_str(raw.get()).unwrap_or_default(),
+            Some(_) | None => AgentDisplay::default(),
+        };
+        let agent = call.agent_id.filled();
+        let status = display.status().or_else(|| text.as_deref().and_then(tools::reason_in_text));
+        let digest = digest(name, call.args.map_or("", RawValue::get));
+        let mut begin = tools::begin(id, name, call.args, out.line, digest);
+        if begin.class != ToolClass::Spawn && status.is_some() && call.agent_id.filled().is_none() {
+            // Up to 0.34 a kind of agent is a tool of its own.
+            begin = CallBegin {
+                class: ToolClass::Spawn,
+                spawn: Some(SpawnInput {
+                    agent_type: Some(Cow::Borrowed(name)),
+                    mode: Some(SpawnMode::Foreground),
+                    ..SpawnInput::default()
+                }),
+                ..begin
+            };
+        }
+        let is_spawn = begin.class == ToolClass::Spawn;
+        out.emit_made(Fact::CallBegin(begin));
+        let Some(word) = call.status.filled() else { return };
+        if let Some(id) = id {
+            self.ended.insert(id.to_owned());
+        }
+        let ended_at = call.timestamp.get().and_then(parse_rfc3339).or(out.head.time);
+        let outcome = tools::outcome(Some(word), text.as_deref());
+        let has_agent = agent.is_some() || status.is_some();
+        let report = out.raw(display.result);
+        let spawn = (is_spawn && has_agent).then(|| SpawnResult {
+            agent,
+            agent_type: display.agent_name.0.clone(),
+            report,
+            proves_agent: true,
+            ..SpawnResult::default()
+        });
+        let end = CallEnd {
+            id,
+            outcome,
+            result: out.raw(response.output.or(response.error).or(call.result_display)),
+            refused: is_spawn && !has_agent && outcome != Outcome::Ok,
+            spawn,
+            ..CallEnd::default()
+        };
+        out.emit_of(out.head.claim, ended_at, Fact::CallEnd(end));
+        if let Some(status) = status.filter(|_| is_spawn) {
+            let error = text.as_deref().filter(|_| status == AgentStatus::Failed).map(json_string);
+            let error = error.as_deref().map(|json| RawJson { json, offset: u64::MAX });
+            let evidence = EndEvidence::Notification;
+            let end = AgentEnd { agent: agent.or(id), status, evidence, error, ..AgentEnd::default() };
+            out.emit_of(out.head.claim, ended_at, Fact::AgentEnd(end));
+        }
+    }
+}
+
+impl LineDecoder for Chat {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        self.read(text, sink)
+    }
+}
+
+/// Decodes a chat that is one object.
+#[derive(Debug)]
+pub(super) struct Session(pub(super) Chat);
+
+impl LineDecoder for Session {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        // The whole object comes again each time that it is written.
+        self.0 = Chat::new(&self.0.hint);
+        self.0.read(text, sink)
+    }
+}
+
+fn key(record: &Record<'_>, id: &str) -> (bool, String) {
+    (record.kind.is("gemini"), id.to_owned())
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn emit_folder(known: &mut String, folder: Option<String>, out: &mut Emitter<'_, '_>) {
+    if let Some(folder) = folder.filter(|folder| folder != known) {
+        known.clone_from(&folder);
+        out.emit_made(Fact::Session {
+            version: None,
+            cwd: Some(folder.into()),
+            model: None,
+            tells_starts: false,
+        });
+    }
+}
+
+/// Returns the first folder that the program's context names.
+fn folder_in(context: &str) -> Option<String> {
+    let (_, rest) = context.split_once(FOLDERS)?;
+    let line = rest.trim_start().lines().next()?;
+    line.trim().strip_prefix("- ").filter(|folder| !folder.is_empty()).map(str::to_owned)
+}

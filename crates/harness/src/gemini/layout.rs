@@ -1,0 +1,186 @@
+//! Gemini's folders: what the parts of a path say.
+//!
+//! ```text
+//! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.jsonl    a session; its id is inside
+//! tmp/<project>/chats/<session>/<agent>.jsonl                          an agent of it
+//! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.json     a session up to 0.34: one object
+//! ```
+//!
+//! Observed: 0.61.0; 0.34.0 in its source. `<project>` is a short name or a hash of the project's path.
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use subscope_decode::lenient::Str;
+
+use super::{CHAT, SESSION};
+use crate::{Place, Role, SessionFiles};
+
+/// The variable that moves its folder.
+pub(super) const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
+/// Its folder below that, or below the user's home.
+pub(super) const HOME_FOLDER: &str = ".gemini";
+/// The folder of all projects.
+pub(super) const PROJECTS: &str = "tmp";
+/// The folder of a project's chats.
+pub(super) const CHATS: &str = "chats";
+/// Folders without chats.
+pub(super) const SKIPPED: &[&str] = &["tool-outputs", "shell_history"];
+/// What the names of chats of sessions begin with.
+const MAIN: &str = "session-";
+/// How much of the beginning of a file is read for the session that it names.
+const HEAD_BYTES: u64 = 4 << 10;
+/// How many characters of its session's id the name of a file has.
+const SHORT_ID: usize = 8;
+
+/// Classifies a file by its path.
+pub(super) fn classify(path: &Path) -> Option<Place> {
+    let name = path.file_name()?.to_str()?;
+    let unnamed = |dialect| Place { role: Role::Main, dialect: Some(dialect), ..Place::UNKNOWN };
+    let is_main = |stem: &str| stem.strip_prefix(MAIN).is_some_and(is_dated);
+    if let Some(stem) = name.strip_suffix(".json") {
+        return is_main(stem).then(|| unnamed(SESSION));
+    }
+    let stem = name.strip_suffix(".jsonl")?;
+    if is_main(stem) {
+        return Some(unnamed(CHAT));
+    }
+    let folder = path.parent()?;
+    let is_in_chats = folder.parent()?.file_name()? == CHATS;
+    (is_in_chats && is_uuid(stem)).then(|| Place {
+        role: Role::Agent,
+        dialect: Some(CHAT),
+        session: folder.file_name().and_then(|name| name.to_str()).map(str::to_owned),
+        agent: Some(stem.to_owned()),
+        workflow: None,
+    })
+}
+
+/// Whether a name goes on with a date and a short id: `2026-11-21T20-43-935638a0`.
+fn is_dated(rest: &str) -> bool {
+    let (date, id) = rest.rsplit_once('-').unwrap_or_default();
+    date.len() >= 10 && date.starts_with(|first: char| first.is_ascii_digit()) && id.len() == SHORT_ID
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Whether the name can stand for one file: it becomes part of a path when the session's files are looked for.
+fn is_plain(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && name.len() <= 128 && !name.contains(['/', '\\', '\0'])
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Header<'a> {
+    session_id: Str<'a>,
+    kind: Str<'a>,
+}
+
+/// Returns the session that the first line of its chat names.
+pub(super) fn session_in_line(line: &[u8]) -> Option<String> {
+    let header: Header<'_> = serde_json::from_slice(line).ok()?;
+    if header.kind.is("subagent") {
+        return None;
+    }
+    header.session_id.filled().filter(|name| is_plain(name)).map(str::to_owned)
+}
+
+/// Returns the session that the beginning of a chat names, whatever the format.
+pub(super) fn session_in_file(path: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    session_in_line(line).or_else(|| session_in_object(&head))
+}
+
+/// Returns the session that the beginning of a pretty-printed object names: its first field.
+fn session_in_object(head: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    let (_, rest) = text.trim_start().strip_prefix('{')?.split_once("\"sessionId\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (session, _) = rest.split_once('"')?;
+    Some(session.to_owned()).filter(|name| is_plain(name))
+}
+
+/// Returns the chats of a session in a folder of chats.
+pub(super) fn mains_of(chats: &Path, session: &str) -> Vec<PathBuf> {
+    let short: String = session.chars().take(SHORT_ID).collect();
+    let is_named = |path: &PathBuf| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        stem.ends_with(&short) && classify(path).is_some_and(|place| place.role == Role::Main)
+    };
+    let entries = fs::read_dir(chats).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> =
+        entries.filter(is_named).filter(|path| session_in_file(path).as_deref() == Some(session)).collect();
+    found.sort();
+    found
+}
+
+/// Returns the chat of the session that a folder of agents belongs to.
+pub(super) fn main_of_folder(folder: &Path) -> Option<PathBuf> {
+    let chats = folder.parent().filter(|chats| chats.file_name().is_some_and(|name| name == CHATS))?;
+    mains_of(chats, folder.file_name()?.to_str()?).pop()
+}
+
+/// Returns a name that the chat of a session could have.
+pub(super) fn main_name(session: &str) -> String {
+    format!("{MAIN}{session}.jsonl")
+}
+
+/// Returns the session whose agents' chats a folder below a root holds.
+pub(super) fn session_of_folder<'p>(root: &Path, folder: &'p Path) -> Option<&'p str> {
+    let mut steps = folder.strip_prefix(root).ok()?.iter();
+    let (_, chats, session) = (steps.next()?, steps.next()?, steps.next()?);
+    (chats == CHATS).then(|| session.to_str())?
+}
+
+pub(super) fn files(main: &Path, session: &str, place: Place) -> SessionFiles {
+    SessionFiles {
+        session: session.to_owned(),
+        main: main.to_owned(),
+        place: Place { role: Role::Main, session: Some(session.to_owned()), ..place },
+        folders: vec![main.with_file_name(session)],
+        shared: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chats_are_classified_by_name_and_folder() {
+        let of = |path: &str| {
+            classify(Path::new(path)).map(|place| (place.role, place.dialect, place.session, place.agent))
+        };
+        let main = |dialect| Some((Role::Main, Some(dialect), None, None));
+        assert_eq!(of("/t/g/chats/session-2026-11-21T20-43-935638a0.jsonl"), main(CHAT));
+        assert_eq!(of("/t/g/chats/session-2026-04-01T10-00-935638a0.json"), main(SESSION));
+        let agent = "fcbb6fe2-4de9-4815-aff4-05257de28004";
+        let expected = Some((Role::Agent, Some(CHAT), Some("s1".to_owned()), Some(agent.to_owned())));
+        assert_eq!(of(&format!("/t/g/chats/s1/{agent}.jsonl")), expected);
+        for none in ["/t/g/logs.json", "/t/g/chats/s1/x.jsonl", "/x/session-a.jsonl", "/t/session-.json", ""]
+        {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn session_is_named_inside() {
+        let line = br#"{"sessionId":"s1","projectHash":"h","kind":"main"}"#;
+        assert_eq!(session_in_line(line).as_deref(), Some("s1"));
+        assert_eq!(session_in_line(br#"{"sessionId":"a1","kind":"subagent"}"#), None);
+        assert_eq!(session_in_line(br#"{"sessionId":"../up"}"#), None);
+        assert_eq!(session_in_object(b"{\n  \"sessionId\": \"s1\",\n  \"mess").as_deref(), Some("s1"));
+    }
+}

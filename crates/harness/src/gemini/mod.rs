@@ -1,0 +1,181 @@
+//! Gemini CLI.
+//!
+//! * [`layout`]: where its files stand, and what they name.
+//! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is what
+//!   `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the
+//!   payloads of hooks, [`telemetry`] the local telemetry file. [`recognise`] tells them apart.
+//! * Shared by the dialects: [`record`] (messages, tokens), [`tools`] (tool calls and their ends).
+
+mod chat;
+mod hook;
+mod layout;
+mod recognise;
+mod record;
+mod stream;
+mod telemetry;
+mod tools;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::{
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, ObjectsDecoder,
+    session_of as line_names,
+};
+use subscope_model::ToolClass;
+
+use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+
+/// The harness.
+#[derive(Debug)]
+pub struct Gemini;
+
+const NAME: &str = "gemini";
+
+/// Conversations on disk, one record a line: of a session, or of one of its agents.
+pub const CHAT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    ..DialectSpec::new("gemini.chat", |hint| Box::new(LinesDecoder::new(hint.source, chat::Chat::new(hint))))
+});
+
+/// Conversations on disk up to 0.34: one object, rewritten as a whole.
+pub const SESSION: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    is_object: true,
+    is_ingestible: false,
+    ..DialectSpec::new("gemini.session", |hint| {
+        Box::new(ObjectDecoder::new(hint.source, chat::Session(chat::Chat::new(hint))))
+    })
+});
+
+/// What `gemini --output-format stream-json` prints.
+pub const STREAM: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    lifecycle: Lifecycle { changes: stream::CHANGES, opens: Some("\"init\""), spawns: None },
+    ..DialectSpec::new("gemini.stream", |hint| {
+        Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
+    })
+});
+
+/// Payloads of its hooks, one a line.
+pub const HOOK: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
+    ..DialectSpec::new("gemini.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
+});
+
+/// Its local telemetry file: records and spans, pretty-printed one after another.
+pub const TELEMETRY: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_ingestible: false,
+    ..DialectSpec::new("gemini.telemetry", |hint| {
+        Box::new(ObjectsDecoder::new(hint.source, telemetry::Telemetry::new(hint)))
+    })
+});
+
+impl Harness for Gemini {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Gemini CLI"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[CHAT, SESSION, STREAM, HOOK, TELEMETRY]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    /// Returns `$GEMINI_CLI_HOME/.gemini`, else `$HOME/.gemini`.
+    fn home(&self, variables: Variables<'_>) -> Home {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let moved = set(HOME_VARIABLE);
+        let is_chosen = moved.is_some();
+        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default()).join(HOME_FOLDER);
+        Home { folder, variable: HOME_VARIABLE, is_chosen }
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        vec![self.home(variables).folder.join(PROJECTS)]
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::classify(path)
+    }
+
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
+        path.starts_with(root).then(|| layout::classify(path))?
+    }
+
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        let main = if path.is_dir() { layout::main_of_folder(path)? } else { path.to_owned() };
+        let place = layout::classify(&main).filter(|place| place.agent.is_none())?;
+        let session = layout::session_in_file(&main)?;
+        Some(layout::files(&main, &session, place))
+    }
+
+    fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles {
+        let main = match layout::classify(path) {
+            Some(place) if place.agent.is_none() => path.to_owned(),
+            _ => self.transcripts_of(root, session).pop().unwrap_or_else(|| path.to_owned()),
+        };
+        let place = layout::classify(&main).unwrap_or(Place::UNKNOWN);
+        layout::files(&main, session, place)
+    }
+
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
+        let session = layout::session_of_folder(root, folder)?;
+        let main = layout::main_of_folder(folder)
+            .unwrap_or_else(|| folder.with_file_name(layout::main_name(session)));
+        let place = layout::classify(&main).unwrap_or(Place::UNKNOWN);
+        Some(layout::files(&main, session, place))
+    }
+
+    fn skips_folder(&self, name: &OsStr) -> bool {
+        layout::SKIPPED.iter().any(|skipped| name == *skipped)
+    }
+
+    fn companion(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    fn complete(&self, path: &Path, place: &Place, line: &[u8]) -> Option<Place> {
+        let in_object = || layout::session_in_file(path).filter(|_| place.dialect == Some(SESSION));
+        let session = layout::session_in_line(line).or_else(in_object)?;
+        Some(Place { session: Some(session), ..place.clone() })
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        let projects = fs::read_dir(root).into_iter().flatten().flatten();
+        let chats = projects.map(|project| project.path().join(layout::CHATS));
+        chats.flat_map(|chats| layout::mains_of(&chats, session)).collect()
+    }
+
+    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
+        model.strip_prefix("gemini-")
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
+}

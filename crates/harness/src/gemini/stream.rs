@@ -1,0 +1,159 @@
+//! What `gemini --output-format stream-json` prints: what the root does, and nothing of its agents.
+//!
+//! Pitfalls: the end of a call that started an agent says success whatever became of the agent, and has no text; the ids
+//! of agents are not there, so the id of the call names one until a chat does. `result` sums up the responses of all
+//! agents in this process.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError, digest,
+    lenient::{LineText, Num, Str},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallEnd, Checksum, Claim, Clock, EndEvidence, Fact, Outcome, PromptKind,
+    Response, Sink, SourceKind, Usage, parse_rfc3339,
+};
+
+use super::tools;
+use crate::common::parts::string;
+
+/// Words of lines that change the state of agents, or of the session.
+pub(super) const CHANGES: &[&str] = &["\"init\"", "\"result\"", "\"invoke_agent\"", "\"invoke_agent__"];
+
+/// Decodes one recorded or piped stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    session: Option<String>,
+}
+
+/// One line. Fields of all line types together: they do not collide.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    timestamp: Str<'a>,
+    session_id: Str<'a>,
+    model: Str<'a>,
+    role: Str<'a>,
+    content: Option<&'a RawValue>,
+    tool_name: Str<'a>,
+    tool_id: Str<'a>,
+    parameters: Option<&'a RawValue>,
+    status: Str<'a>,
+    output: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    stats: Option<&'a RawValue>,
+}
+
+/// The sum over all responses of a process.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stats {
+    total_tokens: Num,
+    input_tokens: Num,
+    output_tokens: Num,
+    cached: Num,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ErrorText<'a> {
+    message: Option<&'a RawValue>,
+}
+
+impl Stream {
+    /// A decoder for the stream that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        Self { session: hint.session.clone() }
+    }
+}
+
+impl LineDecoder for Stream {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
+        if let Some(named) = line.session_id.filled() {
+            self.session = Some(named.to_owned());
+        }
+        let session = self.session.clone();
+        let claim = Claim::Root(Basis::Wire);
+        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, sink);
+        out.head.time = line.timestamp.get().and_then(parse_rfc3339);
+        out.head.session = session.as_deref();
+        match line.kind.get() {
+            Some("init") => {
+                let model = line.model.filled();
+                out.emit_made(Fact::Session { version: None, cwd: None, model, tells_starts: false });
+            }
+            Some("message") => message(&line, &mut out),
+            Some("tool_use") => {
+                let name = line.tool_name.get().unwrap_or_default();
+                let digest = digest(name, line.parameters.map_or("", RawValue::get));
+                out.emit_made(last_line(false));
+                let mut begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
+                if let Some(spawn) = &mut begin.spawn {
+                    // The end of the call does not tell how the agent ended.
+                    spawn.mode = None;
+                }
+                out.emit_made(Fact::CallBegin(begin));
+            }
+            Some("tool_result") => tool_result(&line, &mut out),
+            Some("result") => result(&line, &mut out),
+            Some("error") => out.emit(Fact::Activity),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns that the root's last line is a text, or is none. Its tokens are not there.
+fn last_line(is_text: bool) -> Fact<'static> {
+    Fact::Response(Response { has_text: is_text, has_call: !is_text, synthetic: true, ..Response::default() })
+}
+
+fn message<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
+    let Some(text) = out.raw(line.content) else { return };
+    if line.role.is("user") {
+        out.emit(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
+    } else {
+        out.emit(last_line(true));
+        out.emit(Fact::Message { message_id: None, text });
+    }
+}
+
+fn tool_result<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
+    let error: ErrorText<'a> =
+        line.error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let text = string(error.message.or(line.output));
+    let outcome = tools::outcome(line.status.get(), text.as_deref());
+    let is_spawn = line.tool_id.get().is_some_and(|id| id.starts_with(tools::SPAWN_TOOL));
+    out.emit_made(Fact::CallEnd(CallEnd {
+        id: line.tool_id.filled(),
+        outcome,
+        result: out.raw(line.output.or(error.message)),
+        refused: is_spawn && matches!(outcome, Outcome::Error | Outcome::Denied),
+        ..CallEnd::default()
+    }));
+    if is_spawn && outcome == Outcome::Ok {
+        let (status, evidence) = (AgentStatus::Lost, EndEvidence::Lost);
+        let agent = line.tool_id.filled();
+        out.emit_made(Fact::AgentEnd(AgentEnd { agent, status, evidence, ..AgentEnd::default() }));
+    }
+}
+
+fn result(line: &Line<'_>, out: &mut Emitter<'_, '_>) {
+    let stats: Option<Stats> = line.stats.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    if let Some(stats) = stats {
+        let number = |field: Num| field.0.unwrap_or(0);
+        let (input, output, cached) =
+            (number(stats.input_tokens), number(stats.output_tokens), number(stats.cached));
+        // Thoughts stand in the total alone.
+        let thoughts = number(stats.total_tokens).saturating_sub(input).saturating_sub(output);
+        let usage = Usage::new(input.saturating_sub(cached), output.saturating_add(thoughts), cached, 0);
+        out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part: out.head.time }));
+    }
+    let status = if line.status.is("success") { AgentStatus::Completed } else { AgentStatus::Failed };
+    let evidence = EndEvidence::Notification;
+    out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: None });
+}

@@ -1,0 +1,138 @@
+//! Gemini's tool calls and their ends.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    ToolArguments,
+    lenient::{LineText, Str},
+};
+use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
+
+/// The tool that starts an agent. Up to 0.34 each kind of agent is a tool of its own.
+pub(super) const SPAWN_TOOL: &str = "invoke_agent";
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] = &[
+    "read_file",
+    "read_many_files",
+    "write_file",
+    "replace",
+    "glob",
+    "grep_search",
+    "search_file_content",
+    "list_directory",
+    "complete_task",
+    "write_todos",
+    "save_memory",
+];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["write_file", "replace"];
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if tool == SPAWN_TOOL {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
+
+/// Arguments of the tool that starts an agent.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct SpawnArguments<'a> {
+    agent_name: Str<'a>,
+    prompt: Option<&'a RawValue>,
+}
+
+/// Builds a call's begin from its name and raw arguments.
+pub(super) fn begin<'a>(
+    id: Option<&'a str>,
+    name: &'a str,
+    input: Option<&'a RawValue>,
+    line: LineText<'a>,
+    digest: u64,
+) -> CallBegin<'a> {
+    let class = class(name);
+    let mut call =
+        CallBegin { id, name, class, input: input.map(|raw| line.raw(raw)), digest, ..CallBegin::default() };
+    let Some(json) = input.map(RawValue::get) else { return call };
+    if class == ToolClass::Spawn {
+        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        call.detail = arguments.agent_name.0.clone();
+        call.spawn = Some(SpawnInput {
+            agent_type: arguments.agent_name.0,
+            prompt: arguments.prompt.map(|raw| line.raw(raw)),
+            mode: Some(SpawnMode::Foreground),
+            ..SpawnInput::default()
+        });
+        return call;
+    }
+    let arguments = ToolArguments::parse(json);
+    if WRITING_TOOLS.contains(&name) {
+        call.writes = arguments.file().cloned();
+    }
+    call.detail = arguments.detail();
+    call
+}
+
+/// What the text of a call begins with that was not allowed.
+const DENIAL: &str = "Tool execution denied by policy";
+
+/// Returns how a call ended, by the harness's word and the text.
+pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
+    match status {
+        Some("success") => Outcome::Ok,
+        Some("error") if text.is_some_and(is_denial) => Outcome::Denied,
+        Some("error") => Outcome::Error,
+        Some("cancelled") => Outcome::Interrupted,
+        Some(_) | None => Outcome::Over,
+    }
+}
+
+/// Whether a text says that a call was not allowed.
+fn is_denial(text: &str) -> bool {
+    text.trim_start_matches("Error: ").starts_with(DENIAL)
+}
+
+/// What a call shows of the agent that it started. Of a refused call it is a string.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+pub(super) struct AgentDisplay<'a> {
+    pub(super) agent_name: Str<'a>,
+    state: Str<'a>,
+    terminate_reason: Str<'a>,
+    pub(super) result: Option<&'a RawValue>,
+}
+
+impl AgentDisplay<'_> {
+    /// Returns how the agent ended; `None` if that is not said.
+    pub(super) fn status(&self) -> Option<AgentStatus> {
+        match (self.state.get(), self.terminate_reason.get()) {
+            (Some("error"), _) => Some(AgentStatus::Failed),
+            (Some("cancelled"), _) => Some(AgentStatus::Stopped),
+            (_, Some(reason)) => Some(status(reason)),
+            (Some("completed"), None) => Some(AgentStatus::Completed),
+            (Some(_) | None, None) => None,
+        }
+    }
+}
+
+/// Returns how an agent ended, by the harness's reason. At a limit it has not done its task.
+pub(super) fn status(reason: &str) -> AgentStatus {
+    match reason {
+        "GOAL" => AgentStatus::Completed,
+        "ABORTED" => AgentStatus::Stopped,
+        _ => AgentStatus::Failed,
+    }
+}
+
+/// Returns how an agent ended, by the text of its call. Up to 0.34 nothing else says that the call started one.
+pub(super) fn reason_in_text(text: &str) -> Option<AgentStatus> {
+    let rest = text.strip_prefix("Subagent ")?;
+    if let Some((_, rest)) = rest.split_once("Termination Reason:") {
+        return Some(status(rest.split_whitespace().next()?));
+    }
+    rest.split_once(" failed. Error:").map(|_| AgentStatus::Failed)
+}

@@ -1,0 +1,157 @@
+//! Qwen Code: a fork of Gemini CLI whose files are laid out like Claude Code's.
+//!
+//! * [`layout`]: where its files stand, and what their paths say.
+//! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents, [`stream`]
+//!   what `qwen --output-format stream-json` prints. [`recognise`] tells them apart.
+//! * Shared by the dialects: [`tools`] (tool calls, endings).
+
+mod chat;
+mod layout;
+mod meta;
+mod recognise;
+mod stream;
+mod tools;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::{
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, session_of as line_names,
+};
+use subscope_model::ToolClass;
+
+use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
+
+/// The harness.
+#[derive(Debug)]
+pub struct Qwen;
+
+const NAME: &str = "qwen";
+
+/// Conversations on disk, one line an entry: of a session, or of one of its agents.
+pub const CHAT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    ..DialectSpec::new("qwen.chat", |hint| Box::new(LinesDecoder::new(hint.source, chat::Chat::new(hint))))
+});
+
+/// `agent-<id>.meta.json`: one object about one agent.
+pub const META: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_object: true,
+    is_ingestible: false,
+    ..DialectSpec::new("qwen.meta", |hint| {
+        Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone())))
+    })
+});
+
+/// What `qwen --output-format stream-json` prints.
+pub const STREAM: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
+    lifecycle: Lifecycle { changes: stream::CHANGES, opens: Some("\"init\""), spawns: None },
+    ..DialectSpec::new("qwen.stream", |hint| {
+        Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
+    })
+});
+
+impl Harness for Qwen {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Qwen Code"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[CHAT, META, STREAM]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    /// Returns `QWEN_RUNTIME_DIR`, else `QWEN_HOME`, else `$HOME/.qwen`.
+    fn home(&self, variables: Variables<'_>) -> Home {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let runtime = set(RUNTIME_VARIABLE).map(|folder| (folder, RUNTIME_VARIABLE));
+        let moved = runtime.or_else(|| set(HOME_VARIABLE).map(|folder| (folder, HOME_VARIABLE)));
+        let is_chosen = moved.is_some();
+        let (folder, variable) =
+            moved.unwrap_or_else(|| (set("HOME").unwrap_or_default().join(HOME_FOLDER), HOME_VARIABLE));
+        Home { folder, variable, is_chosen }
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        vec![self.home(variables).folder.join(PROJECTS)]
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::classify(path)
+    }
+
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
+        path.starts_with(root).then(|| layout::classify(path))?
+    }
+
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        if path.is_dir() {
+            let (project, session) = layout::session_of_folder(path)?;
+            return path.exists().then(|| layout::files(project, session));
+        }
+        let place = layout::classify(path).filter(|place| place.role == Role::Main)?;
+        Some(layout::files(path.parent()?.parent()?, &place.session?))
+    }
+
+    fn session_files(&self, _: &Path, path: &Path, session: &str) -> SessionFiles {
+        layout::files(layout::project_of(path).unwrap_or(path), session)
+    }
+
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
+        let below = folder.ancestors().take_while(|above| *above != root);
+        let (project, session) = below.filter_map(layout::session_of_folder).next()?;
+        Some(layout::files(project, session))
+    }
+
+    fn skips_folder(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    fn companion(&self, transcript: &Path) -> Option<PathBuf> {
+        let is_agent = layout::classify(transcript).is_some_and(|place| place.role == Role::Agent);
+        is_agent.then(|| transcript.with_extension("meta.json"))
+    }
+
+    /// Every place names its session.
+    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
+        None
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        let projects = fs::read_dir(root).into_iter().flatten().flatten();
+        let mains = projects.map(|project| layout::main_path(&project.path(), session));
+        mains.filter(|path| path.is_file()).collect()
+    }
+
+    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
+        None
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
+}

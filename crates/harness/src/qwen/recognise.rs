@@ -1,0 +1,112 @@
+//! Which of Qwen Code's dialects a line is written in. Its stream has the types of Claude Code's, with other fields.
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+use subscope_decode::{Dialect, lenient::Str};
+
+use super::{CHAT, META, STREAM};
+use crate::HeadLine;
+
+/// The fields by which the dialects are recognised.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Marks<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    subtype: Str<'a>,
+    uuid: Str<'a>,
+    session_id: Str<'a>,
+    #[serde(rename = "sessionId")]
+    session: Str<'a>,
+    provenance: Str<'a>,
+    message: Option<&'a RawValue>,
+    data: Option<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+    #[serde(rename = "modelUsage")]
+    model_usage: Option<IgnoredAny>,
+    permission_denials: Option<IgnoredAny>,
+    qwen_code_version: Str<'a>,
+    event: Option<Event<'a>>,
+    #[serde(rename = "agentType")]
+    agent_type: Str<'a>,
+    #[serde(rename = "parentSessionId")]
+    parent_session: Str<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Message<'a> {
+    id: Str<'a>,
+    parts: Option<IgnoredAny>,
+}
+
+/// Returns the dialect that a line is written in.
+pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+    let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
+    let has = |field: &Str<'_>| field.filled().is_some();
+    let message: Message<'_> =
+        marks.message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    if !has(&marks.kind) {
+        return (has(&marks.agent_type) && has(&marks.parent_session)).then_some(META);
+    }
+    if has(&marks.session) {
+        return (has(&marks.provenance) || message.parts.is_some()).then_some(CHAT);
+    }
+    if !has(&marks.session_id) {
+        return None;
+    }
+    let is_ours = match (marks.kind.get()?, marks.subtype.get()) {
+        ("system", Some("init")) => has(&marks.qwen_code_version),
+        ("system", Some(_)) => marks.data.is_some(),
+        // The API's id of a message is not there.
+        ("assistant", _) => has(&message.id) && message.id.get() == marks.uuid.get(),
+        ("stream_event", _) => marks.event.is_some_and(|event| event.kind.is("goal_state")),
+        ("result", _) => {
+            let is_whole = marks.usage.is_some() && marks.permission_denials.is_some();
+            is_whole && marks.model_usage.is_none() && !line.is_cut
+        }
+        _ => false,
+    };
+    is_ours.then_some(STREAM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_like_another_harnesses_are_told_apart() {
+        let cases: [(&str, Option<Dialect>); 8] = [
+            (
+                r#"{"type":"system","subtype":"init","session_id":"s","qwen_code_version":"0.24.4"}"#,
+                Some(STREAM),
+            ),
+            (r#"{"type":"system","subtype":"init","session_id":"s","claude_code_version":"2.1.330"}"#, None),
+            (
+                r#"{"type":"assistant","uuid":"u","session_id":"s","message":{"id":"u","content":[]}}"#,
+                Some(STREAM),
+            ),
+            (
+                r#"{"type":"assistant","uuid":"u","session_id":"s","message":{"id":"msg_1","content":[]}}"#,
+                None,
+            ),
+            (
+                r#"{"uuid":"u","sessionId":"s","type":"user","provenance":"real_user","message":{}}"#,
+                Some(CHAT),
+            ),
+            (r#"{"uuid":"u","sessionId":"s","type":"user","message":{"parts":[]}}"#, Some(CHAT)),
+            (r#"{"uuid":"u","sessionId":"s","type":"user","message":{"content":"x"}}"#, None),
+            (r#"{"agentId":"a","agentType":"t","parentSessionId":"s"}"#, Some(META)),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(recognise(HeadLine { object: line, is_cut: false }), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Qwen Code's tool calls, and its words for endings.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    ToolArguments,
+    lenient::{Flag, LineText, Str},
+};
+use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
+
+/// The tool that starts an agent.
+const SPAWN_TOOL: &str = "agent";
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] = &[
+    "read_file",
+    "write_file",
+    "edit",
+    "glob",
+    "grep_search",
+    "list_directory",
+    "todo_write",
+    "list_agents",
+];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["write_file", "edit"];
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if tool == SPAWN_TOOL {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
+
+/// Arguments of the tool that starts an agent.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct SpawnArguments<'a> {
+    description: Str<'a>,
+    subagent_type: Str<'a>,
+    prompt: Option<&'a RawValue>,
+    model: Str<'a>,
+    run_in_background: Flag,
+}
+
+/// Builds a call's begin from its name and raw arguments.
+pub(super) fn begin<'a>(
+    id: Option<&'a str>,
+    name: &'a str,
+    input: Option<&'a RawValue>,
+    line: LineText<'a>,
+    digest: u64,
+) -> CallBegin<'a> {
+    let class = class(name);
+    let mut call = CallBegin {
+        id,
+        name,
+        class,
+        input: input.map(|raw| line.raw(raw)),
+        digest,
+        // Programs that serve models number calls in each session.
+        has_local_id: true,
+        ..CallBegin::default()
+    };
+    let Some(json) = input.map(RawValue::get) else { return call };
+    if class == ToolClass::Spawn {
+        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        call.detail = arguments.description.0.clone();
+        call.spawn = Some(SpawnInput {
+            agent_type: arguments.subagent_type.0,
+            description: arguments.description.0,
+            prompt: arguments.prompt.map(|raw| line.raw(raw)),
+            model: arguments.model.0,
+            mode: arguments.run_in_background.0.map(mode),
+            ..SpawnInput::default()
+        });
+        return call;
+    }
+    let arguments = ToolArguments::parse(json);
+    if WRITING_TOOLS.contains(&name) {
+        call.writes = arguments.file().cloned();
+    }
+    call.detail = arguments.detail();
+    call
+}
+
+/// Returns how an agent is run, from a flag.
+pub(super) fn mode(is_background: bool) -> SpawnMode {
+    if is_background { SpawnMode::Background } else { SpawnMode::Foreground }
+}
+
+/// Returns how an agent ended, by the harness's word; `None` if it is still at work.
+pub(super) fn status(word: &str) -> Option<AgentStatus> {
+    match word {
+        "completed" => Some(AgentStatus::Completed),
+        "failed" | "error" => Some(AgentStatus::Failed),
+        "cancelled" | "stopped" | "killed" | "aborted" => Some(AgentStatus::Stopped),
+        _ => None,
+    }
+}
+
+/// What the text of a call begins with that was not allowed.
+const DENIALS: &[&str] =
+    &["Tool execution denied", "Qwen Code requires permission", "[Operation Cancelled] Reason: User denied"];
+
+/// Returns how a call ended, by the harness's word, where it has one, and the text of an error.
+pub(super) fn outcome(word: Option<&str>, error: Option<&str>) -> Outcome {
+    match (word, error) {
+        (_, Some(text)) if DENIALS.iter().any(|denial| text.starts_with(denial)) => Outcome::Denied,
+        (Some("cancelled"), _) => Outcome::Interrupted,
+        (Some("error"), _) | (_, Some(_)) => Outcome::Error,
+        (_, None) => Outcome::Ok,
+    }
+}
+
+/// A task notification: how the harness reports to a conversation that an agent in the background ended.
+pub(super) struct Notice<'t> {
+    pub(super) agent: &'t str,
+    pub(super) call: Option<&'t str>,
+    pub(super) status: AgentStatus,
+    pub(super) report: Option<&'t str>,
+}
+
+/// What such a text begins with. It is never a prompt of a person.
+const NOTICE: &str = "<task-notification>";
+
+impl<'t> Notice<'t> {
+    /// Reads a notification; `None` where it is none, or names no agent or no ending.
+    pub(super) fn read(text: &'t str) -> Option<Self> {
+        let text = text.trim_start().strip_prefix(NOTICE)?;
+        let report = text.split_once("<result>").and_then(|(_, rest)| rest.rsplit_once("</result>"));
+        Some(Self {
+            agent: tag(text, "task-id")?,
+            call: tag(text, "tool-use-id"),
+            status: status(tag(text, "status")?)?,
+            report: report.map(|(report, _)| report.trim()).filter(|report| !report.is_empty()),
+        })
+    }
+}
+
+fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (inner, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(inner.trim()).filter(|inner| !inner.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notice_names_agent_call_and_ending() {
+        let text = "<task-notification>\n<task-id>g-c1</task-id>\n<tool-use-id>c1</tool-use-id>\n<status>failed</status>\n<result>a\nb</result>";
+        let notice = Notice::read(text).unwrap();
+        assert_eq!((notice.agent, notice.call, notice.status), ("g-c1", Some("c1"), AgentStatus::Failed));
+        assert_eq!(notice.report, Some("a\nb"));
+        assert!(Notice::read("please read <task-notification>").is_none());
+    }
+}
