@@ -13,19 +13,21 @@ const LEADING_FIELDS: usize = 24;
 /// Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognise(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    let by_line = head.split(|byte| *byte == b'\n').find_map(|line| {
-        let text = String::from_utf8_lossy(line);
-        let text = text.trim();
-        // A line of a stream of server-sent events.
-        let text = text.strip_prefix("data:").map_or(text, str::trim_start);
-        match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(IgnoredAny) => dialect_of(HeadLine { object: text, is_cut: false }),
-            Err(_) => {
-                leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
-            }
+    let mut lines = head.split(|byte| *byte == b'\n');
+    dialect_of_object(head).or_else(|| lines.find_map(dialect_of_line))
+}
+
+fn dialect_of_line(line: &[u8]) -> Option<Dialect> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim();
+    // A line of a stream of server-sent events.
+    let text = text.strip_prefix("data:").map_or(text, str::trim_start);
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(IgnoredAny) => dialect_of(HeadLine { object: text, is_cut: false }),
+        Err(_) => {
+            leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
         }
-    });
-    by_line.or_else(|| dialect_of_object(head))
+    }
 }
 
 /// Returns the dialect of a source that begins with an object on many lines.

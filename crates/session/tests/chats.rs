@@ -223,3 +223,118 @@ fn a_stream_that_is_cut_adds_nothing_to_the_disk() {
     }
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Returns the only tree of one source.
+fn tree_of(path: &str, bytes: &str) -> Value {
+    let folder = std::env::temp_dir().join(format!("subscope-chats-{}-{}", std::process::id(), bytes.len()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(path);
+    fs::write(&path, bytes).unwrap();
+    let tree = read(&[path], 1 << 20);
+    fs::remove_dir_all(&folder).unwrap();
+    tree
+}
+
+#[test]
+fn a_chat_of_one_object_has_the_agents_of_its_calls() {
+    let text = r#"{
+  "sessionId": "s1",
+  "projectHash": "h",
+  "startTime": "2026-04-01T10:00:00.000Z",
+  "lastUpdated": "2026-04-01T10:01:00.000Z",
+  "messages": [
+    {"id": "1", "timestamp": "2026-04-01T10:00:01.000Z", "type": "user", "content": [{"text": "count"}]},
+    {"id": "2", "timestamp": "2026-04-01T10:00:02.000Z", "type": "gemini", "content": "", "model": "m",
+     "tokens": {"input": 100, "output": 10, "cached": 40, "thoughts": 5, "tool": 3, "total": 118},
+     "toolCalls": [{"id": "counter-1", "name": "counter", "args": {"task": "x"}, "status": "success",
+       "timestamp": "2026-04-01T10:00:05.000Z",
+       "result": [{"functionResponse": {"id": "counter-1", "name": "counter", "response":
+         {"output": "Subagent counter Finished\nTermination Reason: GOAL\nResult:\n2"}}}]},
+      {"id": "read-1", "name": "read_file", "args": {}, "status": "error", "resultDisplay": "File not found"}]},
+    {"id": "3", "timestamp": "2026-04-01T10:00:09.000Z", "type": "gemini", "content": "two", "model": "m",
+     "tokens": {"input": 10, "output": 1, "cached": 0, "thoughts": 0, "tool": 0, "total": 11}}
+  ]
+}"#;
+    let tree = tree_of("session-2026-04-01T10-00-s1s1s1s1.json", text);
+    assert_eq!(tree["session"]["id"], "s1");
+    assert_eq!(tree["session"]["runs"], 1);
+    let (root, agent) = (&tree["agents"][0], &tree["agents"][1]);
+    assert_eq!(
+        (&root["status"], &root["tool_calls"], &root["tool_errors"]),
+        (&"completed".into(), &2.into(), &1.into())
+    );
+    assert_eq!(root["usage"]["input_tokens"], 60 + 3 + 10);
+    assert_eq!(root["usage"]["output_tokens"], 15 + 1);
+    assert_eq!((&agent["id"], &agent["type"]), (&"counter-1".into(), &"counter".into()));
+    assert_eq!((&agent["status"], &agent["spawned_by"]), (&"completed".into(), &"counter-1".into()));
+}
+
+#[test]
+fn agents_of_a_killed_gemini_are_linked_by_their_prompts_and_the_root_is_not_completed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gemini/0.61.0/two_parallel");
+    let folder = std::env::temp_dir().join(format!("subscope-killed-{}", std::process::id()));
+    let head = |from: &Path, to: &str, lines: usize| {
+        let bytes = fs::read(from).unwrap();
+        let cut: Vec<u8> =
+            bytes.split_inclusive(|byte| *byte == b'\n').take(lines).flatten().copied().collect();
+        let to = folder.join(to);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(&to, cut).unwrap();
+        to
+    };
+    let mut all = Vec::new();
+    walk(&root, &mut all);
+    let chats = all.iter().filter(|path| path.to_string_lossy().contains("/chats/"));
+    let mut disk = Vec::new();
+    for path in chats {
+        let at = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        let is_root = name(path).starts_with("session-");
+        disk.push(head(path, at, if is_root { 9 } else { usize::MAX }));
+    }
+    let tree = read(&disk, 1 << 20);
+    assert_eq!(tree["agents"][0]["status"], "lost");
+    assert_eq!(tree["agents"].as_array().unwrap().len(), 3);
+    disk.push(head(&root.join("stdout.jsonl"), "stdout.jsonl", 7));
+    let tree = read(&disk, 1 << 20);
+    assert_eq!(tree["agents"][0]["open_tools"], 2);
+    assert_eq!(tree["agents"][0]["status"], "lost");
+    for agent in tree["agents"].as_array().unwrap().iter().skip(1) {
+        assert_eq!(agent["status"], "completed");
+        assert!(agent["spawned_by"].as_str().unwrap().starts_with("invoke_agent__"), "{agent}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn every_cut_of_a_transcript_gives_only_agents_and_calls_of_the_whole() {
+    let folder = std::env::temp_dir().join(format!("subscope-cuts-{}", std::process::id()));
+    for (recording, disk, _) in recordings() {
+        let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
+        let calls: Vec<Value> = by_id(&truth["agents"])
+            .values()
+            .flat_map(|agent| by_id(&agent["tools"]).into_keys().map(Value::from).collect::<Vec<_>>())
+            .collect();
+        let agents = by_id(&truth["agents"]);
+        let main = disk.iter().position(|path| classify(path).role == Role::Main).unwrap();
+        let bytes = fs::read(&disk[main]).unwrap();
+        let at = disk[main].strip_prefix(&recording).unwrap();
+        let cut = folder.join(at);
+        fs::create_dir_all(cut.parent().unwrap()).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+        // At the end of a line, and inside the next one.
+        for end in ends.iter().flat_map(|end| [end + 1, (end + 40).min(bytes.len())]) {
+            fs::write(&cut, &bytes[..end]).unwrap();
+            let mut files = disk.clone();
+            files[main].clone_from(&cut);
+            let tree = read(&files, 4096);
+            for (id, agent) in by_id(&tree["agents"]) {
+                let is_known = agents.contains_key(&id) || calls.contains(&Value::from(id.as_str()));
+                assert!(is_known, "{recording:?} at {end}: {id}");
+                for call in by_id(&agent["tools"]).into_keys() {
+                    assert!(calls.contains(&Value::from(call.as_str())), "{recording:?} at {end}: {call}");
+                }
+            }
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -6,7 +6,7 @@ use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
     duplicates::Duplicates,
-    facts::{AgentKey, Facts},
+    facts::{AgentKey, Facts, best_value},
     identities::Identities,
     owners::Ownership,
 };
@@ -86,8 +86,15 @@ pub(crate) fn derive_figures(
         usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
         let by_list =
             |(_, model): &(Millis, Text)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h));
-        let price =
-            response.cost_pico_usd.map(u128::from).or_else(|| response.model.as_ref().and_then(by_list));
+        // Where responses name no model, that of the agent counts.
+        let of_agent = || {
+            let refs = &identities.all[number].refs;
+            refs.iter()
+                .find_map(|name| best_value(&facts.agent(*name).model))
+                .map(|model| (Millis::MIN, model))
+        };
+        let model = response.model.clone().or_else(of_agent);
+        let price = response.cost_pico_usd.map(u128::from).or_else(|| model.as_ref().and_then(by_list));
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,

@@ -1,0 +1,7 @@
+//! Any bytes, cut anywhere, as a chat of Qwen Code.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use subscope_harness::qwen::CHAT;
+
+fuzz_target!(|data: &[u8]| subscope_fuzz::feed(CHAT, data));
