@@ -3,10 +3,10 @@
 //! Flow: line → [`Line`] → the data of its type → observations. Remembered inside the source: the session, calls whose
 //! end says something of agents.
 //!
-//! Pitfalls: `parentId` is the line before, no hierarchy; `agentId` says whose line it is, and none says the root. Up to
-//! 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has no tokens:
-//! `session.usage_record` has them, once for each response, on disk only. `subagent.completed` counts its descendants,
-//! too. A call of `task` may end before its `subagent.completed`, and one in the background ends at once.
+//! Pitfalls: `parentId` is the line before, no hierarchy; `agentId` says whose line it is, and none says the root. Up
+//! to 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has no
+//! tokens: `session.usage_record` has them, once for each response, on disk only. `subagent.completed` counts its
+//! descendants, too. A call of `task` may end before its `subagent.completed`, and one in the background ends at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -384,7 +384,8 @@ fn ended<'a>(agent: Option<&'a str>, status: AgentStatus, end: &Subagent<'a>, ou
     out.emit(Fact::AgentEnd(AgentEnd { agent, status, evidence, error, ..AgentEnd::default() }));
 }
 
-/// Emits that an agent in the background is done with a turn, where the line says so: later turns may have no other end.
+/// Emits that an agent in the background is done with a turn, where the line says so: later turns may have no other
+/// end.
 fn idle(notification: &Notification<'_>, out: &mut Emitter<'_, '_>) {
     let kind = &notification.kind;
     match kind.agent_id.filled().filter(|_| kind.kind.is("agent_idle")) {

@@ -1,9 +1,9 @@
 //! Payloads of Copilot's hooks, one a line, under the name of their event: `{"_event": …, "in": …}`. A payload does not
 //! name its event.
 //!
-//! Pitfalls, observed in 1.0.102: `sessionId` of an agent's payload is the agent's id, and at the start of a nested one a
-//! third id; `parentAgentId` is the session for an agent of the root. Calls have no ids. An agent that fails has no
-//! `subagentStop`.
+//! Pitfalls, observed in 1.0.102: `sessionId` of an agent's payload is the agent's id, and at the start of a nested
+//! one a third id; `parentAgentId` is the session for an agent of the root. Calls have no ids. An agent that fails has
+//! no `subagentStop`.
 
 use std::{borrow::Cow, collections::HashMap};
 

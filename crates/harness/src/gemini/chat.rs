@@ -6,9 +6,9 @@
 //!
 //! Pitfalls, all observed in 0.61.0: `$set.messages` is the whole history, without tokens and calls, or empty after a
 //! failure, and never takes anything back; one id names two records there, of a person and of the model. A call stands
-//! in no record before all calls of its message have ended: until then the link from an agent to its call is the prompt.
-//! The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent says that
-//! it ended well (`$set.summary`), and nothing of any other end.
+//! in no record before all calls of its message have ended: until then the link from an agent to its call is the
+//! prompt. The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent
+//! says that it ended well (`$set.summary`), and nothing of any other end.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -240,8 +240,8 @@ impl Chat {
             Some(json) if json.starts_with('"') => json.len() > 2,
             _ => parts.iter().any(|part| part.text.is_some()),
         };
-        // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word of
-        // the harness alone.
+        // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word
+        // of the harness alone.
         out.emit_made(Fact::Response(Response {
             message_id: message_id.unwrap_or_default(),
             model: record.model.filled(),

@@ -1,9 +1,9 @@
 //! Gemini CLI.
 //!
 //! * [`layout`]: where its files stand, and what they name.
-//! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is what
-//!   `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the
-//!   payloads of hooks, [`telemetry`] the local telemetry file. [`recognise`] tells them apart.
+//! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is
+//!   what `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the payloads of hooks,
+//!   [`telemetry`] the local telemetry file. [`recognise`] tells them apart.
 //! * Shared by the dialects: [`record`] (messages, tokens), [`tools`] (tool calls and their ends).
 
 mod chat;

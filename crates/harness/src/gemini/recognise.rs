@@ -66,7 +66,7 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
     if is_telemetry && line.object.contains(SERVICE) {
         return Some(TELEMETRY);
     }
-    // Claude Code's payloads have no time, and their transcripts stand elsewhere.
+    // Payloads of another harness have no time, and name transcripts elsewhere.
     let is_of_chat = marks.transcript_path.get().is_some_and(|path| path.contains("/chats/session-"));
     if has(&marks.hook_event_name) && has(&marks.timestamp) {
         let is_own = OWN_EVENTS.iter().any(|event| marks.hook_event_name.is(event));

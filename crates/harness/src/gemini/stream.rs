@@ -1,8 +1,8 @@
 //! What `gemini --output-format stream-json` prints: what the root does, and nothing of its agents.
 //!
-//! Pitfalls: the end of a call that started an agent says success whatever became of the agent, and has no text; the ids
-//! of agents are not there, so the id of the call names one until a chat does. `result` sums up the responses of all
-//! agents in this process.
+//! Pitfalls: the end of a call that started an agent says success whatever became of the agent, and has no text; the
+//! ids of agents are not there, so the id of the call names one until a chat does. `result` sums up the responses of
+//! all agents in this process.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,4 +1,5 @@
-//! Gemini's local telemetry file (`telemetry.outfile`): OpenTelemetry records of all agents, with their starts and ends.
+//! Gemini's local telemetry file (`telemetry.outfile`): OpenTelemetry records of all agents, with their starts and
+//! ends.
 //!
 //! Whose a record is stands in `prompt_id`: `<agent>#<turn>` for agents. Calls and responses have no ids, so calls that
 //! other sources name are not counted again, and tokens are summed up for each agent.

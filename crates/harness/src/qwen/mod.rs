@@ -1,8 +1,8 @@
-//! Qwen Code: a fork of Gemini CLI whose files are laid out like Claude Code's.
+//! Qwen Code: a fork of Gemini CLI with files of its own layout.
 //!
 //! * [`layout`]: where its files stand, and what their paths say.
-//! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents, [`stream`]
-//!   what `qwen --output-format stream-json` prints. [`recognise`] tells them apart.
+//! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents,
+//!   [`stream`] what `qwen --output-format stream-json` prints. [`recognise`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls, endings).
 
 mod chat;

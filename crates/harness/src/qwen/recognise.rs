@@ -1,4 +1,5 @@
-//! Which of Qwen Code's dialects a line is written in. Its stream has the types of Claude Code's, with other fields.
+//! Which of Qwen Code's dialects a line is written in. Its stream has the types of another harness's, with other
+//! fields.
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
