@@ -88,10 +88,10 @@ impl Harness for OpenCode {
             let folder = folder.to_owned();
             return Home { folder, variable: layout::DATABASE_VARIABLE, is_chosen: true };
         }
-        let data = set(layout::DATA_VARIABLE);
-        let is_chosen = data.is_some();
-        let data = data.unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::DATA_FOLDER));
-        Home { folder: data.join(layout::FOLDER), variable: layout::DATA_VARIABLE, is_chosen }
+        let data = set(layout::DATA_VARIABLE)
+            .unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::DATA_FOLDER));
+        // The variable is of all programs: that it is set does not say that there is a folder of this one.
+        Home { folder: data.join(layout::FOLDER), variable: layout::DATA_VARIABLE, is_chosen: false }
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
