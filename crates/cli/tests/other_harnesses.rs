@@ -26,12 +26,17 @@ struct Sources {
     least: usize,
 }
 
-const HARNESSES: &[Sources] = &[Sources {
-    harness: "opencode",
-    on_disk: &["opencode.db", "storage"],
-    streams: &["stdout", "event", "global_event"],
-    least: 7,
-}];
+const HARNESSES: &[Sources] = &[
+    Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks"], least: 8 },
+    Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout"], least: 6 },
+    Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout"], least: 4 },
+    Sources {
+        harness: "opencode",
+        on_disk: &["opencode.db", "storage"],
+        streams: &["stdout", "event", "global_event"],
+        least: 7,
+    },
+];
 
 struct Recording {
     folder: PathBuf,
@@ -87,11 +92,13 @@ fn accepts(words: &Value, word: &Value) -> bool {
     list(words).contains(word)
 }
 
-/// Calls whose recording accepts both: a command that exits with another code than 0 is an error here.
-fn exit_errors(agent: &Value) -> u64 {
-    let tolerated =
-        |tool: &&Value| accepts(&tool["status"], &"ok".into()) && accepts(&tool["status"], &"error".into());
-    list(&agent["tools"]).iter().filter(tolerated).count() as u64
+/// How many calls of an agent have a status by the truth: at least and at most, where a recording accepts several words
+/// (a command that exits with another code than 0 is an error here, and a success for some harnesses).
+fn bounds(agent: &Value, status: &str) -> (u64, u64) {
+    let tools = list(&agent["tools"]);
+    let accepting = || tools.iter().filter(|tool| accepts(&tool["status"], &status.into()));
+    let certain = accepting().filter(|tool| list(&tool["status"]).len() == 1).count();
+    (certain as u64, accepting().count() as u64)
 }
 
 /// What differs between a tree and the truth; `is_whole` is false where the tree may say less.
@@ -99,7 +106,10 @@ fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for field in ["id", "harness", "harness_version"] {
         let (is, should) = (&tree["session"][field], &truth["session"][field]);
-        if is != should && (is_whole || !is.is_null()) {
+        // Gemini CLI writes its version nowhere.
+        let may_be_silent =
+            !is_whole || field == "harness_version" && truth["session"]["harness"] == "gemini";
+        if is != should && !(may_be_silent && is.is_null()) {
             wrong.push(format!("session {field}: {is} instead of {should}"));
         }
     }
@@ -110,6 +120,10 @@ fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     }
     for row in list(&tree["agents"]) {
         let id = &row["id"];
+        // What Gemini CLI prints names agents by their calls alone.
+        if !is_whole && *id == row["spawned_by"] {
+            continue;
+        }
         let Some(expected) = list(&truth["agents"]).iter().find(|agent| agent["id"] == *id) else {
             wrong.push(format!("{id} is no agent of the session"));
             continue;
@@ -137,6 +151,12 @@ fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     wrong
 }
 
+/// Whether a source that says less may say so of a call: its end may be told nowhere, and Codex's hooks report a failed
+/// command like a good one.
+fn may_be(status: &Value, is_whole: bool) -> bool {
+    !is_whole && ["open", "ok"].contains(&status.as_str().unwrap())
+}
+
 fn compare_agent(row: &Value, expected: &Value, is_whole: bool, wrong: &mut Vec<String>) {
     let id = &row["id"];
     for field in ["parent_id", "spawned_by", "depth", "type", "name", "description", "model", "background"] {
@@ -151,22 +171,26 @@ fn compare_agent(row: &Value, expected: &Value, is_whole: bool, wrong: &mut Vec<
     }
     for tool in list(&row["tools"]) {
         match list(&expected["tools"]).iter().find(|known| known["id"] == tool["id"]) {
-            Some(known) if known["name"] == tool["name"] && accepts(&known["status"], &tool["status"]) => {}
+            Some(known)
+                if known["name"] == tool["name"]
+                    && (accepts(&known["status"], &tool["status"]) || may_be(&tool["status"], is_whole)) => {}
             Some(known) => wrong.push(format!("{id} call {tool} instead of {known}")),
+            // A source that numbers its calls by itself says how many there are.
+            None if !is_whole && tool["id"].is_null() => {}
             None => wrong.push(format!("{id} has no call {tool}")),
         }
     }
     if !is_whole {
         return;
     }
-    for field in ["tool_calls", "tools_denied", "open_tools"] {
-        if row[field] != expected[field] {
-            wrong.push(format!("{id} {field}: {} instead of {}", row[field], expected[field]));
-        }
+    if row["tool_calls"] != expected["tool_calls"] {
+        wrong.push(format!("{id} makes {} calls instead of {}", row["tool_calls"], expected["tool_calls"]));
     }
-    let (errors, least) = (row["tool_errors"].as_u64().unwrap(), expected["tool_errors"].as_u64().unwrap());
-    if errors < least || errors > least + exit_errors(expected) {
-        wrong.push(format!("{id} tool_errors: {errors} instead of {least}"));
+    for (field, status) in [("tool_errors", "error"), ("tools_denied", "denied"), ("open_tools", "open")] {
+        let (least, most) = bounds(expected, status);
+        if !(least..=most).contains(&row[field].as_u64().unwrap()) {
+            wrong.push(format!("{id} {field}: {} instead of {least} to {most}", row[field]));
+        }
     }
     for kind in ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"] {
         if row["usage"][kind] != expected["usage"][kind] {
@@ -180,9 +204,17 @@ fn compare_agent(row: &Value, expected: &Value, is_whole: bool, wrong: &mut Vec<
     }
 }
 
-fn assert_right(recording: &Recording, targets: &[PathBuf], is_whole: bool) {
+/// What is wrong with the tree of some sources of a recording.
+fn mistakes(recording: &Recording, targets: &[PathBuf], is_whole: bool) -> Vec<String> {
+    let of = |path: &PathBuf| path.strip_prefix(&recording.folder).unwrap().display().to_string();
+    let names: Vec<String> = targets.iter().map(of).collect();
+    let place = format!("{} [{}]", recording.folder.display(), names.join(", "));
     let wrong = differences(&tree(targets), &recording.truth, is_whole);
-    assert!(wrong.is_empty(), "{} {targets:?}:\n{}", recording.folder.display(), wrong.join("\n"));
+    wrong.into_iter().map(|what| format!("{place}: {what}")).collect()
+}
+
+fn assert_none(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// All orders of a few things.
@@ -200,27 +232,32 @@ fn orders<T: Clone>(all: &[T]) -> Vec<Vec<T>> {
 
 #[test]
 fn files_of_each_harness_give_the_truth() {
-    for recording in HARNESSES.iter().flat_map(recordings) {
-        assert_right(&recording, &recording.on_disk, true);
-    }
+    let recordings = HARNESSES.iter().flat_map(recordings);
+    let wrong: Vec<String> =
+        recordings.flat_map(|recording| mistakes(&recording, &recording.on_disk, true)).collect();
+    assert_none(&wrong);
 }
 
 #[test]
 fn streams_alone_say_less_and_nothing_else() {
+    let mut wrong = Vec::new();
     for recording in HARNESSES.iter().flat_map(recordings) {
         for stream in &recording.streams {
-            assert_right(&recording, stream, false);
+            wrong.extend(mistakes(&recording, stream, false));
         }
     }
+    assert_none(&wrong);
 }
 
 #[test]
 fn all_sources_give_the_truth_in_every_order() {
+    let mut wrong = Vec::new();
     for recording in HARNESSES.iter().flat_map(recordings) {
         let sources: Vec<Vec<PathBuf>> =
             [recording.on_disk.clone()].into_iter().chain(recording.streams.clone()).collect();
         for order in orders(&sources) {
-            assert_right(&recording, &order.concat(), true);
+            wrong.extend(mistakes(&recording, &order.concat(), true));
         }
     }
+    assert_none(&wrong);
 }

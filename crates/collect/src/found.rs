@@ -53,8 +53,12 @@ impl Found {
     /// neither has it.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
         let mut place = classify(path);
+        // An agent with the id of its session is the session's root.
+        let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
         place.session = Some(session.to_owned());
-        if place.role == Role::Other {
+        if is_root {
+            (place.role, place.agent) = (Role::Main, None);
+        } else if place.role == Role::Other {
             // It was a main transcript because of its session's folder.
             place.role = Role::Main;
         }

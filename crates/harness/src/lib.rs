@@ -8,6 +8,7 @@
 
 mod bundle;
 pub mod claude_code;
+pub mod codex;
 mod common;
 pub mod copilot;
 pub mod gemini;
@@ -36,8 +37,14 @@ use subscope_model::ToolClass;
 
 /// The registry: one line for each harness. The first that recognises a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.
-pub static HARNESSES: &[&dyn Harness] =
-    &[&copilot::Copilot, &gemini::Gemini, &qwen::Qwen, &opencode::OpenCode, &claude_code::ClaudeCode];
+pub static HARNESSES: &[&dyn Harness] = &[
+    &codex::Codex,
+    &copilot::Copilot,
+    &gemini::Gemini,
+    &qwen::Qwen,
+    &opencode::OpenCode,
+    &claude_code::ClaudeCode,
+];
 
 /// A harness that is not in the registry.
 static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();

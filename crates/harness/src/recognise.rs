@@ -94,8 +94,6 @@ mod tests {
             "7",
             // A line of a chat of Gemini CLI 0.61.0 that other programs may write, too.
             r#"{"id":"1","timestamp":"2026-11-21T20:43:19.452Z","type":"user","content":[{"text":"do the demo"}]}"#,
-            // Codex CLI 0.169.0, `exec --json`.
-            r#"{"type":"thread.started","thread_id":"01a1ffd3"}"#,
         ] {
             assert_eq!(recognise(line.as_bytes()), None, "{line}");
         }

@@ -223,6 +223,9 @@ pub struct CallBegin<'a> {
     pub hindsight: bool,
     /// Whether the id is unique only inside its session (`call_1`): an equal id in another is another call.
     pub has_local_id: bool,
+    /// Whether the source numbers the calls that it repeats by itself: such a call counts only where the session has no
+    /// transcript.
+    pub is_renumbered: bool,
 }
 
 /// Outcome of a call.
@@ -291,6 +294,8 @@ pub struct CallEnd<'a> {
     pub batch_run: Option<&'a str>,
     /// Whether the command that it started continues in the background.
     pub left_running: bool,
+    /// Whether the model went on before the call was over: any other end says more.
+    pub is_provisional: bool,
 }
 
 /// One line of an API response.

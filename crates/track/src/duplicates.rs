@@ -97,9 +97,12 @@ impl<'f> Duplicates<'f> {
         !self.owned_elsewhere.is_empty() && self.owned_elsewhere.contains(&self.facts.responses[number].key.0)
     }
 
-    /// Returns whether a call is a duplicate.
+    /// Returns whether a call is a duplicate, also of the session's own transcript.
     pub(crate) fn has_call(&self, number: CallIndex) -> bool {
         let call = self.facts.call(number);
+        if call.is_renumbered && self.facts.has_transcript {
+            return true;
+        }
         let is_owned = |id: &Text| self.owned_elsewhere.contains(&call_key(id));
         !self.owned_elsewhere.is_empty() && !call.is_local() && call.id.as_ref().is_some_and(is_owned)
     }

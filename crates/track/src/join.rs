@@ -93,6 +93,7 @@ impl Facts {
         self.unattributed.join(&other.unattributed);
         self.has_local_command |= other.has_local_command;
         self.is_published |= other.is_published;
+        self.has_transcript |= other.has_transcript;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
             self.chains.entry(line).or_insert(map.agent(agent));
@@ -214,11 +215,14 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
 }
 
 fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
-    known.name = known.name.take().or(other.name);
+    if known.name.is_none() || other.digest.is_some_and(|other| known.digest.is_none_or(|own| other < own)) {
+        known.name = other.name.or(known.name.take());
+    }
     if other.class != ToolClass::Other {
         known.class = other.class;
     }
     known.has_local_id |= other.has_local_id;
+    known.is_renumbered |= other.is_renumbered;
     known.seen |= other.seen;
     keep_least(&mut known.begin, other.begin);
     join_owners(&mut known.owners, other.owners.into_iter().map(|(owner, basis)| (map.agent(owner), basis)));

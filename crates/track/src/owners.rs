@@ -74,7 +74,8 @@ impl Ownership {
         if let Some(denied) = denied {
             return Some((denied.outcome, known()));
         }
-        let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
+        let best = counted()
+            .min_by_key(|end| (end.outcome == Outcome::Over, end.is_provisional, end.kind, end.time))?;
         Some((best.outcome, best.time.get().or_else(known)))
     }
 

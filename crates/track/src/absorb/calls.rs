@@ -62,11 +62,11 @@ impl Recording<'_, '_> {
         let detail = fact.detail.as_deref().map(|detail| self.facts.intern(detail));
         let writes = fact.writes.as_deref().map(|file| self.facts.intern(file));
         let call = self.facts.call_mut(number);
-        call.name.get_or_insert(name);
         if fact.class != ToolClass::Other {
             call.class = fact.class;
         }
         call.has_local_id |= fact.has_local_id;
+        call.is_renumbered |= fact.is_renumbered;
         add_claim(&mut call.owners, self.actor, &self.observation.claim);
         if !fact.hindsight {
             call.seen |= 1 << kind as u8;
@@ -74,7 +74,8 @@ impl Recording<'_, '_> {
             keep_least(&mut call.begin, Some(CallBeginFact { is_timeless, kind, order }));
         }
         if call.digest.is_none_or(|(known, _)| kind < known) {
-            call.digest = Some((kind, fact.digest));
+            // A hook may call a tool by another name than the transcript does.
+            (call.digest, call.name) = (Some((kind, fact.digest)), Some(name));
         }
         if let Some(detail) = detail
             && call.detail.as_ref().is_none_or(|(known, _)| kind < *known)
@@ -112,7 +113,9 @@ impl Recording<'_, '_> {
         let Some(number) = self.find_ended_call(fact) else { return };
         let call = self.facts.call_mut(number);
         call.left_running |= fact.left_running;
-        push_new(&mut call.ends, CallEndFact::new(kind, fact.outcome, self.actor, time, fact.refused));
+        let mut end = CallEndFact::new(kind, fact.outcome, self.actor, time, fact.refused);
+        end.is_provisional = fact.is_provisional;
+        push_new(&mut call.ends, end);
         if let Some(result) = fact.result.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
             record_payload(&mut payloads.result, self.actor, self.observation, result, self.inlines_payloads);

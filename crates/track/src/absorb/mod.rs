@@ -122,6 +122,7 @@ impl Recording<'_, '_> {
             return;
         }
         self.facts.is_published |= kind == SourceKind::Posted;
+        self.facts.has_transcript |= kind == SourceKind::Transcript;
         if let Some(time) = time {
             self.facts.span.add(clock, time);
         }

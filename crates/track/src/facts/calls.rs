@@ -30,6 +30,8 @@ pub(crate) struct CallEndFact {
     pub(crate) kind: SourceKind,
     pub(crate) outcome: Outcome,
     pub(crate) refused: bool,
+    /// Whether any other end says more.
+    pub(crate) is_provisional: bool,
 }
 
 impl CallEndFact {
@@ -40,7 +42,8 @@ impl CallEndFact {
         time: Option<Millis>,
         refused: bool,
     ) -> Self {
-        Self { time: time.into(), reporter: by.unwrap_or(AgentRef::MAX), kind, outcome, refused }
+        let reporter = by.unwrap_or(AgentRef::MAX);
+        Self { time: time.into(), reporter, kind, outcome, refused, is_provisional: false }
     }
 
     /// Returns the agent whose lines report it; `None` if the line names none.
@@ -85,6 +88,8 @@ pub(crate) struct CallFacts {
     pub(crate) class: ToolClass,
     /// Whether a source says that its id is unique only inside the session.
     pub(crate) has_local_id: bool,
+    /// Whether it counts only where the session has no transcript.
+    pub(crate) is_renumbered: bool,
     /// Bit set of the source kinds that reported its begin.
     pub(crate) seen: u8,
     pub(crate) begin: Option<CallBeginFact>,

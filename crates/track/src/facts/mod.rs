@@ -379,6 +379,8 @@ pub(crate) struct Facts {
     pub(crate) start_reporting_kinds: u8,
     /// Whether any source is events that a program published about its own subagents.
     pub(crate) is_published: bool,
+    /// Whether a transcript reports anything.
+    pub(crate) has_transcript: bool,
     /// Activity on lines that name no actor.
     pub(crate) unattributed: ActivitySpan,
     /// Whether the user gave a command to the harness itself: the session is interactive.

@@ -1,0 +1,286 @@
+//! Codex's rollouts: `sessions/YYYY/MM/DD/rollout-<local start>-<thread>.jsonl`, one a thread, children beside their
+//! parents, and `archived_sessions/`.
+//!
+//! Observed: 0.118.0 and 0.169.0. The first line names the thread, its parent and, since versions after 0.118, the root;
+//! before them the root is found by the chain of parents. A resumed session goes on in the root's file, and its new
+//! children are in the folders of their day.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use serde::Deserialize;
+use subscope_decode::lenient::Str;
+use subscope_model::iso8601;
+
+use super::ROLLOUT;
+use crate::{Place, Role, SessionFiles};
+
+/// The variable that moves its files.
+pub(super) const HOME_VARIABLE: &str = "CODEX_HOME";
+/// The folder of its files below the user's home otherwise.
+pub(super) const HOME_FOLDER: &str = ".codex";
+/// Folders of rollouts.
+pub(super) const FOLDERS: [&str; 2] = ["sessions", "archived_sessions"];
+/// A first line is read up to this; instructions of a project stand behind what names the thread.
+const HEAD_BYTES: u64 = 64 * 1024;
+/// How many parents are followed to the root.
+const MOST_DEPTH: usize = 32;
+
+/// The fields of a first line by which a rollout is placed.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Head<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    payload: Meta<'a>,
+}
+
+/// `session_meta`, as far as it says where a thread belongs.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Meta<'a> {
+    pub(super) id: Str<'a>,
+    session_id: Str<'a>,
+    parent_thread_id: Str<'a>,
+    pub(super) source: Source<'a>,
+}
+
+/// What started a thread: a word, or an object for a subagent.
+#[derive(Default)]
+pub(super) struct Source<'a>(pub(super) Option<ThreadSpawn<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Source<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&serde_json::value::RawValue>::deserialize(deserializer)?;
+        let parsed: SourceObject<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        Ok(Self(parsed.subagent.thread_spawn))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct SourceObject<'a> {
+    subagent: SubagentSource<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct SubagentSource<'a> {
+    thread_spawn: Option<ThreadSpawn<'a>>,
+}
+
+/// The spawn of a thread.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct ThreadSpawn<'a> {
+    pub(super) parent_thread_id: Str<'a>,
+    pub(super) agent_path: Str<'a>,
+    pub(super) agent_nickname: Str<'a>,
+    pub(super) agent_role: Str<'a>,
+}
+
+impl Meta<'_> {
+    /// The thread that started this one; `None` for a root.
+    pub(super) fn parent(&self) -> Option<&str> {
+        let by_source = || self.source.0.as_ref().and_then(|spawn| spawn.parent_thread_id.filled());
+        self.parent_thread_id.filled().or_else(by_source)
+    }
+
+    /// The root of the tree, where the line names it.
+    pub(super) fn root(&self) -> Option<&str> {
+        let by_id = || self.parent().is_none().then(|| self.id.filled())?;
+        self.session_id.filled().or_else(by_id)
+    }
+}
+
+/// Returns the thread that a rollout's name ends with.
+pub(super) fn thread_of(path: &Path) -> Option<&str> {
+    let stem = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+    let thread = stem.get(stem.len().checked_sub(36)?..)?;
+    is_uuid(thread).then_some(thread)
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// A rollout whose first line was not read: it may be a root's.
+pub(super) fn unread(thread: &str) -> Place {
+    Place {
+        role: Role::Agent,
+        dialect: Some(ROLLOUT),
+        session: None,
+        agent: Some(thread.to_owned()),
+        workflow: None,
+    }
+}
+
+fn main_place(session: &str) -> Place {
+    Place { role: Role::Main, session: Some(session.to_owned()), agent: None, ..unread(session) }
+}
+
+/// Completes the place of a rollout by its first line, which may be cut.
+pub(super) fn complete(path: &Path, line: &[u8]) -> Option<Place> {
+    let text = String::from_utf8_lossy(line);
+    let (thread, root) = with_head(&text, |meta| {
+        let root = match meta.root() {
+            Some(root) => root.to_owned(),
+            None => root_by_chain(path, meta.parent()?)?,
+        };
+        Some((meta.id.filled()?.to_owned(), root))
+    })?;
+    if thread == root {
+        return Some(main_place(&root));
+    }
+    Some(Place { session: Some(root), ..unread(&thread) })
+}
+
+/// Reads the head of a first line: whole, or the fields before the instructions that make it long.
+fn with_head<T>(text: &str, each: impl FnOnce(&Meta<'_>) -> Option<T>) -> Option<T> {
+    let cut = || {
+        let fields = text.find(",\"base_instructions\"")?;
+        Some(format!("{}}}}}", &text[..fields]))
+    };
+    let owned;
+    let head: Head<'_> = match serde_json::from_str(text) {
+        Ok(head) => head,
+        Err(_) => {
+            owned = cut()?;
+            serde_json::from_str(&owned).ok()?
+        }
+    };
+    head.kind.is("session_meta").then(|| each(&head.payload))?
+}
+
+/// Returns the root above a thread of 0.118: each parent's rollout names its own parent.
+fn root_by_chain(path: &Path, parent: &str) -> Option<String> {
+    let mut at = parent.to_owned();
+    for _ in 0..MOST_DEPTH {
+        let Some(rollout) = find(path.parent()?, &at) else { return Some(at) };
+        let mut line = String::new();
+        BufReader::new(File::open(rollout).ok()?).take(HEAD_BYTES).read_line(&mut line).ok()?;
+        match with_head(&line, |meta| Some(meta.parent().map(str::to_owned)))? {
+            Some(parent) => at = parent,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Returns the rollout of a thread: in a folder, else in the folders of the days around its start.
+pub(super) fn find(folder: &Path, thread: &str) -> Option<PathBuf> {
+    let started = started_ms(thread);
+    let days = sessions_above(folder).map(|sessions| days(&sessions, started, started)).unwrap_or_default();
+    let folders = [folder.to_owned()].into_iter().chain(days);
+    folders.into_iter().find_map(|folder| {
+        let entries = fs::read_dir(folder).ok()?;
+        entries.flatten().map(|entry| entry.path()).find(|path| thread_of(path) == Some(thread))
+    })
+}
+
+/// Returns the folder of all days above a folder of one day.
+fn sessions_above(folder: &Path) -> Option<PathBuf> {
+    let above = folder.ancestors().nth(3)?;
+    above.file_name().is_some_and(|name| name == FOLDERS[0]).then(|| above.to_owned())
+}
+
+/// Returns when a thread was made, in milliseconds since 1970: its id begins with that time.
+fn started_ms(thread: &str) -> Option<i64> {
+    let digits: String = thread.chars().filter(char::is_ascii_hexdigit).take(12).collect();
+    i64::from_str_radix(&digits, 16).ok()
+}
+
+/// Returns the folders of days from a time until another, and of a day before and after: their names are of local days.
+/// All of them where a time is not known.
+fn days(sessions: &Path, from_ms: Option<i64>, until_ms: Option<i64>) -> Vec<PathBuf> {
+    const DAY_MS: i64 = 86_400_000;
+    let date = |ms: i64| iso8601(ms).chars().take(10).collect::<String>();
+    let first = from_ms.map(|ms| date(ms - DAY_MS));
+    let last = until_ms.map(|ms| date(ms + DAY_MS));
+    let named = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+            .collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for (year, in_year) in named(sessions) {
+        for (month, in_month) in named(&in_year) {
+            for (day, folder) in named(&in_month) {
+                let date = format!("{year}-{month}-{day}");
+                let is_between = first.as_ref().is_none_or(|first| *first <= date)
+                    && last.as_ref().is_none_or(|last| date <= *last);
+                if is_between && folder.is_dir() {
+                    found.push(folder);
+                }
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the files of a session, given one of its rollouts.
+pub(super) fn files(path: &Path, session: &str) -> SessionFiles {
+    let folder = path.parent().unwrap_or(path);
+    let is_main = thread_of(path) == Some(session);
+    let main =
+        if is_main { path.to_owned() } else { find(folder, session).unwrap_or_else(|| path.to_owned()) };
+    let home = main.parent().unwrap_or(folder).to_owned();
+    // Children begin while the root is being written.
+    let written = fs::metadata(&main).and_then(|metadata| metadata.modified()).ok();
+    let until =
+        written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|since: Duration| since.as_millis());
+    let until = until.and_then(|ms| i64::try_from(ms).ok());
+    let mut shared =
+        sessions_above(&home).map(|sessions| days(&sessions, started_ms(session), until)).unwrap_or_default();
+    if !shared.contains(&home) {
+        shared.push(home);
+    }
+    SessionFiles {
+        session: session.to_owned(),
+        main,
+        place: main_place(session),
+        folders: Vec::new(),
+        shared,
+    }
+}
+
+/// Returns the session that a rollout belongs to, by its first line.
+pub(super) fn session_at(path: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).ok()?).take(HEAD_BYTES).read_until(b'\n', &mut line).ok()?;
+    complete(path, &line)?.session
+}
+
+/// Returns the rollouts of a root below a folder of rollouts.
+pub(super) fn rollouts_of(root: &Path, session: &str) -> Vec<PathBuf> {
+    let started = started_ms(session);
+    let folders = [root.to_owned()].into_iter().chain(days(root, started, started));
+    let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    files.map(|entry| entry.path()).filter(|path| thread_of(path) == Some(session)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_is_the_end_of_a_rollouts_name() {
+        let thread = "01a1ffd0-c11c-7d71-9e82-986856b9c6d4";
+        let path = format!("/x/rollout-2026-11-21T20-33-53-{thread}.jsonl");
+        assert_eq!(thread_of(Path::new(&path)), Some(thread));
+        assert_eq!(started_ms(thread).map(|ms| ms / 86_400_000), Some(20_778));
+        for none in ["/x/rollout-1.jsonl", "/x/history.jsonl", "rollout-.jsonl", "/"] {
+            assert_eq!(thread_of(Path::new(none)), None, "{none}");
+        }
+    }
+}

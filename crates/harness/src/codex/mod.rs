@@ -1,0 +1,139 @@
+//! OpenAI Codex CLI.
+//!
+//! * [`layout`]: its rollouts, and which of them are of one session.
+//! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints
+//!   and [`hook`] the payloads of its hooks. [`recognise`] tells them apart.
+//! * Shared by the dialects: [`tools`] (tool calls and their ends).
+
+mod exec;
+mod hook;
+mod layout;
+mod recognise;
+mod rollout;
+mod tools;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_model::ToolClass;
+
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+
+/// The harness.
+#[derive(Debug)]
+pub struct Codex;
+
+const NAME: &str = "codex";
+
+/// The rollout of a thread.
+pub const ROLLOUT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    ..DialectSpec::new("codex.rollout", |hint| {
+        Box::new(LinesDecoder::new(hint.source, rollout::Rollout::new(hint)))
+    })
+});
+
+/// What `codex exec --json` prints.
+pub const EXEC: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: exec::session_of,
+    lifecycle: Lifecycle { changes: exec::CHANGES, opens: Some(exec::OPENS), spawns: None },
+    ..DialectSpec::new("codex.exec", |hint| Box::new(LinesDecoder::new(hint.source, exec::Exec::new(hint))))
+});
+
+/// Hook payloads, one a line.
+pub const HOOK: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    ..DialectSpec::new("codex.hook", |hint| {
+        Box::new(LinesDecoder::new(hint.source, hook::Hooks(hint.clone())))
+    })
+});
+
+impl Harness for Codex {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Codex"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[ROLLOUT, EXEC, HOOK]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    /// Returns `CODEX_HOME`, else `$HOME/.codex`.
+    fn home(&self, variables: Variables<'_>) -> Home {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let moved = set(layout::HOME_VARIABLE);
+        let is_chosen = moved.is_some();
+        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::HOME_FOLDER));
+        Home { folder, variable: layout::HOME_VARIABLE, is_chosen }
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        let home = self.home(variables).folder;
+        layout::FOLDERS.iter().map(|name| home.join(name)).collect()
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::thread_of(path).map(layout::unread)
+    }
+
+    fn classify_below(&self, _: &Path, path: &Path) -> Option<Place> {
+        self.classify(path)
+    }
+
+    /// A child's rollout names the session of its root.
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        layout::thread_of(path)?;
+        Some(layout::files(path, &layout::session_at(path)?))
+    }
+
+    fn session_files(&self, _: &Path, path: &Path, session: &str) -> SessionFiles {
+        layout::files(path, session)
+    }
+
+    fn session_of_folder(&self, _: &Path, _: &Path) -> Option<SessionFiles> {
+        None
+    }
+
+    fn skips_folder(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    fn companion(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    fn complete(&self, path: &Path, _: &Place, line: &[u8]) -> Option<Place> {
+        layout::complete(path, line)
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        layout::rollouts_of(root, session)
+    }
+
+    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
+        None
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
+}

@@ -1,0 +1,537 @@
+//! The rollout of one thread.
+//!
+//! Flow: line → [`Line`] → the payload of its type → observations of the thread: the root, or a subagent. Remembered: the
+//! thread, its root and its model; calls that have ended by a typed item; whether responses have records of their own.
+//!
+//! Pitfalls: a child that was forked begins with a copy of its parent's lines, which end where
+//! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and says more. In 0.118
+//! `token_count` repeats itself, and a child that failed ends like one that has nothing to say; its parent is told why.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::{
+    Emitter, Hint, LineDecoder, LineError,
+    lenient::{LineText, Num, Str},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, Parent,
+    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, SpawnMode, SpawnResult, ToolClass, Usage,
+    parse_rfc3339,
+};
+
+use super::{
+    layout::Meta,
+    tools::{self, first_text, words},
+};
+
+/// Decodes one rollout.
+#[derive(Debug)]
+pub(super) struct Rollout {
+    thread: String,
+    root: String,
+    /// Lines with lesser numbers are a copy of the parent's.
+    copied_below: u64,
+    model: String,
+    /// Calls that a typed item has ended.
+    ended: HashSet<String>,
+    /// Calls of the tool that starts agents.
+    spawning: HashSet<String>,
+    /// Whether responses have records of their own.
+    has_records: bool,
+    /// Whether there was a response.
+    has_responded: bool,
+    /// The total of the last count of tokens.
+    counted: u64,
+}
+
+/// One line.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Line<'a> {
+    timestamp: Str<'a>,
+    ordinal: Num,
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    payload: Option<&'a RawValue>,
+}
+
+/// `session_meta`, as far as it describes the session.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Opening<'a> {
+    cwd: Str<'a>,
+    cli_version: Str<'a>,
+    subagent_history_start_ordinal: Num,
+}
+
+/// The payload of any other line.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Payload<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    id: Str<'a>,
+    role: Str<'a>,
+    content: Option<&'a RawValue>,
+    name: Str<'a>,
+    call_id: Str<'a>,
+    arguments: Option<&'a RawValue>,
+    input: Option<&'a RawValue>,
+    action: Option<&'a RawValue>,
+    output: Option<&'a RawValue>,
+    item: Option<Item<'a>>,
+    completed_at_ms: Num,
+    model: Str<'a>,
+    response_id: Str<'a>,
+    usage: Option<Tokens>,
+    info: Option<Counts>,
+    message: Option<&'a RawValue>,
+    text: Option<&'a RawValue>,
+    last_agent_message: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    author: Str<'a>,
+}
+
+/// A typed item.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Item<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    id: Str<'a>,
+    status: Str<'a>,
+    tool: Str<'a>,
+    content: Option<&'a RawValue>,
+    summary_text: Option<Vec<&'a RawValue>>,
+    aggregated_output: Option<&'a RawValue>,
+    receiver_thread_ids: Option<Vec<Str<'a>>>,
+    prompt: Option<&'a RawValue>,
+    model: Str<'a>,
+    #[serde(rename = "kind")]
+    activity: Str<'a>,
+    agent_thread_id: Str<'a>,
+}
+
+/// Tokens: the input holds the cached ones, the output the reasoning ones.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Tokens {
+    input_tokens: Num,
+    cached_input_tokens: Num,
+    cache_write_input_tokens: Num,
+    output_tokens: Num,
+    total_tokens: Num,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Counts {
+    total_token_usage: Tokens,
+    last_token_usage: Tokens,
+}
+
+impl Tokens {
+    /// Returns the tokens in our kinds.
+    pub(super) fn usage(&self) -> Usage {
+        let number = |field: Num| field.0.unwrap_or(0);
+        let (read, write) = (number(self.cached_input_tokens), number(self.cache_write_input_tokens));
+        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
+        Usage::new(fresh, number(self.output_tokens), read, write)
+    }
+}
+
+/// The output of a call that concerns agents.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct AgentOutput<'a> {
+    /// Of a spawn.
+    agent_id: Str<'a>,
+    nickname: Str<'a>,
+    /// Of a wait: by thread, what it is in.
+    status: Option<&'a RawValue>,
+}
+
+/// What a thread has come to: a word, or an object with its last words.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ThreadState<'a> {
+    completed: Option<&'a RawValue>,
+    errored: Option<&'a RawValue>,
+}
+
+/// What a parent is told of a child.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Notification<'a> {
+    agent_path: Str<'a>,
+    status: Option<&'a RawValue>,
+}
+
+const NOTIFIES: &str = "<subagent_notification>";
+/// How the message to a child begins that gives it a task.
+const NEW_TASK: &str = "Message Type: NEW_TASK";
+/// The conversation was compacted.
+const COMPACTED: Fact<'static> =
+    Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
+
+impl Rollout {
+    /// A decoder for the source that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        let root = hint.session.clone().unwrap_or_default();
+        Self {
+            thread: hint.agent.clone().unwrap_or_else(|| root.clone()),
+            root,
+            copied_below: 0,
+            model: String::new(),
+            ended: HashSet::new(),
+            spawning: HashSet::new(),
+            has_records: false,
+            has_responded: false,
+            counted: 0,
+        }
+    }
+
+    /// Reads the first line: which thread this is. A second one is the copied parent's.
+    fn open<'a>(&mut self, raw: &'a RawValue, text: LineText<'a>, time: Option<i64>, sink: &mut Sink<'_>) {
+        let meta: Meta<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let opening: Opening<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let Some(thread) = meta.id.filled() else { return };
+        if self.copied_below > 0 || !self.thread.is_empty() && self.thread != thread {
+            return;
+        }
+        thread.clone_into(&mut self.thread);
+        if self.root.is_empty() {
+            let root = meta.root().or(meta.parent()).unwrap_or(thread);
+            root.clone_into(&mut self.root);
+        }
+        self.copied_below = opening.subagent_history_start_ordinal.0.unwrap_or(0);
+        let (own, root) = (self.thread.clone(), self.root.clone());
+        let mut out = self.emitter(&own, &root, text, time, sink);
+        let parent = meta.parent().map(str::to_owned);
+        let Some(parent) = parent.as_deref().filter(|_| own != root) else {
+            return out.emit_made(Fact::Session {
+                version: opening.cli_version.filled(),
+                cwd: opening.cwd.0.clone(),
+                model: None,
+                tells_starts: true,
+            });
+        };
+        let parent = if parent == root { Parent::Root } else { Parent::Agent(parent) };
+        let spawn = meta.source.0.unwrap_or_default();
+        let filled = |name: Str<'a>| name.0.filter(|name| !name.is_empty());
+        let path = filled(spawn.agent_path);
+        out.emit_made(Fact::Spawn(Spawn {
+            agent: Some(&own),
+            parent: Some(parent),
+            agent_type: filled(spawn.agent_role),
+            name: filled(spawn.agent_nickname),
+            description: path.as_deref().and_then(|path| path.rsplit('/').next()).map(Into::into),
+            mode: Some(SpawnMode::Foreground),
+            starts: true,
+            ..Spawn::default()
+        }));
+    }
+
+    fn emitter<'o, 's>(
+        &self,
+        thread: &'o str,
+        root: &'o str,
+        text: LineText<'o>,
+        time: Option<i64>,
+        sink: &'s mut Sink<'_>,
+    ) -> Emitter<'o, 's> {
+        let claim = if thread == root { Claim::Root(Basis::Wire) } else { Claim::Agent(thread, Basis::Wire) };
+        let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
+        out.head.time = time;
+        out.head.session = Some(root).filter(|root| !root.is_empty());
+        out
+    }
+
+    fn event(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
+        let is_root = self.thread == self.root;
+        match payload.kind.get().unwrap_or_default() {
+            "item_completed" => {
+                if let Some(item) = &payload.item {
+                    out.head.time = payload.completed_at_ms.signed().or(out.head.time);
+                    self.item(item, out);
+                }
+            }
+            "task_complete" => {
+                let has_words = payload.last_agent_message.is_some_and(|raw| raw.get() != "null");
+                let error = payload.error.filter(|raw| raw.get() != "null");
+                let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
+                let is_sure = error.is_some() || has_words;
+                if !self.has_responded {
+                    // Every response is in the rollout.
+                    out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
+                }
+                end(status, is_root, is_sure, payload.last_agent_message.filter(|_| has_words), error, out);
+            }
+            "turn_aborted" => end(AgentStatus::Stopped, is_root, true, None, None, out),
+            "token_count" => self.count(payload.info.as_ref(), out),
+            "context_compacted" => out.emit(COMPACTED),
+            // 0.118: texts are events.
+            "user_message" => prompt(None, payload.message, PromptKind::Asked, out),
+            "agent_message" => message(None, payload.message, out),
+            "agent_reasoning" => thought(payload.text, out),
+            _ => out.emit(Fact::Activity),
+        }
+    }
+
+    fn item(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
+        let id = item.id.filled();
+        match item.kind.get().unwrap_or_default() {
+            "UserMessage" => prompt(id, first_text(item.content), PromptKind::Asked, out),
+            "AgentMessage" => message(id, first_text(item.content), out),
+            "Reasoning" => thought(item.summary_text.as_ref().and_then(|all| all.first().copied()), out),
+            "SubAgentActivity" if item.activity.is("started") => {
+                let agent = item.agent_thread_id.filled();
+                spawned(agent, id, item.model.filled(), None, None, out);
+            }
+            "SubAgentActivity" => out.emit(Fact::Activity),
+            "CollabAgentToolCall" if item.tool.is("spawn_agent") => {
+                let agent = item.receiver_thread_ids.iter().flatten().find_map(Str::filled);
+                if agent.is_some() {
+                    spawned(agent, id, item.model.filled(), None, item.prompt, out);
+                }
+                self.end_call(item, out);
+            }
+            _ => self.end_call(item, out),
+        }
+    }
+
+    /// Emits the end of a call by its typed item.
+    fn end_call(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
+        let outcome = item.status.get().and_then(tools::item_outcome);
+        let (Some(id), Some(outcome)) = (item.id.filled(), outcome) else { return out.emit(Fact::Activity) };
+        self.ended.insert(id.to_owned());
+        let result = item.aggregated_output.map(|raw| out.line.raw(raw));
+        let end = CallEnd { id: Some(id), outcome, result, ..CallEnd::default() };
+        out.emit_made(Fact::CallEnd(self.with_spawn(end)));
+    }
+
+    /// Completes the end of a call that starts an agent: it ends at once, and the agent works on.
+    fn with_spawn<'c>(&self, end: CallEnd<'c>) -> CallEnd<'c> {
+        if !end.id.is_some_and(|id| self.spawning.contains(id)) {
+            return end;
+        }
+        let spawn = SpawnResult { finished: Some(false), ..SpawnResult::default() };
+        CallEnd { refused: end.outcome != Outcome::Ok, spawn: Some(spawn), ..end }
+    }
+
+    fn count(&mut self, counts: Option<&Counts>, out: &mut Emitter<'_, '_>) {
+        let Some(counts) = counts.filter(|_| !self.has_records) else { return out.emit(Fact::Activity) };
+        let total = counts.total_token_usage.total_tokens.0.unwrap_or(0);
+        if total <= self.counted {
+            return out.emit(Fact::Activity);
+        }
+        self.counted = total;
+        self.respond(&total.to_string(), &counts.last_token_usage, out);
+    }
+
+    /// Emits a response. Its id is made unique by the thread: programs that serve models number theirs.
+    fn respond(&mut self, id: &str, tokens: &Tokens, out: &mut Emitter<'_, '_>) {
+        self.has_responded = true;
+        out.emit_made(Fact::Response(Response {
+            message_id: &format!("{}:{id}", self.thread),
+            model: Some(self.model.as_str()).filter(|model| !model.is_empty()),
+            usage: Some(tokens.usage()),
+            has_stop_reason: true,
+            // A turn ends by the harness's word alone.
+            has_call: true,
+            ..Response::default()
+        }));
+    }
+
+    fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
+        match payload.kind.get().unwrap_or_default() {
+            "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
+                let name = payload.name.filled().unwrap_or("local_shell");
+                let arguments = payload.arguments.or(payload.input).or(payload.action);
+                let id = payload.call_id.filled();
+                if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
+                    self.spawning.insert(id.to_owned());
+                }
+                tools::with_begin(id, name, arguments, out.line, &mut |call| {
+                    out.emit_made(Fact::CallBegin(call));
+                });
+            }
+            "function_call_output" | "custom_tool_call_output" => self.output(payload, out),
+            "message" if payload.role.is("user") => {
+                let text = words(first_text(payload.content));
+                if let Some(rest) = text.strip_prefix(NOTIFIES) {
+                    let json = rest.split("</").next().unwrap_or_default();
+                    let told: Notification<'_> = serde_json::from_str(json).unwrap_or_default();
+                    if let Some(agent) = told.agent_path.filled() {
+                        child_state(agent, told.status, out);
+                    }
+                }
+                out.emit(Fact::Activity);
+            }
+            "agent_message" => {
+                let text = first_text(payload.content);
+                let is_task = words(text).starts_with(NEW_TASK) && self.thread != self.root;
+                let what = if is_task { PromptKind::Asked } else { PromptKind::Meta };
+                prompt(payload.id.filled(), text, what, out);
+            }
+            _ => out.emit(Fact::Activity),
+        }
+    }
+
+    fn output(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
+        let Some(id) = payload.call_id.filled() else { return out.emit(Fact::Activity) };
+        let raw = first_text(payload.output).or(payload.output);
+        let text = words(raw);
+        let parsed: AgentOutput<'_> = serde_json::from_str(&text).unwrap_or_default();
+        let is_spawning = self.spawning.contains(id);
+        if is_spawning && parsed.agent_id.filled().is_some() {
+            spawned(parsed.agent_id.filled(), Some(id), None, parsed.nickname.filled(), None, out);
+        }
+        let states: BTreeMap<String, &RawValue> =
+            parsed.status.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        for (agent, state) in &states {
+            child_state(agent, Some(state), out);
+        }
+        if self.ended.contains(id) {
+            return out.emit(Fact::Activity);
+        }
+        let outcome = tools::outcome(&text);
+        let result = raw.map(|raw| out.line.raw(raw));
+        let is_provisional = tools::runs_on(&text);
+        let end = CallEnd { id: Some(id), outcome, result, is_provisional, ..CallEnd::default() };
+        out.emit_made(Fact::CallEnd(self.with_spawn(end)));
+    }
+}
+
+impl LineDecoder for Rollout {
+    fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
+        let kind = line.kind.get().unwrap_or_default();
+        let Some(raw) = line.payload else { return Ok(()) };
+        let time = line.timestamp.get().and_then(parse_rfc3339);
+        if kind == "session_meta" {
+            self.open(raw, text, time, sink);
+            return Ok(());
+        }
+        if line.ordinal.0.is_some_and(|ordinal| ordinal < self.copied_below) {
+            return Ok(());
+        }
+        let payload: Payload<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let (thread, root) = (self.thread.clone(), self.root.clone());
+        let mut out = self.emitter(&thread, &root, text, time, sink);
+        match kind {
+            "event_msg" => self.event(&payload, &mut out),
+            "response_item" => self.response_item(&payload, &mut out),
+            "turn_context" => {
+                if let Some(model) = payload.model.filled().filter(|model| *model != self.model) {
+                    model.clone_into(&mut self.model);
+                    if thread == root {
+                        let model = Some(model);
+                        out.emit_made(Fact::Session { version: None, cwd: None, model, tells_starts: true });
+                    }
+                }
+            }
+            "token_usage_record" => {
+                self.has_records = true;
+                let id = payload.response_id.filled().unwrap_or_default();
+                if let Some(tokens) = &payload.usage {
+                    self.respond(id, tokens, &mut out);
+                }
+            }
+            "compacted" => out.emit(COMPACTED),
+            // Book-keeping of the harness; new types are skipped like these until they are known.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn prompt(id: Option<&str>, text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
+    match text.map(|raw| out.line.raw(raw)) {
+        Some(text) => out.emit_made(Fact::Prompt { prompt_id: id, text, what }),
+        None => out.emit(Fact::Activity),
+    }
+}
+
+fn message(message_id: Option<&str>, text: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
+    if let Some(text) = text.map(|raw| out.line.raw(raw)) {
+        out.emit_made(Fact::Message { message_id, text });
+    }
+}
+
+fn thought(text: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
+    let text = text.map(|raw| out.line.raw(raw));
+    out.emit_made(Fact::Thought { message_id: None, text });
+}
+
+/// Emits that a call of this thread started an agent.
+fn spawned(
+    agent: Option<&str>,
+    call: Option<&str>,
+    model: Option<&str>,
+    name: Option<&str>,
+    prompt: Option<&RawValue>,
+    out: &mut Emitter<'_, '_>,
+) {
+    let parent = match out.head.claim {
+        Claim::Agent(own, _) => Parent::Agent(own),
+        Claim::Root(_) | Claim::SpawnedBy(_) | Claim::Chain { .. } | Claim::Silent => Parent::Root,
+    };
+    out.emit_made(Fact::Spawn(Spawn {
+        agent,
+        call,
+        parent: Some(parent),
+        name: name.map(Into::into),
+        model: model.map(Into::into),
+        prompt: prompt.map(|raw| out.line.raw(raw)),
+        mode: Some(SpawnMode::Foreground),
+        starts: true,
+        is_origin: true,
+        ..Spawn::default()
+    }));
+}
+
+/// Emits what a parent is told of a child's end. A child without last words may have failed before.
+fn child_state(agent: &str, state: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
+    let state: ThreadState<'_> =
+        state.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let (status, report, error) = match state {
+        ThreadState { errored: Some(error), .. } => (AgentStatus::Failed, None, Some(error)),
+        ThreadState { completed: Some(words), .. } => (AgentStatus::Completed, Some(words), None),
+        ThreadState { .. } => return,
+    };
+    out.emit_made(Fact::AgentEnd(AgentEnd {
+        agent: Some(agent),
+        status,
+        evidence: EndEvidence::SpawnResult,
+        report: report.map(unplaced),
+        error: error.map(unplaced),
+        ..AgentEnd::default()
+    }));
+}
+
+/// A value of a text inside the line, which the source does not have byte for byte.
+fn unplaced(raw: &RawValue) -> RawJson<'_> {
+    RawJson { json: raw.get(), offset: u64::MAX }
+}
+
+/// Emits the end of the thread's turn.
+fn end(
+    status: AgentStatus,
+    is_root: bool,
+    is_sure: bool,
+    report: Option<&RawValue>,
+    error: Option<&RawValue>,
+    out: &mut Emitter<'_, '_>,
+) {
+    let evidence = if is_sure { EndEvidence::Notification } else { EndEvidence::LastLine };
+    let line = out.line;
+    let (report, error) = (report.map(|raw| line.raw(raw)), error.map(|raw| line.raw(raw)));
+    if is_root {
+        out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: error.or(report) });
+    } else {
+        out.emit_made(Fact::AgentEnd(AgentEnd { status, evidence, report, error, ..AgentEnd::default() }));
+    }
+}
