@@ -51,7 +51,7 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
         return (PRINTED.contains(&kind) && is_whole).then_some(EXEC);
     }
     let payload: Payload<'_> = serde_json::from_str(line.object).ok()?;
-    // Claude Code's payloads have the same names, and transcripts of other names.
+    // Payloads of other harnesses have the same names, and transcripts of other names.
     let path = payload.transcript_path.get();
     let is_own = path.is_some_and(|path| thread_of(Path::new(path)).is_some())
         || path.is_none() && payload.turn_id.filled().is_some() && payload.model.filled().is_some();

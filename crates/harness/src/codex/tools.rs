@@ -50,7 +50,7 @@ struct Arguments<'a> {
     cmd: Str<'a>,
 }
 
-/// Returns the name of a tool that hooks call by its namespace and name without a separator, or by that of Claude Code.
+/// Returns the name of a tool that hooks call by its namespace and name without a separator, and the shell by another name.
 pub(super) fn name_in_hooks(name: &str) -> &str {
     let of_agents = AGENT_TOOLS.iter().find(|tool| name.ends_with(**tool)).copied();
     if name == "Bash" { "exec_command" } else { of_agents.unwrap_or(name) }
@@ -119,11 +119,10 @@ pub(super) fn outcome(output: &str) -> Outcome {
         None => (output, false),
     };
     let code = head.find(EXITED).and_then(|at| head[at + EXITED.len()..].lines().next());
+    let is_stopped = !has_output && head.trim_end().ends_with(ABORTED);
     if head.starts_with(BLOCKED) {
         Outcome::Denied
-    } else if head.starts_with(UNSUPPORTED) || !has_output && head.trim_end().ends_with(ABORTED) {
-        Outcome::Error
-    } else if code.is_some_and(|code| code.trim() != "0") {
+    } else if head.starts_with(UNSUPPORTED) || is_stopped || code.is_some_and(|code| code.trim() != "0") {
         Outcome::Error
     } else {
         Outcome::Ok
