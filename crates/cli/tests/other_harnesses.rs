@@ -27,7 +27,7 @@ struct Sources {
 }
 
 const HARNESSES: &[Sources] = &[
-    Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks"], least: 8 },
+    Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks", "rpc"], least: 8 },
     Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout"], least: 6 },
     Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout"], least: 4 },
     Sources {

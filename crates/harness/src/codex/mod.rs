@@ -1,10 +1,12 @@
 //! OpenAI Codex CLI.
 //!
 //! * [`layout`]: its rollouts, and which of them are of one session.
-//! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints
-//!   and [`hook`] the payloads of its hooks. [`recognise`] tells them apart.
+//! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
+//!   [`app_server`] what `codex app-server` writes to its client, and [`hook`] the payloads of its hooks. [`recognise`]
+//!   tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
+mod app_server;
 mod exec;
 mod hook;
 mod layout;
@@ -44,6 +46,15 @@ pub const EXEC: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("codex.exec", |hint| Box::new(LinesDecoder::new(hint.source, exec::Exec::new(hint))))
 });
 
+/// What `codex app-server` writes to its client: messages of JSON-RPC, of all threads of a connection.
+pub const APP_SERVER: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    lifecycle: Lifecycle { changes: app_server::CHANGES, opens: Some(app_server::OPENS), spawns: None },
+    ..DialectSpec::new("codex.app-server", |hint| {
+        Box::new(LinesDecoder::new(hint.source, app_server::AppServer::new(hint)))
+    })
+});
+
 /// Hook payloads, one a line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
@@ -62,7 +73,7 @@ impl Harness for Codex {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[ROLLOUT, EXEC, HOOK]
+        &[ROLLOUT, EXEC, APP_SERVER, HOOK]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {

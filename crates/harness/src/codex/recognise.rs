@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_decode::{Dialect, lenient::Str};
 
-use super::{EXEC, HOOK, ROLLOUT, exec::Line, hook::Payload, layout::thread_of};
+use super::{APP_SERVER, EXEC, HOOK, ROLLOUT, app_server, exec::Line, hook::Payload, layout::thread_of};
 use crate::HeadLine;
 
 /// The fields by which rollouts are recognised.
@@ -49,6 +49,9 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
             _ => true,
         };
         return (PRINTED.contains(&kind) && is_whole).then_some(EXEC);
+    }
+    if app_server::is_message(line.object) {
+        return Some(APP_SERVER);
     }
     let payload: Payload<'_> = serde_json::from_str(line.object).ok()?;
     // Payloads of other harnesses have the same names, and transcripts of other names.
