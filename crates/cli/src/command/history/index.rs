@@ -1,6 +1,6 @@
 //! `subscope index`: indexes transcripts into the store.
 
-use std::{fs, ops::ControlFlow, thread, time::Duration};
+use std::{fs, ops::ControlFlow, path::PathBuf, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -76,8 +76,12 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
         return Err(error
             .hint("`subscope serve --stop` ends it; `serve --archive` and `--keep-days` are its options"));
     }
-    let roots = if args.roots.is_empty() { root_folders(context) } else { args.roots.clone() };
-    let roots = roots.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let roots: Vec<PathBuf> = if args.roots.is_empty() {
+        // Not everybody has all harnesses.
+        root_folders(context).iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect()
+    } else {
+        args.roots.iter().map(fs::canonicalize).collect::<Result<_, _>>()?
+    };
     let before = client.stats(&StatsQuery::default())?.total.sessions;
     client.index(&roots)?;
     while client.health()?.is_reading {
