@@ -29,11 +29,12 @@ fn list(root: &Root, folder: &Path, depth: usize, found: &mut Vec<(String, PathB
             continue;
         }
         match root.harness.classify_below(&root.folder, &path) {
-            Some(place) if place.role == Role::Main => {
+            Some(place) => {
+                // Only its first line may say which session a file is of, and that it is the main transcript.
                 let place = if place.session.is_none() { complete(&path, &place) } else { Some(place) };
-                found.extend(place.and_then(|place| place.session).map(|session| (session, path)));
+                let main = place.filter(|place| place.role == Role::Main);
+                found.extend(main.and_then(|place| place.session).map(|session| (session, path)));
             }
-            Some(_) => {}
             None => {
                 let is_shared = root.harness.session_of_folder(&root.folder, &path).is_none();
                 if is_shared && depth > 0 && path.is_dir() {

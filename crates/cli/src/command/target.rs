@@ -68,9 +68,17 @@ pub(crate) fn root_folders(context: &Context) -> Vec<PathBuf> {
     roots(context).into_iter().map(|root| root.folder).collect()
 }
 
-/// Returns the directories of roots for a message.
+/// Returns the directories of roots that are there, for a message.
 pub(crate) fn shown(roots: &[Root]) -> String {
-    roots.iter().map(|root| root.folder.display().to_string()).collect::<Vec<_>>().join(", ")
+    let is_there = |root: &&Root| root.folder.is_dir();
+    let there: Vec<String> =
+        roots.iter().filter(is_there).map(|root| root.folder.display().to_string()).collect();
+    if !there.is_empty() {
+        return there.join(", ");
+    }
+    let mut titles: Vec<&str> = roots.iter().map(|root| root.harness.title()).collect();
+    titles.dedup();
+    format!("the folders of {}, of which none is there yet", titles.join(", "))
 }
 
 pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<ResolvedTarget>, CliError> {

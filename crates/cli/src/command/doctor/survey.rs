@@ -1,14 +1,14 @@
-//! Counts what stands below the harnesses' folders of transcripts, without reading one.
+//! Counts what stands below the harnesses' folders of transcripts, without reading more than first lines.
 
 use std::{
-    fs::{self, DirEntry},
-    io,
+    collections::BTreeSet,
+    fs, io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
-use subscope_collect::follow::FollowOptions;
-use subscope_harness::{Role, Root};
+use subscope_collect::{follow::FollowOptions, main_transcripts};
+use subscope_harness::Root;
 use subscope_model::Millis;
 
 /// How many folders deep is looked: the files of a session may be five below the folder of transcripts.
@@ -39,12 +39,13 @@ impl Survey {
             now_ms.saturating_sub(Millis::try_from(live_within.as_millis()).unwrap_or(Millis::MAX));
         let mut survey = Self::default();
         for root in roots.iter().filter(|root| root.folder.is_dir()) {
-            survey.list(root, &root.folder, DEPTH, recent_since_ms);
+            survey.list(root, &root.folder, DEPTH);
+            survey.count_sessions(root, recent_since_ms);
         }
         survey
     }
 
-    fn list(&mut self, root: &Root, folder: &Path, depth: usize, recent_since_ms: Millis) {
+    fn list(&mut self, root: &Root, folder: &Path, depth: usize) {
         self.folders += 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -58,28 +59,38 @@ impl Survey {
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth > 0 && !root.harness.skips_folder(&entry.file_name()) {
-                self.list(root, &entry.path(), depth - 1, recent_since_ms);
+                self.list(root, &entry.path(), depth - 1);
             } else if kind.is_symlink() && depth == DEPTH && entry.path().is_dir() {
                 self.links.push(entry.path());
             } else if kind.is_file() {
-                self.count(root, &entry, recent_since_ms);
+                self.count(root, &entry.path());
             }
         }
     }
 
-    fn count(&mut self, root: &Root, entry: &DirEntry, recent_since_ms: Millis) {
-        let Some(place) = root.harness.classify_below(&root.folder, &entry.path()) else { return };
-        let modified_ms = modified_ms(entry);
-        self.newest_ms = self.newest_ms.max(modified_ms);
-        if place.role == Role::Main {
+    fn count(&mut self, root: &Root, path: &Path) {
+        if root.harness.classify_below(&root.folder, path).is_some() {
+            self.newest_ms = self.newest_ms.max(modified_ms(path));
+        }
+    }
+
+    /// Counts the sessions of a root. Those in one database count as one that was written recently.
+    fn count_sessions(&mut self, root: &Root, recent_since_ms: Millis) {
+        let mut files = BTreeSet::new();
+        for (_, path) in main_transcripts(root) {
             self.sessions += 1;
-            self.recent += usize::from(modified_ms.is_some_and(|at_ms| at_ms >= recent_since_ms));
+            let file = if path.exists() { path } else { path.parent().map(Path::to_owned).unwrap_or(path) };
+            files.insert(file);
+        }
+        for written in files.iter().filter_map(|file| modified_ms(file)) {
+            self.newest_ms = self.newest_ms.max(Some(written));
+            self.recent += usize::from(written >= recent_since_ms);
         }
     }
 }
 
-fn modified_ms(entry: &DirEntry) -> Option<Millis> {
-    let modified = entry.metadata().ok()?.modified().ok()?;
+fn modified_ms(path: &Path) -> Option<Millis> {
+    let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
     Millis::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
