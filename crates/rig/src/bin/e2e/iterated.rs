@@ -1,7 +1,7 @@
 //! A repeated run that is killed in its third iteration: everything observed until then is stored.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Stdio,
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use subscope_model::{AgentStatus, Tree};
-use subscope_rig::tick;
+use subscope_rig::{Exchange, tick};
 
 use crate::{
     finding::Findings,
@@ -48,10 +48,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     let log = world.stand_in.log();
     for Record { folder, meta } in records(&world) {
         let number = meta["iteration"].as_u64().unwrap_or_default();
-        let own =
-            |exchange: &&subscope_rig::Exchange| exchange.session.as_deref() == meta["session_id"].as_str();
-        let own: Vec<_> = log.iter().filter(own).cloned().collect();
-        let known = truth::known(&world.scenario, &own);
+        let known = known_of(&world, &log, &meta);
         let tree = world.tree(&folder)?;
         let agents =
             |tree: &Tree| tree.agents.iter().map(|agent| agent.id.to_string()).collect::<BTreeSet<_>>();
@@ -78,14 +75,24 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     Ok(())
 }
 
-/// Waits until the third record knows of an agent.
+/// What the stand-in's log knows of the session of a record.
+fn known_of(world: &World, log: &[Exchange], meta: &Value) -> BTreeMap<String, truth::Known> {
+    let own = |exchange: &&Exchange| exchange.session.as_deref() == meta["session_id"].as_str();
+    let own: Vec<_> = log.iter().filter(own).cloned().collect();
+    truth::known(&world.scenario, &own)
+}
+
+/// Waits until the third record knows of an agent, and the stand-in does: an agent is there before it asks the model.
 fn third_is_seen(world: &World) -> Result<()> {
     let began = tick();
     while began.elapsed() < LIMIT {
         let third = records(world).into_iter().find(|record| record.meta["iteration"] == 3);
-        let trace = third.and_then(|record| fs::read(record.folder.join("trace.json")).ok());
+        let trace = third.as_ref().and_then(|record| fs::read(record.folder.join("trace.json")).ok());
         let trace: Option<Value> = trace.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        if trace.is_some_and(|trace| trace["stats"]["totalSubagents"] == 1) {
+        let has_asked = |record: &Record| known_of(world, &world.stand_in.log(), &record.meta).len() > 1;
+        if trace.is_some_and(|trace| trace["stats"]["totalSubagents"] == 1)
+            && third.as_ref().is_some_and(has_asked)
+        {
             return Ok(());
         }
         thread::sleep(POLL);
