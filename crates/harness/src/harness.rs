@@ -114,6 +114,17 @@ pub struct Home {
     pub is_chosen: bool,
 }
 
+impl Home {
+    /// Returns the folder that a variable names, else one below the user's home.
+    pub(crate) fn named(variables: Variables<'_>, variable: &'static str, below_user: &str) -> Self {
+        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let moved = set(variable);
+        let is_chosen = moved.is_some();
+        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(below_user));
+        Self { folder, variable, is_chosen }
+    }
+}
+
 /// What a file is to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

@@ -86,11 +86,7 @@ impl Harness for Codex {
 
     /// Returns `CODEX_HOME`, else `$HOME/.codex`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let moved = set(layout::HOME_VARIABLE);
-        let is_chosen = moved.is_some();
-        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::HOME_FOLDER));
-        Home { folder, variable: layout::HOME_VARIABLE, is_chosen }
+        Home::named(variables, layout::HOME_VARIABLE, layout::HOME_FOLDER)
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {

@@ -5,7 +5,7 @@
 //!
 //! Pitfalls: a child that was forked begins with a copy of its parent's lines, which end where
 //! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and says more. In 0.118
-//! `token_count` repeats itself, and a child that failed ends like one that has nothing to say; its parent is told why.
+//! `token_count` repeats itself, and a child that failed ends like one that has nothing to say; the parent's rollout says why.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -161,7 +161,7 @@ struct ThreadState<'a> {
     errored: Option<&'a RawValue>,
 }
 
-/// What a parent is told of a child.
+/// The notification in a parent's rollout that a child has ended.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Notification<'a> {
@@ -363,9 +363,9 @@ impl Rollout {
                 let text = words(first_text(payload.content));
                 if let Some(rest) = text.strip_prefix(NOTIFIES) {
                     let json = rest.split("</").next().unwrap_or_default();
-                    let told: Notification<'_> = serde_json::from_str(json).unwrap_or_default();
-                    if let Some(agent) = told.agent_path.filled() {
-                        child_state(agent, told.status, out);
+                    let notification: Notification<'_> = serde_json::from_str(json).unwrap_or_default();
+                    if let Some(agent) = notification.agent_path.filled() {
+                        child_state(agent, notification.status, out);
                     }
                 }
                 out.emit(Fact::Activity);
@@ -493,7 +493,7 @@ fn spawned(
     }));
 }
 
-/// Emits what a parent is told of a child's end. A child without last words may have failed before.
+/// Emits a child's end by its parent's rollout. A child without a last message may have failed before.
 fn child_state(agent: &str, state: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
     let state: ThreadState<'_> =
         state.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();

@@ -80,11 +80,7 @@ impl Harness for Copilot {
 
     /// Returns `COPILOT_HOME`, else `$HOME/.copilot`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let moved = set(HOME_VARIABLE);
-        let is_chosen = moved.is_some();
-        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
-        Home { folder, variable: HOME_VARIABLE, is_chosen }
+        Home::named(variables, HOME_VARIABLE, HOME_FOLDER)
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
