@@ -80,6 +80,9 @@ pub fn truncate(text: &str, width: usize) -> String {
 
 /// Like [`truncate`], with another mark (`...`).
 pub fn truncate_with(text: &str, width: usize, mark: &str) -> String {
+    if text.is_ascii() && text.len() <= width {
+        return text.to_owned();
+    }
     let mark: String = mark.chars().take(width).collect();
     let room = width.saturating_sub(self::width(&mark));
     let (mut used, mut cut) = (0, 0);

@@ -17,7 +17,7 @@ pub use self::{
     details::{activity, call_mark, tool_words},
 };
 use self::{
-    columns::{Cells, Layout},
+    columns::{Cells, LEAST_LEFT, Layout},
     details::{Details, call_line, call_width},
 };
 use crate::{
@@ -138,11 +138,6 @@ pub struct TreeRenderer<'a> {
     tree: &'a Tree,
     rows: &'a [TreeRow],
     options: &'a TreeOptions,
-    /// By number of the agent's row.
-    labels: Vec<Label>,
-    cells: Vec<Cells>,
-    /// The number of the agent's row of each row.
-    numbers: Vec<usize>,
     layout: Layout,
     levels: usize,
 }
@@ -151,25 +146,30 @@ impl<'a> TreeRenderer<'a> {
     /// Lays out rows of a tree; columns are aligned over all of them.
     pub fn new(tree: &'a Tree, rows: &'a [TreeRow], options: &'a TreeOptions) -> Self {
         let levels = drawn_levels(options.style.width);
-        let (mut labels, mut cells) = (Vec::new(), Vec::new());
-        let (mut numbers, mut widest) = (Vec::with_capacity(rows.len()), 0);
+        let own = rows.iter().filter(|row| row.call.is_none());
+        let layout = Layout::of(own.map(|row| Cells::of(&tree.agents[row.agent], options)), &options.style);
+        let mut renderer = Self { tree, rows, options, layout, levels };
+        // On a wide terminal the columns stay near the text. The search ends with the first row that needs all the room.
+        let room = renderer.layout.left;
+        let mut widest = LEAST_LEFT;
         for row in rows {
-            let agent = &tree.agents[row.agent];
-            let own = match row.call.and_then(|call| agent.tools.get(call)) {
-                Some(call) => call_width(call),
-                None => {
-                    let label = Label::of(tree, agent, row, options);
-                    let width = label.width();
-                    labels.push(label);
-                    cells.push(Cells::of(agent, options));
-                    width
-                }
-            };
-            numbers.push(labels.len().saturating_sub(1));
-            widest = widest.max(row.depth.min(levels) * 2 + 2 + own);
+            if widest >= room {
+                break;
+            }
+            widest = widest.max(renderer.text_width(row));
         }
-        let layout = Layout::of(&cells, widest, &options.style);
-        Self { tree, rows, options, labels, cells, numbers, layout, levels }
+        renderer.layout.left = room.min(widest);
+        renderer
+    }
+
+    /// Columns that a row's guides, icon and text need.
+    fn text_width(&self, row: &TreeRow) -> usize {
+        let agent = &self.tree.agents[row.agent];
+        let own = match row.call.and_then(|call| agent.tools.get(call)) {
+            Some(call) => call_width(call),
+            None => Label::of(self.tree, agent, row, self.options).width(),
+        };
+        row.depth.min(self.levels) * 2 + 2 + own
     }
 
     /// Columns of the widest row.
@@ -200,13 +200,12 @@ impl<'a> TreeRenderer<'a> {
                 .into_iter()
                 .collect();
         }
-        let number = self.numbers[at];
-        let mut lines = vec![self.row(agent, row, &self.labels[number], &self.cells[number])];
+        let mut lines = vec![self.row(agent, row)];
         Details { agent, row, levels, layout, options }.write(&mut lines);
         lines
     }
 
-    fn row(&self, agent: &Agent, row: &TreeRow, label: &Label, cells: &Cells) -> StyledLine {
+    fn row(&self, agent: &Agent, row: &TreeRow) -> StyledLine {
         let style = &self.options.style;
         let ink = Ink::of(agent);
         let is_over = (ink == Ink::Done).then_some(ink);
@@ -214,8 +213,8 @@ impl<'a> TreeRenderer<'a> {
         line.paint(ink, style.glyphs().agent(agent));
         line.push(" ");
         let room = self.layout.left.saturating_sub(line.width());
-        label.fit(&mut line, room, ink, style);
-        self.layout.write(&mut line, cells, is_over);
+        Label::of(self.tree, agent, row, self.options).fit(&mut line, room, ink, style);
+        self.layout.write(&mut line, &Cells::of(agent, self.options), is_over);
         line
     }
 }

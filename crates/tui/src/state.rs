@@ -419,11 +419,10 @@ impl UiState {
 
     /// Index of the row of the selected call, if it has one, else of the selected agent's row.
     pub(crate) fn selected_row(&self) -> Option<usize> {
-        let (tree, agent) = (self.tree()?, self.agent()?);
-        let own = self
-            .rows
-            .iter()
-            .position(|row| tree.agents.get(row.agent).is_some_and(|it| it.id == agent.id))?;
+        let (tree, id) = (self.tree()?, self.agent_id()?);
+        let at = tree.agents.iter().position(|agent| agent.id == id)?;
+        let agent = &tree.agents[at];
+        let own = self.rows.iter().position(|row| row.agent == at)?;
         let call = self.selected_call.as_ref().and_then(|call| call.index(agent));
         // Calls follow the row of their agent.
         let at = call.map(|call| own + 1 + call);

@@ -18,7 +18,7 @@ const IMPORTANCE: [&str; 5] = [TIME, "cost", "tokens", "tools", "model"];
 const TIME: &str = "time";
 
 /// Least width left for the tree by a further column: a type and a few words of the task.
-const LEAST_LEFT: usize = 44;
+pub(super) const LEAST_LEFT: usize = 44;
 
 /// Least width left for the tree by the time column.
 const LEAST_WIDTH: usize = 30;
@@ -79,14 +79,19 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Lays out the columns of all rows; `widest` is the width of the widest tree text.
-    pub(super) fn of(cells: &[Cells], widest: usize, style: &Style) -> Self {
+    /// Lays out the columns of these cells.
+    pub(super) fn of(cells: impl Iterator<Item = Cells>, style: &Style) -> Self {
+        let mut widest = ORDER.map(str::len);
+        for Cells(cells) in cells {
+            for (widest, cell) in widest.iter_mut().zip(&cells) {
+                *widest = text::width(cell).max(*widest);
+            }
+        }
         let mut widths = [None; 5];
         let mut left = style.width;
         for column in IMPORTANCE {
             let Some(at) = ORDER.iter().position(|known| *known == column) else { continue };
-            let widest_cell = cells.iter().map(|cells| text::width(&cells.0[at])).max().unwrap_or(0);
-            let width = GAP + widest_cell.max(column.len());
+            let width = GAP + widest[at];
             let least = if column == TIME { LEAST_WIDTH } else { LEAST_LEFT };
             if left < least + width {
                 break;
@@ -94,8 +99,7 @@ impl Layout {
             left -= width;
             widths[at] = Some(width);
         }
-        // On a wide terminal the columns stay near the text.
-        Self { left: left.min(widest.max(LEAST_LEFT)), widths }
+        Self { left, widths }
     }
 
     /// Columns of tree and columns together.
