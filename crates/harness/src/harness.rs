@@ -62,27 +62,39 @@ pub trait Harness: Sync {
     fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles>;
 
     /// Whether a folder below this name holds no transcripts and is not listed.
-    fn skips_folder(&self, name: &OsStr) -> bool;
+    fn skips_folder(&self, _: &OsStr) -> bool {
+        false
+    }
 
     /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
-    fn companion(&self, transcript: &Path) -> Option<PathBuf>;
+    fn companion(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
 
     /// Completes a classification by the first line of the file, where its path does not name the session; `None` where
     /// the line does not name it either. The line may be cut. A file that is one object on many lines may be read again.
-    fn complete(&self, path: &Path, place: &Place, line: &[u8]) -> Option<Place>;
+    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
+        None
+    }
 
     /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a
     /// plain name.
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf>;
 
     /// Returns the name of a model of its vendor without what all of them begin with; `None` for any other.
-    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str>;
+    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
+        None
+    }
 
     /// How its program is started and observed, where it can be.
-    fn run(&self) -> Option<&'static dyn RunPlan>;
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        None
+    }
 
     /// Its hooks, where it has some.
-    fn hooks(&self) -> Option<&'static dyn HookSupport>;
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        None
+    }
 }
 
 /// A folder that transcripts of one harness are below.

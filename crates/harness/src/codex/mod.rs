@@ -14,15 +14,12 @@ mod recognise;
 mod rollout;
 mod tools;
 
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::ToolClass;
 
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -116,31 +113,11 @@ impl Harness for Codex {
         None
     }
 
-    fn skips_folder(&self, _: &OsStr) -> bool {
-        false
-    }
-
-    fn companion(&self, _: &Path) -> Option<PathBuf> {
-        None
-    }
-
     fn complete(&self, path: &Path, _: &Place, line: &[u8]) -> Option<Place> {
         layout::complete(path, line)
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::rollouts_of(root, session)
-    }
-
-    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
-        None
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
-        None
     }
 }

@@ -22,7 +22,7 @@ use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -123,30 +123,8 @@ impl Harness for Copilot {
         layout::SKIPPED.iter().any(|skipped| name == *skipped)
     }
 
-    fn companion(&self, _: &Path) -> Option<PathBuf> {
-        None
-    }
-
-    /// Every place names its session.
-    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
-        None
-    }
-
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         let main = root.join(session).join(layout::EVENTS_FILE);
         if main.is_file() { vec![main] } else { Vec::new() }
-    }
-
-    /// It runs models of many vendors under their own names.
-    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
-        None
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
-        None
     }
 }

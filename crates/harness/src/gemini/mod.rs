@@ -28,7 +28,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -151,10 +151,6 @@ impl Harness for Gemini {
         layout::SKIPPED.iter().any(|skipped| name == *skipped)
     }
 
-    fn companion(&self, _: &Path) -> Option<PathBuf> {
-        None
-    }
-
     fn complete(&self, path: &Path, place: &Place, line: &[u8]) -> Option<Place> {
         let in_object = || layout::session_in_file(path).filter(|_| place.dialect == Some(SESSION));
         let session = layout::session_in_line(line).or_else(in_object)?;
@@ -169,13 +165,5 @@ impl Harness for Gemini {
 
     fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
         model.strip_prefix("gemini-")
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
-        None
     }
 }

@@ -21,7 +21,7 @@ use std::{
 use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{Clock, SourceKind, ToolClass};
 
-use crate::{Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Bundle, Harness, HeadLine, Home, Place, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -127,31 +127,9 @@ impl Harness for OpenCode {
         ["snapshot", "log", "bin", "tool-output", "repos"].iter().any(|skipped| name == *skipped)
     }
 
-    fn companion(&self, _: &Path) -> Option<PathBuf> {
-        None
-    }
-
-    /// Every place names its session.
-    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
-        None
-    }
-
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         let bundles = [layout::DATABASE_FILE, layout::STORAGE].map(|name| root.join(name));
         let inside = bundles.iter().filter(|path| path.exists()).map(|path| path.join(session));
         inside.filter(|path| layout::session_of(path).is_some()).collect()
-    }
-
-    /// It runs models of many vendors under their own names.
-    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
-        None
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
-        None
     }
 }

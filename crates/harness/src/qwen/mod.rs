@@ -13,7 +13,6 @@ mod stream;
 mod tools;
 
 use std::{
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -24,7 +23,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, Role, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -123,35 +122,14 @@ impl Harness for Qwen {
         Some(layout::files(project, session))
     }
 
-    fn skips_folder(&self, _: &OsStr) -> bool {
-        false
-    }
-
     fn companion(&self, transcript: &Path) -> Option<PathBuf> {
         let is_agent = layout::classify(transcript).is_some_and(|place| place.role == Role::Agent);
         is_agent.then(|| transcript.with_extension("meta.json"))
-    }
-
-    /// Every place names its session.
-    fn complete(&self, _: &Path, _: &Place, _: &[u8]) -> Option<Place> {
-        None
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         let projects = fs::read_dir(root).into_iter().flatten().flatten();
         let mains = projects.map(|project| layout::main_path(&project.path(), session));
         mains.filter(|path| path.is_file()).collect()
-    }
-
-    fn short_model<'m>(&self, _: &'m str) -> Option<&'m str> {
-        None
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
-        None
     }
 }

@@ -14,9 +14,7 @@ use std::{
 };
 
 use subscope_decode::{Dialect, DialectSpec, LinesDecoder};
-use subscope_harness::{
-    Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables, register,
-};
+use subscope_harness::{Harness, HeadLine, Home, Place, Role, SessionFiles, Variables, register};
 use subscope_model::ToolClass;
 
 /// The harness.
@@ -111,14 +109,6 @@ impl Harness for Example {
     }
 
     fn short_model<'m>(&self, _model: &'m str) -> Option<&'m str> {
-        None
-    }
-
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        None
-    }
-
-    fn hooks(&self) -> Option<&'static dyn HookSupport> {
         None
     }
 }
