@@ -45,8 +45,9 @@ const EDGES: &[(&str, &[&str])] = &[
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     // `guard`: a command ends with the run that is killed.
-    // `harness`: what the child's output is written in, and what its processes note of themselves.
-    ("run", &["hub", "server", "client", "decode", "harness", "session", "export", "guard"]),
+    // `harness`: what the child's output is written in, and what its processes note of themselves. `collect`: which
+    // transcripts were written in its working folder.
+    ("run", &["hub", "server", "client", "collect", "decode", "harness", "session", "export", "guard"]),
     // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it
     // does is published. `render`: what a model or a person reads of it is made safe. What is asked comes through the
     // host. `guard`: no process outlives a server that is killed. `harness`: what that is written in.

@@ -19,6 +19,8 @@ mod posting;
 mod terminal;
 #[path = "run/transcript.rs"]
 mod transcript;
+#[path = "run/working_folder.rs"]
+mod working_folder;
 
 use std::{
     fs,

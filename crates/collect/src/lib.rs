@@ -29,4 +29,4 @@ mod target;
 pub use error::CollectError;
 pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
-pub use sessions::main_transcripts;
+pub use sessions::{main_transcripts, transcripts_since};

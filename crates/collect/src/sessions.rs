@@ -3,42 +3,55 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use subscope_harness::{Role, Root, bundle};
+use subscope_model::Millis;
 
 use crate::{bundle, list::MAX_DEPTH, peek::complete};
 
 /// Returns the main transcripts below a folder, each with its session, in no order.
 pub fn main_transcripts(root: &Root) -> Vec<(String, PathBuf)> {
+    transcripts_since(root, UNIX_EPOCH)
+}
+
+/// Returns those that were written at or after a time. Older files are not opened.
+pub fn transcripts_since(root: &Root, since: SystemTime) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
-    list(root, &root.folder, MAX_DEPTH, &mut found);
+    list(root, &root.folder, since, MAX_DEPTH, &mut found);
     found
 }
 
-fn list(root: &Root, folder: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
+fn list(root: &Root, folder: &Path, since: SystemTime, depth: usize, found: &mut Vec<(String, PathBuf)>) {
+    let since_ms = since.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as Millis);
+    let is_new = |path: &Path| {
+        since == UNIX_EPOCH
+            || fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|modified| modified >= since)
+    };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if bundle(&path).is_some() {
             let sessions = bundle::sessions(&path).unwrap_or_default();
             found.extend(
-                sessions.into_iter().filter_map(|session| {
-                    Some((root.harness.classify(&session.path)?.session?, session.path))
-                }),
+                sessions.into_iter().filter(|session| session.modified_ms >= since_ms).filter_map(
+                    |session| Some((root.harness.classify(&session.path)?.session?, session.path)),
+                ),
             );
             continue;
         }
         match root.harness.classify_below(&root.folder, &path) {
-            Some(place) => {
+            Some(place) if is_new(&path) => {
                 // Only its first line may say which session a file is of, and that it is the main transcript.
                 let place = if place.session.is_none() { complete(&path, &place) } else { Some(place) };
                 let main = place.filter(|place| place.role == Role::Main);
                 found.extend(main.and_then(|place| place.session).map(|session| (session, path)));
             }
+            Some(_) => {}
             None => {
                 let is_shared = root.harness.session_of_folder(&root.folder, &path).is_none();
                 if is_shared && depth > 0 && path.is_dir() {
-                    list(root, &path, depth - 1, found);
+                    list(root, &path, since, depth - 1, found);
                 }
             }
         }

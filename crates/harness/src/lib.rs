@@ -31,7 +31,9 @@ pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
 };
 pub use recognise::recognise;
-pub use run::{ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Version};
+pub use run::{
+    ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
+};
 use subscope_decode::{Dialect, OWN};
 use subscope_model::ToolClass;
 

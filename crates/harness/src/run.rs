@@ -24,7 +24,8 @@ pub enum ObserveMode {
     /// It was given options that make it print what it does; what is shown is what it would have printed without
     /// ([`RunPlan::plain_output`]).
     Told,
-    /// It works with a person at the terminal: hooks report, and nothing is printed over its screen.
+    /// It works with a person at the terminal, and nothing is printed over its screen: hooks report, or its session is
+    /// followed.
     Interactive,
     /// It runs no agent: nothing is read of it.
     Unread,
@@ -51,6 +52,13 @@ pub struct Observed {
     pub has_hooks: bool,
 }
 
+impl Observed {
+    /// The program is started as its user wrote it.
+    pub(crate) fn unchanged(mode: ObserveMode) -> Self {
+        Self { mode, added: Vec::new(), has_hooks: false }
+    }
+}
+
 /// What a running process of a harness notes of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessNote {
@@ -74,25 +82,114 @@ pub trait RunPlan: Sync {
     fn resume_option(&self) -> &'static str;
 
     /// Folders below the user's home into which its installers put it.
-    fn install_folders(&self) -> &'static [&'static str];
+    fn install_folders(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Returns how a run of the program with these arguments is observed; `None` as any other command.
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed>;
 
-    /// Returns what turns the output of a run that was given options into what it would have printed without.
-    fn plain_output(&self, arguments: &[&str]) -> Box<dyn PlainOutput>;
+    /// Returns what turns the output of a run that was given options into what it would have printed without; `None`
+    /// where [`RunPlan::observe`] adds no options to print more.
+    fn plain_output(&self, _: &[&str]) -> Option<Box<dyn PlainOutput>> {
+        None
+    }
 
     /// Returns the key under which a call of an MCP tool names, in its `_meta`, the tool call of the model that caused it.
-    fn caller_id_key(&self) -> Option<&'static str>;
+    fn caller_id_key(&self) -> Option<&'static str> {
+        None
+    }
 
-    /// Returns the folder in which running processes note which session they are in. It need not exist.
-    fn notes_folder(&self, variables: Variables<'_>) -> PathBuf;
+    /// Returns the notes of its processes; `None` where they write none. Then a session belongs to a run if its
+    /// transcript was written while the run lasted, in the same working folder.
+    fn notes(&self) -> Option<&'static dyn ProcessNotes> {
+        None
+    }
+}
+
+/// Files in which running processes note which session they are in.
+pub trait ProcessNotes: Sync {
+    /// Returns their folder. It need not exist.
+    fn folder(&self, variables: Variables<'_>) -> PathBuf;
 
     /// Returns the process whose note a file of this name is.
-    fn process_of_note(&self, name: &OsStr) -> Option<i32>;
+    fn process(&self, name: &OsStr) -> Option<i32>;
 
     /// Reads a note; `None` where it is none, or is just being written.
-    fn read_note(&self, bytes: &[u8]) -> Option<ProcessNote>;
+    fn read(&self, bytes: &[u8]) -> Option<ProcessNote>;
+}
+
+/// The command line of a program that is started as its user wrote it.
+pub(crate) struct CommandLine {
+    /// First words with which it starts no session.
+    pub(crate) no_session: &'static [&'static str],
+    /// First words with which it serves others, without a screen of its own.
+    pub(crate) servers: &'static [&'static str],
+    /// First words with which it works without a person.
+    pub(crate) one_shot: &'static [&'static str],
+    /// Options with which it does.
+    pub(crate) one_shot_options: &'static [&'static str],
+    /// Options, with their value if they have one, with which it then prints what it does; without them its answer.
+    pub(crate) streaming: &'static [(&'static str, Option<&'static str>)],
+}
+
+impl CommandLine {
+    /// Returns how a run with these arguments is observed; `None` as any other command.
+    pub(crate) fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
+        let words = Words::of(arguments);
+        let first = words.first().unwrap_or_default();
+        let is_streaming = |(option, value): &(&str, Option<&str>)| match value {
+            Some(value) => words.value_of(option) == Some(value),
+            None => words.has(option),
+        };
+        let mode = if self.no_session.contains(&first) {
+            ObserveMode::Unread
+        } else if self.servers.contains(&first) {
+            return None;
+        } else if self.one_shot.contains(&first) || words.has_any(self.one_shot_options) {
+            let streams = self.streaming.iter().any(is_streaming);
+            if streams { ObserveMode::Streamed } else { ObserveMode::Answering }
+        } else if around.is_terminal {
+            ObserveMode::Interactive
+        } else {
+            return None;
+        };
+        Some(Observed::unchanged(mode))
+    }
+}
+
+/// The arguments of a command in front of `--`.
+pub(crate) struct Words<'a>(Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(arguments: &[&'a str]) -> Self {
+        Self(arguments.iter().copied().take_while(|word| *word != "--").collect())
+    }
+
+    /// The first word.
+    pub(crate) fn first(&self) -> Option<&'a str> {
+        self.0.first().copied()
+    }
+
+    fn position(&self, option: &str) -> Option<usize> {
+        self.0.iter().position(|word| word.split_once('=').map_or(*word, |(name, _)| name) == option)
+    }
+
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.position(option).is_some()
+    }
+
+    pub(crate) fn has_any(&self, options: &[&str]) -> bool {
+        options.iter().any(|option| self.has(option))
+    }
+
+    pub(crate) fn value_of(&self, option: &str) -> Option<&'a str> {
+        let at = self.position(option)?;
+        match self.0.get(at)?.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => self.0.get(at + 1).copied(),
+        }
+    }
 }
 
 /// Turns the machine-readable output of a program into what it prints for people.

@@ -29,6 +29,7 @@ mod queue;
 pub mod record;
 mod run_driver;
 mod session_finder;
+mod working_folder;
 
 pub use error::CommandRunError;
 pub use event_relay::{EventRoute, Upstream, relay_events};
@@ -41,5 +42,6 @@ pub use process_watch::watch_processes;
 pub use queue::{LineQueue, SkippedLines};
 pub use run_driver::{RunDriver, RunHandle};
 pub use session_finder::{FollowedSessions, SessionFinder, session_of_caller};
+pub use working_folder::WorkingFolder;
 
 pub use subscope_client::publish::ADDRESS_VARIABLE;

@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use subscope_harness::{Harness, ProcessNote, RunPlan};
+use subscope_harness::{Harness, ProcessNote, ProcessNotes};
 
 /// Maximum size of a process file.
 const MAX_NOTE_BYTES: u64 = 64 << 10;
@@ -15,10 +15,8 @@ const MAX_NOTE_BYTES: u64 = 64 << 10;
 pub struct HarnessHome {
     /// The harness.
     pub harness: &'static dyn Harness,
-    /// How its processes are observed.
-    pub processes: &'static dyn RunPlan,
-    /// Folder of its process files.
-    pub notes: PathBuf,
+    /// The form and the folder of its process files, where its processes write some.
+    pub notes: Option<(&'static dyn ProcessNotes, PathBuf)>,
     /// Folders that its transcripts are below.
     pub roots: Vec<PathBuf>,
 }
@@ -27,17 +25,18 @@ pub struct HarnessHome {
 pub(crate) struct NoteFile {
     /// The process, by the file's name.
     pub(crate) process: i32,
-    processes: &'static dyn RunPlan,
+    form: &'static dyn ProcessNotes,
     path: PathBuf,
 }
 
 impl HarnessHome {
     /// Returns the process files of the harness.
     pub(crate) fn note_files(&self) -> impl Iterator<Item = NoteFile> {
-        let processes = self.processes;
-        fs::read_dir(&self.notes).into_iter().flatten().flatten().filter_map(move |entry| {
-            let process = processes.process_of_note(&entry.file_name())?;
-            Some(NoteFile { process, processes, path: entry.path() })
+        self.notes.iter().flat_map(|(form, folder)| {
+            fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
+                let process = form.process(&entry.file_name())?;
+                Some(NoteFile { process, form: *form, path: entry.path() })
+            })
         })
     }
 }
@@ -50,7 +49,7 @@ impl NoteFile {
 
     /// Reads the note; `None` if the file is none, is just being written, or names another process.
     pub(crate) fn read(&self) -> Option<ProcessNote> {
-        let note = self.processes.read_note(&read(&self.path)?)?;
+        let note = self.form.read(&read(&self.path)?)?;
         (note.process == self.process).then_some(note)
     }
 }

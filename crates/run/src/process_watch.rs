@@ -89,9 +89,9 @@ mod tests {
     use super::*;
 
     fn home(notes: &Path) -> HarnessHome {
-        let with_run = |harness: &'static dyn Harness| Some((harness, harness.run()?));
-        let (harness, processes) = HARNESSES.iter().copied().find_map(with_run).unwrap();
-        HarnessHome { harness, processes, notes: notes.to_owned(), roots: Vec::new() }
+        let with_notes = |harness: &'static dyn Harness| Some((harness, harness.run()?.notes()?));
+        let (harness, form) = HARNESSES.iter().copied().find_map(with_notes).unwrap();
+        HarnessHome { harness, notes: Some((form, notes.to_owned())), roots: Vec::new() }
     }
 
     fn write(notes: &Path, process: i32, session: &str) {

@@ -2,7 +2,7 @@
 //! follows their transcripts: without machine-readable output these are the only source.
 //!
 //! A session belongs to the command only if its process descends from the command or is in its process group, and wrote
-//! its file after the command started.
+//! its file after the command started. Of a harness whose processes write no such files, see [`WorkingFolder`].
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,10 @@ use subscope_harness::ProcessNote;
 use subscope_hub::clock;
 use subscope_model::{Millis, SessionId};
 
-use crate::{CommandRunError, HarnessHome, line_tap::SessionName, run_driver::RunHandle};
+use crate::{
+    CommandRunError, HarnessHome, WorkingFolder, line_tap::SessionName, run_driver::RunHandle,
+    working_folder::FolderWatch,
+};
 
 /// Scan interval of process files. A file exists as long as its process, at least half a second.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
@@ -45,6 +48,11 @@ impl FollowedSessions {
     /// Whether a process of the command is, or was, in a session.
     pub fn has(&self, session: &str) -> bool {
         self.lock().iter().any(|note| note.session == session)
+    }
+
+    /// Returns the number of sessions.
+    pub fn count(&self) -> usize {
+        self.ids().len()
     }
 
     /// Returns their ids, each once.
@@ -77,6 +85,8 @@ struct FinderWorker {
     /// Modification times of the process files that were read.
     read: HashMap<i32, SystemTime>,
     missing: Vec<MissingTranscript>,
+    /// Where the command's harness writes no process files.
+    folder: Option<FolderWatch>,
 }
 
 /// A session without a transcript so far.
@@ -98,6 +108,7 @@ impl SessionFinder {
         since: Millis,
         session: Arc<SessionName>,
         following: Option<RunHandle>,
+        folder: Option<WorkingFolder>,
     ) -> Result<Self, CommandRunError> {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
         let mut worker = FinderWorker {
@@ -109,6 +120,7 @@ impl SessionFinder {
             followed: followed.clone(),
             read: HashMap::new(),
             missing: Vec::new(),
+            folder: folder.map(FolderWatch::new),
         };
         let over = Arc::clone(&is_over);
         let build = std::thread::Builder::new().name("finder".to_owned());
@@ -140,6 +152,7 @@ impl SessionFinder {
 impl FinderWorker {
     fn scan(&mut self, now: Instant) {
         self.read_notes();
+        self.look_at_folder(false);
         let Self { homes, following: Some(following), missing, .. } = self else { return };
         missing.retain_mut(|one| {
             if one.next > now {
@@ -153,6 +166,7 @@ impl FinderWorker {
 
     /// Tries missing transcripts a last time; process files are gone by now.
     fn follow_missing(&mut self) {
+        self.look_at_folder(true);
         let Some(following) = &self.following else { return };
         for one in std::mem::take(&mut self.missing) {
             follow(&self.homes, &one.session, following);
@@ -190,6 +204,17 @@ impl FinderWorker {
             interval: SCAN_INTERVAL / 2,
             next: clock::tick(),
         });
+    }
+
+    /// Follows what appeared in the command's working folder.
+    fn look_at_folder(&mut self, is_last: bool) {
+        let (Some(folder), Some(following)) = (&mut self.folder, &self.following) else { return };
+        for (session, path) in folder.look(is_last) {
+            self.session.set_if_unknown(&session);
+            following.follow(path);
+            let (process, started_ms) = (self.child.as_raw(), self.since);
+            self.followed.lock().push(ProcessNote { process, session, started_ms, has_screen: false });
+        }
     }
 
     fn is_of_child(&self, process: i32) -> bool {

@@ -11,8 +11,8 @@ use super::{
     process,
 };
 use crate::{
-    Harness, HookHandler, ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings,
-    Variables, Version,
+    Harness, HookHandler, ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan,
+    RunSurroundings, Variables, Version, run::Words,
 };
 
 /// The flags that make a one-shot run machine-readable.
@@ -60,8 +60,8 @@ impl RunPlan for ClaudeCode {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         let words = Words::of(arguments);
-        let plain = |mode| Some(Observed { mode, added: Vec::new(), has_hooks: false });
-        if words.0.first().is_some_and(|first| NO_SESSION.contains(first)) {
+        let plain = |mode| Some(Observed::unchanged(mode));
+        if words.first().is_some_and(|first| NO_SESSION.contains(&first)) {
             return plain(ObserveMode::Unread);
         }
         let known = LazyCell::new(around.version);
@@ -78,7 +78,7 @@ impl RunPlan for ClaudeCode {
             let answering = || with_hooks(ObserveMode::Answering, Vec::new());
             return if is_stream { plain(ObserveMode::Streamed) } else { answering() };
         }
-        if ONE_SHOT_OPTIONS.iter().any(|option| words.has(option)) {
+        if words.has_any(ONE_SHOT_OPTIONS) {
             let telling = VERBOSITY_FLAGS.iter().filter(|(_, since)| *known >= Some(*since));
             let flags = STREAM_FLAGS.iter().copied().chain(telling.map(|(flag, _)| *flag));
             let added = flags.filter(|flag| !words.has(flag)).map(str::to_owned).collect();
@@ -90,51 +90,33 @@ impl RunPlan for ClaudeCode {
         with_hooks(ObserveMode::Interactive, Vec::new())
     }
 
-    fn plain_output(&self, arguments: &[&str]) -> Box<dyn PlainOutput> {
+    fn plain_output(&self, arguments: &[&str]) -> Option<Box<dyn PlainOutput>> {
         let words = Words::of(arguments);
         let value = |option| words.value_of(option).map(str::to_owned);
-        Box::new(Plain::new(PlainLimits { turns: value("--max-turns"), budget: value("--max-budget-usd") }))
+        let limits = PlainLimits { turns: value("--max-turns"), budget: value("--max-budget-usd") };
+        Some(Box::new(Plain::new(limits)))
     }
 
     fn caller_id_key(&self) -> Option<&'static str> {
         Some(CALLER_ID_KEY)
     }
 
-    fn notes_folder(&self, variables: Variables<'_>) -> PathBuf {
-        self.home(variables).folder.join(process::FOLDER)
-    }
-
-    fn process_of_note(&self, name: &OsStr) -> Option<i32> {
-        process::process_of(name)
-    }
-
-    fn read_note(&self, bytes: &[u8]) -> Option<ProcessNote> {
-        process::read(bytes)
+    fn notes(&self) -> Option<&'static dyn ProcessNotes> {
+        Some(&ClaudeCode)
     }
 }
 
-/// The arguments in front of `--`.
-struct Words<'a>(Vec<&'a str>);
-
-impl<'a> Words<'a> {
-    fn of(arguments: &[&'a str]) -> Self {
-        Self(arguments.iter().copied().take_while(|word| *word != "--").collect())
+impl ProcessNotes for ClaudeCode {
+    fn folder(&self, variables: Variables<'_>) -> PathBuf {
+        self.home(variables).folder.join(process::FOLDER)
     }
 
-    fn position(&self, option: &str) -> Option<usize> {
-        self.0.iter().position(|word| word.split_once('=').map_or(*word, |(name, _)| name) == option)
+    fn process(&self, name: &OsStr) -> Option<i32> {
+        process::process_of(name)
     }
 
-    fn has(&self, option: &str) -> bool {
-        self.position(option).is_some()
-    }
-
-    fn value_of(&self, option: &str) -> Option<&'a str> {
-        let at = self.position(option)?;
-        match self.0.get(at)?.split_once('=') {
-            Some((_, value)) => Some(value),
-            None => self.0.get(at + 1).copied(),
-        }
+    fn read(&self, bytes: &[u8]) -> Option<ProcessNote> {
+        process::read(bytes)
     }
 }
 
@@ -196,7 +178,7 @@ mod tests {
     fn plain_output_knows_the_limits_of_the_run() {
         let mut out = Vec::new();
         let line = b"{\"type\":\"result\",\"subtype\":\"error_max_turns\"}\n";
-        let mut plain = ClaudeCode.plain_output(&["--verbose", "-p", "--max-turns", "3", "hi"]);
+        let mut plain = ClaudeCode.plain_output(&["--verbose", "-p", "--max-turns", "3", "hi"]).unwrap();
         plain.push(line, &mut out);
         plain.finish(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "Error: Reached max turns (3)");

@@ -12,6 +12,7 @@ mod hook;
 mod layout;
 mod recognise;
 mod rollout;
+mod run_plan;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::ToolClass;
 
-use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -119,5 +120,9 @@ impl Harness for Codex {
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::rollouts_of(root, session)
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&Codex)
     }
 }

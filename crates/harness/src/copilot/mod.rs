@@ -10,6 +10,7 @@ mod events;
 mod hook;
 mod layout;
 mod recognise;
+mod run_plan;
 mod stream;
 mod tools;
 
@@ -22,7 +23,7 @@ use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
-use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -126,5 +127,9 @@ impl Harness for Copilot {
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         let main = root.join(session).join(layout::EVENTS_FILE);
         if main.is_file() { vec![main] } else { Vec::new() }
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&Copilot)
     }
 }

@@ -11,6 +11,7 @@ mod hook;
 mod layout;
 mod recognise;
 mod record;
+mod run_plan;
 mod stream;
 mod telemetry;
 mod tools;
@@ -28,7 +29,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
-use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -165,5 +166,9 @@ impl Harness for Gemini {
 
     fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
         model.strip_prefix("gemini-")
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&Gemini)
     }
 }

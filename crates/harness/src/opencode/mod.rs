@@ -10,6 +10,7 @@ mod events;
 mod layout;
 mod objects;
 mod recognise;
+mod run_plan;
 mod stdout;
 mod tools;
 
@@ -21,7 +22,7 @@ use std::{
 use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{Clock, SourceKind, ToolClass};
 
-use crate::{Bundle, Harness, HeadLine, Home, Place, SessionFiles, Variables};
+use crate::{Bundle, Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -131,5 +132,9 @@ impl Harness for OpenCode {
         let bundles = [layout::DATABASE_FILE, layout::STORAGE].map(|name| root.join(name));
         let inside = bundles.iter().filter(|path| path.exists()).map(|path| path.join(session));
         inside.filter(|path| layout::session_of(path).is_some()).collect()
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&OpenCode)
     }
 }

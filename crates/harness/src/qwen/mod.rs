@@ -9,6 +9,7 @@ mod chat;
 mod layout;
 mod meta;
 mod recognise;
+mod run_plan;
 mod stream;
 mod tools;
 
@@ -23,7 +24,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
-use crate::{Harness, HeadLine, Home, Place, Role, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, Place, Role, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -131,5 +132,9 @@ impl Harness for Qwen {
         let projects = fs::read_dir(root).into_iter().flatten().flatten();
         let mains = projects.map(|project| layout::main_path(&project.path(), session));
         mains.filter(|path| path.is_file()).collect()
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&Qwen)
     }
 }

@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use subscope_export::trace;
@@ -22,6 +22,7 @@ use subscope_render::render_tree;
 use subscope_run::{
     ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EndedSessions, EventRoute, FollowedSessions,
     HarnessHome, LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
+    WorkingFolder,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
@@ -30,7 +31,10 @@ use subscope_run::{
 
 use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer};
 use crate::{
-    command::event_printer::{EventFormat, EventPrinter},
+    command::{
+        event_printer::{EventFormat, EventPrinter},
+        target::roots,
+    },
     prelude::*,
 };
 
@@ -157,15 +161,25 @@ fn start(
     };
     let since = clock::now_ms();
     let (job, mut process, guard) = ChildJob::start(command, streams, helper.as_deref(), &run.signals)?;
+    let folder = run.plan.harness.filter(|plan| plan.notes().is_none()).map(|plan| WorkingFolder {
+        roots: roots(run.context)
+            .into_iter()
+            .filter(|root| root.harness.run().is_some_and(|own| own.program() == plan.program()))
+            .collect(),
+        folder: run.context.environment.working_folder().to_owned(),
+        since: UNIX_EPOCH + Duration::from_millis(since.unsigned_abs()),
+    });
+    let has_notes = folder.is_none();
     let following = match run.plan.mode {
         ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => {
             Some(Some(shutdown.clone()))
         }
-        ObserveMode::Interactive => Some(None),
-        ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Unread => None,
+        ObserveMode::Interactive => Some((!has_notes).then(|| shutdown.clone())),
+        ObserveMode::Streamed | ObserveMode::Told => (!has_notes).then(|| Some(shutdown.clone())),
+        ObserveMode::Unread => None,
     };
     let find = |following| {
-        SessionFinder::start(homes(run.context), process.id(), since, Arc::clone(&session), following)
+        SessionFinder::start(homes(run.context), process.id(), since, Arc::clone(&session), following, folder)
     };
     let finder = following.map(find).transpose()?;
     let followed = finder.as_ref().map(SessionFinder::followed).unwrap_or_default();
@@ -184,14 +198,21 @@ fn start(
             passthrough::widen(&pipe);
             let outlet = match (&run.plan.mode, run.plan.harness) {
                 _ if run.args.render => Outlet::Nowhere,
-                (ObserveMode::Told, Some(harness)) => {
-                    Outlet::Plain(own(&io::stdout())?, harness.plain_output(&run.plan.arguments()))
-                }
+                (ObserveMode::Told, Some(harness)) => match harness.plain_output(&run.plan.arguments()) {
+                    Some(plain) => Outlet::Plain(own(&io::stdout())?, plain),
+                    None => Outlet::Bytes(own(&io::stdout())?),
+                },
                 _ => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
+            // What such a harness prints is in its session's files too, with more.
+            let is_repeated = !has_notes;
             Some(spawn("stdout", move || {
-                let passed = passthrough::copy_output(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
+                let passed = passthrough::copy_output(pipe, outlet, files.0, &ends, |bytes| {
+                    if !is_repeated {
+                        tap.push(bytes);
+                    }
+                });
                 tap.finish();
                 passed
             })?)
@@ -225,9 +246,8 @@ fn start(
 pub(crate) fn homes(context: &Context) -> Vec<HarnessHome> {
     let variable = |name: &str| context.environment.get(name);
     let home = |harness: &'static dyn Harness| {
-        let processes = harness.run()?;
-        let notes = processes.notes_folder(&variable);
-        Some(HarnessHome { harness, processes, notes, roots: harness.roots(&variable) })
+        let notes = harness.run()?.notes().map(|notes| (notes, notes.folder(&variable)));
+        Some(HarnessHome { harness, notes, roots: harness.roots(&variable) })
     };
     harnesses().filter_map(home).collect()
 }
@@ -321,11 +341,23 @@ impl IterationObserver<'_> {
             // The outer run stores posted events, in a session of its own.
             ended_sessions.sessions.retain(|id| id.as_str() != child.own_name);
         }
+        self.report_neighbors();
         let finish = |thread: ForwardThread| thread.finish(ended_sessions, DELIVERY_TIMEOUT);
         if let Some(undelivered) = child.forward_thread.map(finish) {
             self.report_undelivered(undelivered);
         }
         Ok((ended, passed.failure.is_some()))
+    }
+
+    /// Says where sessions of the working folder may be another program's.
+    fn report_neighbors(&self) {
+        let has_notes = self.run.plan.harness.is_none_or(|plan| plan.notes().is_some());
+        let sessions = self.followed.count();
+        if !has_notes && sessions > 1 {
+            self.printer.print_message(&format!(
+                "warning: {sessions} sessions were at work in this folder: which of them the command started is not known"
+            ));
+        }
     }
 
     fn report_undelivered(&self, undelivered: Undelivered) {

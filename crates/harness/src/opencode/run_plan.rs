@@ -1,0 +1,75 @@
+//! How `opencode` is started and observed by `run`. Its answer is on stdout, all else in its database.
+
+use super::OpenCode;
+use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
+
+const COMMAND_LINE: CommandLine = CommandLine {
+    no_session: &[
+        "--version",
+        "-v",
+        "--help",
+        "-h",
+        "completion",
+        "mcp",
+        "debug",
+        "auth",
+        "providers",
+        "agent",
+        "upgrade",
+        "uninstall",
+        "models",
+        "stats",
+        "export",
+        "import",
+        "session",
+        "plugin",
+        "db",
+    ],
+    servers: &["serve", "web", "acp"],
+    one_shot: &["run"],
+    one_shot_options: &[],
+    streaming: &[("--format", Some("json"))],
+};
+
+impl RunPlan for OpenCode {
+    fn program(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn resume_option(&self) -> &'static str {
+        "--session"
+    }
+
+    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
+        COMMAND_LINE.observe(arguments, around)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ObserveMode;
+
+    #[test]
+    fn nothing_is_added_and_the_mode_is_by_the_words() {
+        let mode = |words: &str, is_terminal| {
+            let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+            let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
+            let observed = OpenCode.observe(&words, &around)?;
+            assert!(observed.added.is_empty() && !observed.has_hooks);
+            Some(observed.mode)
+        };
+        for (words, expected) in [
+            ("run hi", Some(ObserveMode::Answering)),
+            ("run --format json hi", Some(ObserveMode::Streamed)),
+            ("run --format=json hi", Some(ObserveMode::Streamed)),
+            ("run --format default hi", Some(ObserveMode::Answering)),
+            ("auth list", Some(ObserveMode::Unread)),
+            ("serve", None),
+            ("", Some(ObserveMode::Interactive)),
+        ] {
+            assert_eq!(mode(words, true), expected, "{words}");
+        }
+        assert_eq!(mode("", false), None);
+    }
+}
