@@ -77,6 +77,9 @@ fn first_agent(tree: &Tree) -> Option<Text> {
 }
 
 impl SessionRow {
+    /// What a word of [`Self::matches`] begins with that asks for a harness by name.
+    pub const HARNESS: &str = "harness:";
+
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
@@ -103,10 +106,14 @@ impl SessionRow {
     }
 
     /// Whether title, directory, id or harness have each of these words, which are separated by spaces. Case is ignored.
+    /// A word `harness:NAME` asks for the sessions of that harness.
     pub fn matches(&self, words: &str) -> bool {
         let fields = [self.title.as_deref(), self.cwd.as_deref(), Some(&*self.id), self.harness.as_deref()];
         let text = fields.map(|field| field.unwrap_or_default().to_lowercase()).join("\n");
-        words.split_whitespace().all(|word| text.contains(&word.to_lowercase()))
+        words.split_whitespace().all(|word| match word.strip_prefix(Self::HARNESS) {
+            Some(name) => self.harness.as_deref() == Some(name),
+            None => text.contains(&word.to_lowercase()),
+        })
     }
 
     /// Returns the sort key of lists: newest last event first, then by id.

@@ -311,6 +311,8 @@ pub struct Response<'a> {
     pub cache_write_1h: u64,
     /// Its cost in picodollars as reported by this line; `None`: by the price list.
     pub cost_pico_usd: Option<u64>,
+    /// Whether the price list is not what its user pays, as with a subscription: its cost is unknown.
+    pub is_unpriced: bool,
     /// Whether the line has a stop reason.
     pub has_stop_reason: bool,
     /// Whether the stop reason is the end of the turn.

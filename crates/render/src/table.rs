@@ -1,5 +1,7 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
+use std::collections::BTreeSet;
+
 use subscope_model::{
     Concurrency, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus,
     iso8601,
@@ -15,6 +17,9 @@ pub const SHORT_ID: usize = 8;
 
 /// Most columns of an id in a list.
 const MAX_SHORT_ID: usize = 48;
+
+/// Most columns of a harness's name.
+const MAX_HARNESS: usize = 14;
 
 /// Columns after a title: heading, width, and least terminal width.
 const FIGURES: [(&str, usize, usize); 5] =
@@ -35,19 +40,28 @@ pub fn render_sessions(rows: &[SessionRow], others: &[SessionId], now: Millis, s
     }
     let widths = FIGURES.map(|(_, width, least)| (style.width >= least).then_some(width));
     let shown: Vec<&SessionId> = rows.iter().map(|row| &row.id).collect();
-    let left = style.width.saturating_sub(2 + 1 + widths.iter().flatten().sum::<usize>());
+    let harness = harness_width(rows);
+    let left = style.width.saturating_sub(2 + 1 + harness + widths.iter().flatten().sum::<usize>());
     let most = left.saturating_sub(*TITLE.start()).clamp(SHORT_ID, MAX_SHORT_ID);
     let prefixes = unique_prefixes(&shown, others).into_iter();
     let ids: Vec<String> = prefixes.map(|prefix| style.one_line(prefix, most)).collect();
     let id_width = ids.iter().map(|id| text::width(id)).max().unwrap_or_default().max(SHORT_ID);
-    let before = 2 + id_width + 1;
+    let before = 2 + id_width + 1 + harness;
     let room = left.saturating_sub(id_width);
     let title = room.clamp(*TITLE.start(), *TITLE.end());
-    let mut head = StyledLine::painted(Ink::Done, &format!("  {} session", text::pad("id", id_width)));
+    let column = text::pad(if harness > 0 { "harness" } else { "" }, harness);
+    let head = format!("  {} {column}session", text::pad("id", id_width));
+    let mut head = StyledLine::painted(Ink::Done, &head);
     head.cells(before + title, widths, FIGURES.map(|(word, ..)| (Some(Ink::Done), word)));
     head.write(&mut out, style);
     for (row, id) in rows.iter().zip(&ids) {
-        let mut line = label(row, &text::pad(id, id_width), title, style);
+        let name = row.harness.as_deref().map_or_else(String::new, |name| style.one_line(name, MAX_HARNESS));
+        let lead = format!(
+            "{} {}",
+            text::pad(id, id_width),
+            if harness > 0 { text::pad(&name, harness) } else { String::new() }
+        );
+        let mut line = label(row, &lead, title, style);
         line.cells(before + title, widths, figures(row, now, style));
         line.write(&mut out, style);
     }
@@ -76,14 +90,20 @@ pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&
     ids.iter().map(prefix).collect()
 }
 
-/// Icon, id and title of a session.
-fn label(row: &SessionRow, id: &str, width: usize, style: &Style) -> StyledLine {
+/// Columns of the harnesses, with the blanks behind them, where there is more than one; else 0.
+fn harness_width(rows: &[SessionRow]) -> usize {
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.harness.as_deref().unwrap_or_default()).collect();
+    let widest = names.iter().map(|name| text::width(name)).max().unwrap_or_default();
+    if names.len() > 1 { widest.clamp("harness".len(), MAX_HARNESS) + 1 } else { 0 }
+}
+
+/// Icon, what stands in front of the title, and the title of a session.
+fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = glyphs.session(row);
     let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
-    line.paint(Ink::Done, id);
-    line.push(" ");
+    line.paint(Ink::Done, lead);
     let name = text::session_name(row.cwd.as_deref(), row.title.as_deref());
     line.with(None, &style.one_line(name.as_deref().unwrap_or(glyphs.unknown), width))
 }

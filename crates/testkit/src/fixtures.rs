@@ -187,6 +187,12 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns all files below a folder, at any depth, by name.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let below = |path: PathBuf| if path.is_dir() { files_below(&path) } else { vec![path] };
+    entries(folder).into_iter().flat_map(below).collect()
+}
+
 /// The entries of a folder, by name.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let listing = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -94,7 +94,8 @@ pub(crate) fn derive_figures(
                 .map(|model| (Millis::MIN, model))
         };
         let model = response.model.clone().or_else(of_agent);
-        let price = response.cost_pico_usd.map(u128::from).or_else(|| model.as_ref().and_then(by_list));
+        let listed = || model.as_ref().filter(|_| !response.is_unpriced).and_then(by_list);
+        let price = response.cost_pico_usd.map(u128::from).or_else(listed);
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,

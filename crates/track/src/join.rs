@@ -285,6 +285,7 @@ fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
         known.usage = Some(usage);
     }
     known.cost_pico_usd = known.cost_pico_usd.max(other.cost_pico_usd);
+    known.is_unpriced |= other.is_unpriced;
     known.is_final |= other.is_final;
     known.only_streamed &= other.only_streamed;
     known.synthetic |= other.synthetic;

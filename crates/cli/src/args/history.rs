@@ -40,6 +40,9 @@ pub(crate) struct LsArgs {
     /// List only sessions that are still at work.
     #[arg(long)]
     pub(crate) live: bool,
+    /// List only sessions of this harness.
+    #[arg(long, value_name = "HARNESS", conflicts_with = "iterations")]
+    pub(crate) harness: Option<String>,
     /// List the iterations that `run` has recorded in this folder instead.
     #[arg(long)]
     pub(crate) iterations: bool,

@@ -7,7 +7,7 @@ use subscope_collect::{archive::Archive, main_transcripts};
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
-    SearchQuery, SessionId, SessionPage, SessionRow, Stats, StatsQuery, Status, Text, Tree,
+    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
@@ -121,30 +121,21 @@ impl Backend {
         Ok(Self::Store(Box::new(store), texts))
     }
 
-    /// Returns the newest sessions first, at most `limit`.
-    pub(crate) fn sessions(&mut self, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
+    /// Returns the newest sessions that match some words ([`subscope_model::SessionRow::matches`]) first, at most `limit`.
+    pub(crate) fn sessions(
+        &mut self,
+        limit: usize,
+        only_live: bool,
+        words: &str,
+    ) -> Result<SessionPage, CliError> {
         match self {
-            Self::Hub(client) => fetch_pages(client, limit, only_live),
+            Self::Hub(client) => fetch_pages(client, limit, only_live, words),
             Self::Store(store, _) => {
-                let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
+                let words = words.to_owned();
+                let query = ListQuery { only_live, words, ..ListQuery::first(limit.saturating_add(1)) };
                 Ok(SessionPage::of(store.list(&query)?, limit))
             }
             Self::Nothing(_) => Ok(SessionPage::of(Vec::new(), limit)),
-        }
-    }
-
-    /// Returns the newest sessions with all these words in title, directory, id or harness, at most `limit`.
-    pub(crate) fn find_sessions(&mut self, words: &str, limit: usize) -> Result<Vec<SessionRow>, CliError> {
-        match self {
-            Self::Hub(client) => {
-                let query =
-                    SessionQuery { limit: Some(limit), words: words.to_owned(), ..SessionQuery::default() };
-                Ok(client.sessions(&query)?.sessions)
-            }
-            Self::Store(store, _) => {
-                Ok(store.list(&ListQuery { words: words.to_owned(), ..ListQuery::first(limit) })?)
-            }
-            Self::Nothing(_) => Ok(Vec::new()),
         }
     }
 
@@ -188,7 +179,7 @@ impl Backend {
 
     /// Returns the working directories of the newest sessions.
     pub(crate) fn projects(&mut self) -> Result<BTreeSet<Text>, CliError> {
-        let rows = self.sessions(MAX_PROJECT_SESSIONS, false)?.sessions;
+        let rows = self.sessions(MAX_PROJECT_SESSIONS, false, "")?.sessions;
         Ok(rows.into_iter().filter_map(|row| row.cwd).collect())
     }
 
@@ -249,7 +240,7 @@ impl Backend {
     /// Returns the one session with an id prefix; `last` names the newest.
     pub(crate) fn session(&mut self, word: &str) -> Result<SessionId, CliError> {
         if word == LAST {
-            return first_session(self.sessions(1, false)?);
+            return first_session(self.sessions(1, false, "")?);
         }
         let found = self.names(word, MAX_PREFIX_MATCHES)?.sessions;
         one_of(word, found)?.ok_or_else(|| unknown_session(word))
@@ -311,12 +302,17 @@ fn wait_until_caught_up(client: &mut Client) -> bool {
 }
 
 /// Requests pages until there are `limit` sessions.
-fn fetch_pages(client: &mut Client, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
+fn fetch_pages(
+    client: &mut Client,
+    limit: usize,
+    only_live: bool,
+    words: &str,
+) -> Result<SessionPage, CliError> {
     let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
     loop {
         let wanted = limit.saturating_sub(all.sessions.len()).min(MAX_PAGE);
         let after = all.next.take().map(|next| next.to_string());
-        let query = SessionQuery { limit: Some(wanted), after, only_live, ..SessionQuery::default() };
+        let query = SessionQuery { limit: Some(wanted), after, only_live, words: words.to_owned() };
         let page = client.sessions(&query)?;
         all.sessions.extend(page.sessions);
         all.next = page.next;

@@ -49,7 +49,7 @@ impl StandIn {
     /// Puts a recording aside, as if it were to happen in some years in this folder.
     fn put_aside(&self, env: &TestEnv, from: &str, folder: &Path) {
         let from = fixtures::root().join(from);
-        for file in files_below(&from) {
+        for file in fixtures::files_below(&from) {
             let text = fixtures::text(&file).replace("\"timestamp\":\"2026-", "\"timestamp\":\"2036-");
             let text = text.replace(self.folder, folder.to_str().unwrap());
             env.write(&format!("aside/{}", file.strip_prefix(&from).unwrap().display()), text);
@@ -67,11 +67,6 @@ impl StandIn {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 fn trace(env: &TestEnv) -> Value {

@@ -170,6 +170,7 @@ impl<'a> Message<'a> {
             model: self.model.filled(),
             usage: self.usage.as_ref().map(Tokens::usage),
             cost_pico_usd: None,
+            is_unpriced: false,
             cache_write_1h: self.usage.as_ref().map_or(0, Tokens::cache_write_1h),
             has_stop_reason: stop_reason.is_some(),
             ends_turn: stop_reason == Some("end_turn"),

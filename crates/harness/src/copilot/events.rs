@@ -275,6 +275,7 @@ impl Events {
             usage: Some(record.usage.usage()),
             has_stop_reason: true,
             accounts_only: true,
+            is_unpriced: true,
             ..Response::default()
         }));
     }

@@ -230,6 +230,7 @@ impl Chat {
                 usage: Some(tokens.usage()),
                 has_stop_reason: true,
                 accounts_only: true,
+                is_unpriced: true,
                 ..Response::default()
             }));
         }

@@ -185,6 +185,7 @@ fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
         }
     }
     response.cost_pico_usd = response.cost_pico_usd.max(fact.cost_pico_usd);
+    response.is_unpriced |= fact.is_unpriced;
     response.is_final |= is_final;
     if response.is_final {
         response.content = None;

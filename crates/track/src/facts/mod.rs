@@ -211,6 +211,8 @@ pub(crate) struct ResponseFacts {
     pub(crate) usage: Option<ResponseTokens>,
     /// Its cost in picodollars, where a source reports it.
     pub(crate) cost_pico_usd: Option<u64>,
+    /// Whether the price list says nothing of it.
+    pub(crate) is_unpriced: bool,
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,

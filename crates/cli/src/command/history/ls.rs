@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{SessionId, SessionRow};
-use subscope_render::table::{SHORT_ID, render_sessions};
+use subscope_render::{
+    safe,
+    table::{SHORT_ID, render_sessions},
+};
 
 use crate::prelude::*;
 
@@ -12,12 +15,15 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         return super::iterations::run(args, context);
     }
     let mut backend = Backend::open(Needs::Rows, context)?;
-    let page = backend.sessions(args.limit, args.live)?;
+    let words = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
+    let page = backend.sessions(args.limit, args.live, &words.unwrap_or_default())?;
     if args.json {
         return output::print_json(&page);
     }
     if page.sessions.is_empty() && args.limit > 0 {
-        context.info(if args.live { "nothing is at work" } else { "no sessions yet" });
+        let nothing = if args.live { "nothing is at work" } else { "no sessions yet" };
+        let of = args.harness.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
+        context.info(&safe::line(&format!("{nothing}{of}"), context.style(None).charset()));
         return Ok(());
     }
     let others = like_named(&page.sessions, &mut backend)?;

@@ -42,7 +42,7 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
 
 impl QueryHost for Context {
     fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
-        Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live)?)
+        Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live, "")?)
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {

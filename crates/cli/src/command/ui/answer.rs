@@ -62,7 +62,7 @@ impl QueryHandler {
     pub(super) fn answer(&mut self, question: Question, context: &Context) -> Result<Answer, CliError> {
         Ok(match question {
             Question::Sessions(limit) => {
-                let page = Backend::open(Needs::Rows, context)?.sessions(limit, false)?;
+                let page = Backend::open(Needs::Rows, context)?.sessions(limit, false, "")?;
                 Answer::Sessions(page.sessions, page.next.is_some())
             }
             Question::Tree(session) => {
@@ -77,9 +77,9 @@ impl QueryHandler {
                 let tree = self.tree_at(&session, at, context)?;
                 Answer::At(session, at, Some(Box::new(tree)))
             }
-            Question::Find(words) => {
-                Answer::Sought(Backend::open(Needs::Rows, context)?.find_sessions(&words, MAX_SESSIONS)?)
-            }
+            Question::Find(words) => Answer::Sought(
+                Backend::open(Needs::Rows, context)?.sessions(MAX_SESSIONS, false, &words)?.sessions,
+            ),
             Question::Search(query) => {
                 if query.terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("there is no word in it"));
