@@ -89,6 +89,11 @@ pub trait RunPlan: Sync {
     /// Returns how a run of the program with these arguments is observed; `None` as any other command.
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed>;
 
+    /// Whether a run with these arguments goes on in an earlier session. Counts where processes write no notes.
+    fn resumes(&self, _: &[&str]) -> bool {
+        false
+    }
+
     /// Returns what turns the output of a run that was given options into what it would have printed without; `None`
     /// where [`RunPlan::observe`] adds no options to print more.
     fn plain_output(&self, _: &[&str]) -> Option<Box<dyn PlainOutput>> {
@@ -101,7 +106,7 @@ pub trait RunPlan: Sync {
     }
 
     /// Returns the notes of its processes; `None` where they write none. Then a session belongs to a run if its
-    /// transcript was written while the run lasted, in the same working folder.
+    /// transcript was written while the run lasted, in the same working folder, and it began in the run or is resumed.
     fn notes(&self) -> Option<&'static dyn ProcessNotes> {
         None
     }
@@ -121,16 +126,20 @@ pub trait ProcessNotes: Sync {
 
 /// The command line of a program that is started as its user wrote it.
 pub(crate) struct CommandLine {
+    /// Options in front of a subcommand whose value is the next word.
+    pub(crate) valued: &'static [&'static str],
     /// First words with which it starts no session.
     pub(crate) no_session: &'static [&'static str],
-    /// First words with which it serves others, without a screen of its own.
+    /// Subcommands with which it serves others, without a screen of its own.
     pub(crate) servers: &'static [&'static str],
-    /// First words with which it works without a person.
+    /// Subcommands with which it works without a person.
     pub(crate) one_shot: &'static [&'static str],
     /// Options with which it does.
     pub(crate) one_shot_options: &'static [&'static str],
     /// Options, with their value if they have one, with which it then prints what it does; without them its answer.
     pub(crate) streaming: &'static [(&'static str, Option<&'static str>)],
+    /// Words with which it goes on in an earlier session.
+    pub(crate) resuming: &'static [&'static str],
 }
 
 impl CommandLine {
@@ -138,15 +147,16 @@ impl CommandLine {
     pub(crate) fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         let words = Words::of(arguments);
         let first = words.first().unwrap_or_default();
+        let command = words.positional(self.valued).unwrap_or_default();
         let is_streaming = |(option, value): &(&str, Option<&str>)| match value {
             Some(value) => words.value_of(option) == Some(value),
             None => words.has(option),
         };
         let mode = if self.no_session.contains(&first) {
             ObserveMode::Unread
-        } else if self.servers.contains(&first) {
+        } else if self.servers.contains(&command) {
             return None;
-        } else if self.one_shot.contains(&first) || words.has_any(self.one_shot_options) {
+        } else if self.one_shot.contains(&command) || words.has_any(self.one_shot_options) {
             let streams = self.streaming.iter().any(is_streaming);
             if streams { ObserveMode::Streamed } else { ObserveMode::Answering }
         } else if around.is_terminal {
@@ -155,6 +165,11 @@ impl CommandLine {
             return None;
         };
         Some(Observed::unchanged(mode))
+    }
+
+    /// Whether a run with these arguments goes on in an earlier session.
+    pub(crate) fn resumes(&self, arguments: &[&str]) -> bool {
+        Words::of(arguments).has_any(self.resuming)
     }
 }
 
@@ -169,6 +184,16 @@ impl<'a> Words<'a> {
     /// The first word.
     pub(crate) fn first(&self) -> Option<&'a str> {
         self.0.first().copied()
+    }
+
+    /// The first word that is neither an option nor the value of one of these.
+    fn positional(&self, valued: &[&str]) -> Option<&'a str> {
+        let mut is_value = false;
+        self.0.iter().copied().find(|word| {
+            let is_positional = !is_value && !word.starts_with('-');
+            is_value = !is_value && valued.contains(word);
+            is_positional
+        })
     }
 
     fn position(&self, option: &str) -> Option<usize> {

@@ -1,17 +1,17 @@
 //! Finds the sessions of a command whose harness notes nowhere which process is in which session: those in its working
-//! folder whose transcript was written while it ran.
+//! folder that began while it ran, or were written by it where it resumes one.
 
 use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use subscope_collect::{expand, transcripts_since};
 use subscope_harness::Root;
 use subscope_hub::{BatchRead, clock};
-use subscope_model::{PriceTable, SessionId};
+use subscope_model::{Millis, PriceTable, Session, SessionId};
 use subscope_session::{FactDetail, Limits, Now, RouterOptions};
 
 /// Shortest and longest interval between two looks.
@@ -25,6 +25,8 @@ pub struct WorkingFolder {
     pub folder: PathBuf,
     /// When it started.
     pub since: SystemTime,
+    /// Whether its session may have begun earlier.
+    pub is_resumed: bool,
 }
 
 /// Looks for sessions of a working folder.
@@ -33,6 +35,14 @@ pub(crate) struct FolderWatch {
     /// Transcripts of which it is known whether they are of the folder.
     known: HashMap<PathBuf, bool>,
     next: Instant,
+}
+
+impl WorkingFolder {
+    /// Whether a session that began at this time may be the command's.
+    fn may_hold(&self, began_ms: Millis) -> bool {
+        let since = self.since.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as Millis);
+        self.is_resumed || began_ms >= since
+    }
 }
 
 impl FolderWatch {
@@ -53,9 +63,13 @@ impl FolderWatch {
                 if self.known.contains_key(&path) {
                     continue;
                 }
-                // The folder may not be written yet.
-                let Some(folder) = folder_of(&path, &session) else { continue };
-                let is_own = is_same(&folder, &self.place.folder);
+                // Folder and time may not be written yet.
+                let row = session_of(&path, &session);
+                let Some((folder, began_ms)) = row.and_then(|row| row.cwd.zip(row.started_at_ms)) else {
+                    continue;
+                };
+                let is_own =
+                    self.place.may_hold(began_ms) && is_same(Path::new(&*folder), &self.place.folder);
                 self.known.insert(path.clone(), is_own);
                 if is_own {
                     found.push((session, path));
@@ -69,14 +83,13 @@ impl FolderWatch {
     }
 }
 
-/// Returns the working folder that a transcript names.
-fn folder_of(path: &Path, session: &str) -> Option<PathBuf> {
+/// Returns the row of the session that a transcript is of.
+fn session_of(path: &Path, session: &str) -> Option<Session> {
     let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
     let read = BatchRead::read(expand(path).ok()?, options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };
-    let tree = read.router.tree(&SessionId::from(session), &now)?;
-    tree.session.cwd.map(|folder| PathBuf::from(&*folder))
+    read.router.tree(&SessionId::from(session), &now).map(|tree| tree.session)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -56,7 +56,7 @@ Examples:
   subscope run --iterations 5 --until-success -- ./agent.sh records each below .subscope/iterations
   subscope run --render -- claude -p \"…\" > log.txt          the readable view in place of what the command prints
 
-What the command prints passes through unchanged, and its exit code is returned (128 and the number of a signal that ended it). Blocks of what its agents do go to stderr. `claude -p` without --output-format gets the options that make it tell what it does (--verbose says which); what it prints stays what it would have printed. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: their sessions are those at work in the working folder while the command runs.
+What the command prints passes through unchanged, and its exit code is returned (128 and the number of a signal that ended it). Blocks of what its agents do go to stderr. `claude -p` without --output-format gets the options that make it tell what it does (--verbose says which); what it prints stays what it would have printed. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: their sessions are those that begin in the working folder while the command runs, or go on there where it resumes one.
 
 The command finds an address in CPE_SUBAGENT_LOGGING_ADDRESS, to which whatever it starts can post events of subagents of its own.")]
 pub(crate) struct RunArgs {

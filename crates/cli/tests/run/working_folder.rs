@@ -50,7 +50,9 @@ impl StandIn {
     fn put_aside(&self, env: &TestEnv, from: &str, folder: &Path) {
         let from = fixtures::root().join(from);
         for file in fixtures::files_below(&from) {
-            let text = fixtures::text(&file).replace("\"timestamp\":\"2026-", "\"timestamp\":\"2036-");
+            let text = fixtures::text(&file).replace("\":\"2026-", "\":\"2036-");
+            // Seconds and milliseconds since 1970.
+            let text = text.replace("\":1795", "\":2111");
             let text = text.replace(self.folder, folder.to_str().unwrap());
             env.write(&format!("aside/{}", file.strip_prefix(&from).unwrap().display()), text);
         }
@@ -105,5 +107,30 @@ fn two_sessions_of_one_folder_are_said_not_to_be_told_apart() {
             [program.to_str().unwrap()].into_iter().chain(stand_in.answering.iter().copied()).collect();
         let ran = run(&env, "--no-store", &command);
         assert!(ran.stderr.contains("warning: 2 sessions were at work in this folder"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn session_that_began_earlier_is_another_programs_unless_the_command_resumes_one() {
+    let stand_in = &STAND_INS[0];
+    let env = env();
+    stand_in.put_aside(&env, stand_in.recorded, &env.work());
+    for file in fixtures::files_below(&env.path("aside")) {
+        let text = fixtures::text(&file).replace("\":\"2036-", "\":\"2016-").replace("\":2111", "\":1479");
+        fs::write(file, text).unwrap();
+    }
+    let program = stand_in.program(&env);
+    for (words, agents) in [(["exec", "hi", "there"], None), (["exec", "resume", "--last"], Some(2))] {
+        let folder = env.path("records");
+        let options = format!("--no-store --log-dir {}", folder.display());
+        let command: Vec<&str> = [program.to_str().unwrap()].into_iter().chain(words).collect();
+        let ran = run(&env, &options, &command);
+        assert_eq!((ran.stdout.as_str(), ran.code), (PRINTED, Some(3)), "{}", ran.stderr);
+        let record = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let trace = fs::read_to_string(record.join("trace.json")).map(|text| json(&text));
+        let found =
+            trace.ok().and_then(|trace| trace["stats"]["totalSubagents"].as_u64()).filter(|all| *all > 0);
+        assert_eq!(found, agents, "{words:?}");
+        fs::remove_dir_all(folder).unwrap();
     }
 }

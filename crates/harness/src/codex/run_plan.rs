@@ -4,6 +4,26 @@ use super::Codex;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
+    valued: &[
+        "-c",
+        "--config",
+        "--enable",
+        "--disable",
+        "-m",
+        "--model",
+        "-p",
+        "--profile",
+        "-s",
+        "--sandbox",
+        "-a",
+        "--ask-for-approval",
+        "-C",
+        "--cd",
+        "--add-dir",
+        "-i",
+        "--image",
+        "--local-provider",
+    ],
     no_session: &[
         "--version",
         "-V",
@@ -29,6 +49,7 @@ const COMMAND_LINE: CommandLine = CommandLine {
     one_shot: &["exec", "e", "review"],
     one_shot_options: &[],
     streaming: &[("--json", None), ("--experimental-json", None)],
+    resuming: &["resume"],
 };
 
 impl RunPlan for Codex {
@@ -42,6 +63,10 @@ impl RunPlan for Codex {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         COMMAND_LINE.observe(arguments, around)
+    }
+
+    fn resumes(&self, arguments: &[&str]) -> bool {
+        COMMAND_LINE.resumes(arguments)
     }
 }
 
@@ -63,6 +88,7 @@ mod tests {
             ("exec hi", Some(ObserveMode::Answering)),
             ("exec --json hi", Some(ObserveMode::Streamed)),
             ("exec resume --last hi", Some(ObserveMode::Answering)),
+            ("-m login -c a=b exec --json hi", Some(ObserveMode::Streamed)),
             ("exec -- --json", Some(ObserveMode::Answering)),
             ("app-server", None),
             ("login", Some(ObserveMode::Unread)),
@@ -72,5 +98,6 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
+        assert!(Codex.resumes(&["exec", "resume", "--last"]) && !Codex.resumes(&["exec", "--", "resume"]));
     }
 }

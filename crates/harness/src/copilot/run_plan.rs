@@ -4,6 +4,7 @@ use super::Copilot;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
+    valued: &[],
     no_session: &[
         "--version",
         "-v",
@@ -21,6 +22,7 @@ const COMMAND_LINE: CommandLine = CommandLine {
     one_shot: &[],
     one_shot_options: &["-p", "--prompt"],
     streaming: &[("--output-format", Some("json"))],
+    resuming: &["-r", "--resume", "--continue", "--session-id"],
 };
 
 impl RunPlan for Copilot {
@@ -34,6 +36,10 @@ impl RunPlan for Copilot {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         COMMAND_LINE.observe(arguments, around)
+    }
+
+    fn resumes(&self, arguments: &[&str]) -> bool {
+        COMMAND_LINE.resumes(arguments)
     }
 }
 
@@ -61,5 +67,6 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
+        assert!(Copilot.resumes(&["--resume=id", "-p", "hi"]) && !Copilot.resumes(&["-p", "hi"]));
     }
 }

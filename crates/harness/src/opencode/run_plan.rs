@@ -4,6 +4,17 @@ use super::OpenCode;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
+    valued: &[
+        "--log-level",
+        "-m",
+        "--model",
+        "-s",
+        "--session",
+        "--agent",
+        "--prompt",
+        "--port",
+        "--hostname",
+    ],
     no_session: &[
         "--version",
         "-v",
@@ -29,6 +40,7 @@ const COMMAND_LINE: CommandLine = CommandLine {
     one_shot: &["run"],
     one_shot_options: &[],
     streaming: &[("--format", Some("json"))],
+    resuming: &["-c", "--continue", "-s", "--session"],
 };
 
 impl RunPlan for OpenCode {
@@ -42,6 +54,10 @@ impl RunPlan for OpenCode {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         COMMAND_LINE.observe(arguments, around)
+    }
+
+    fn resumes(&self, arguments: &[&str]) -> bool {
+        COMMAND_LINE.resumes(arguments)
     }
 }
 
@@ -64,6 +80,7 @@ mod tests {
             ("run --format json hi", Some(ObserveMode::Streamed)),
             ("run --format=json hi", Some(ObserveMode::Streamed)),
             ("run --format default hi", Some(ObserveMode::Answering)),
+            ("--print-logs --log-level INFO run hi", Some(ObserveMode::Answering)),
             ("auth list", Some(ObserveMode::Unread)),
             ("serve", None),
             ("", Some(ObserveMode::Interactive)),
@@ -71,5 +88,6 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
+        assert!(OpenCode.resumes(&["run", "--session=ses_1", "hi"]) && !OpenCode.resumes(&["run", "hi"]));
     }
 }

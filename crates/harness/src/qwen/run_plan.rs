@@ -4,6 +4,7 @@ use super::Qwen;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
+    valued: &[],
     no_session: &[
         "--version",
         "-v",
@@ -19,6 +20,7 @@ const COMMAND_LINE: CommandLine = CommandLine {
     one_shot: &[],
     one_shot_options: &["-p", "--prompt", "-o", "--output-format"],
     streaming: &[("-o", Some("stream-json")), ("--output-format", Some("stream-json"))],
+    resuming: &["-r", "--resume", "-c", "--continue"],
 };
 
 impl RunPlan for Qwen {
@@ -32,6 +34,10 @@ impl RunPlan for Qwen {
 
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         COMMAND_LINE.observe(arguments, around)
+    }
+
+    fn resumes(&self, arguments: &[&str]) -> bool {
+        COMMAND_LINE.resumes(arguments)
     }
 }
 
@@ -60,5 +66,6 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
+        assert!(Qwen.resumes(&["--continue", "-p", "hi"]) && !Qwen.resumes(&["-p", "hi"]));
     }
 }

@@ -168,6 +168,7 @@ fn start(
             .collect(),
         folder: run.context.environment.working_folder().to_owned(),
         since: UNIX_EPOCH + Duration::from_millis(since.unsigned_abs()),
+        is_resumed: plan.resumes(&run.plan.arguments()),
     });
     let has_notes = folder.is_none();
     let following = match run.plan.mode {
