@@ -13,6 +13,7 @@ mod execution;
 mod feed;
 mod html;
 pub mod iteration;
+mod perfetto;
 mod redact;
 #[cfg(test)]
 mod sample;
@@ -25,6 +26,7 @@ pub use csv::write_csv;
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};
 pub use html::{Saved, write_html};
+pub use perfetto::write_perfetto;
 pub use redact::{Mask, Redacted};
 pub use trace::{trace, write_trace};
 

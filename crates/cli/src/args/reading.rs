@@ -99,6 +99,7 @@ Examples:
   subscope export last --as execution -o traces.json
   subscope export 59d3cea2 --as checkpoint -o checkpoints/1
   subscope export last --as html -o session.html
+  subscope export last --as perfetto -o session.pftrace
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
     /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
@@ -150,6 +151,8 @@ pub(crate) enum Format {
     Html,
     /// A table with one line per agent, for spreadsheets.
     Csv,
+    /// A binary trace for the Perfetto UI (ui.perfetto.dev): agents as tracks, calls as slices.
+    Perfetto,
 }
 
 /// Take a checkpoint, a feed or a recorded stream into the store, for all commands to work with.

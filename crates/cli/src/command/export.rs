@@ -2,13 +2,13 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal as _, Write},
     path::Path,
 };
 
 use subscope_export::{
     Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
-    write_html, write_trace,
+    write_html, write_perfetto, write_trace,
 };
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     if args.shape.is_some() && args.format != Format::Feed {
         return Err(CliError::usage("--shape goes with --as feed"));
     }
-    let events = matches!(args.format, Format::Trace | Format::Feed | Format::Html);
+    let events = matches!(args.format, Format::Trace | Format::Feed | Format::Html | Format::Perfetto);
     let reading = ReadOptions { events, dialect: args.dialect, ..ReadOptions::FEED };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
@@ -48,6 +48,12 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         // CSV is not JSON: its writer masks and sanitises cells itself.
         Format::Csv => write_output(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
+        Format::Perfetto => {
+            if args.output.is_none() && io::stdout().is_terminal() {
+                return Err(CliError::usage("perfetto is a binary format: name a file with --output"));
+            }
+            write_output(args, &mut |out| write_perfetto(&loaded.tree, &events, args.mask(), out))?;
+        }
         Format::Html => {
             let none = || CliError::failed("this program was built without its page");
             let page = subscope_page::saved().ok_or_else(none)?;
