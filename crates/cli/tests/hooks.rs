@@ -20,10 +20,14 @@ use std::{
         mpsc::{Receiver, sync_channel},
     },
     thread,
+    time::Duration,
 };
 
 use subscope_collect::spool::{self, Spool, Spooled};
-use subscope_testkit::env::{Ran, TestEnv, run};
+use subscope_testkit::{
+    env::{Ran, TestEnv, run},
+    fixtures,
+};
 
 use common::{
     env, json,
@@ -142,6 +146,118 @@ fn a_file_that_was_not_there_goes_again_with_its_folder() {
     env.write("home/.claude/history", "mine");
     remove(&env);
     assert!(!settings(&env).exists() && env.home().join(".claude/history").exists());
+}
+
+/// A harness with hooks other than Claude Code: its name, its settings below HOME, and payloads of a recording.
+const OTHERS: [(&str, &str, &str); 4] = [
+    ("codex", ".codex/hooks.json", "codex/0.169.0/v2_two_parallel/hooks.jsonl"),
+    ("copilot", ".copilot/hooks/subscope.json", "copilot/1.0.102/nested/hooks.jsonl"),
+    ("gemini", ".gemini/settings.json", "gemini/0.61.0/two_parallel/hooks.jsonl"),
+    ("qwen", ".qwen/settings.json", "qwen/0.24.4/hooks/hooks.jsonl"),
+];
+
+#[test]
+fn hooks_of_every_harness_are_installed_shown_and_removed() {
+    for (harness, file, _) in OTHERS {
+        let chosen = ["--harness", harness];
+        let mut texts: Vec<Option<&str>> = ODD.into_iter().map(Some).collect();
+        texts.push(None);
+        for text in texts {
+            let env = env();
+            let path = env.home().join(file);
+            if let Some(text) = text {
+                env.write(&format!("home/{file}"), text);
+            }
+            let ran = env.run(&[["hooks", "install"], chosen].concat());
+            assert_eq!(ran.code, Some(0), "{harness} {text:?}: {}", ran.stderr);
+            let once = read(&path);
+            let again = env.run(&[["hooks", "install"], chosen].concat());
+            assert!(again.stdout.contains("already"), "{}", again.stdout);
+            assert_eq!(read(&path), once);
+            let status = json(&env.run(&["hooks", "status", "--json"]).success());
+            let rows = status["scopes"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["harness"] == harness && row["scope"] == "user").unwrap();
+            assert_eq!(row["installed"], true, "{harness} {text:?}");
+            assert_eq!(rows[0]["harness"], "claude-code");
+            env.run(&[["hooks", "remove"], chosen].concat()).success();
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), text, "{harness}");
+        }
+    }
+}
+
+#[test]
+fn payloads_of_every_harness_give_the_tree_of_their_recording() {
+    for (harness, file, recorded) in OTHERS {
+        let env = env();
+        env.run(&["hooks", "install", "--harness", harness]).success();
+        let settings = json(&read(&env.home().join(file)));
+        let recorded = fixtures::root().join(recorded);
+        let (mut taken, mut recorded_of_ours) = (0, String::new());
+        // The first payloads come before the hub does.
+        let mut hub = None;
+        for line in fixtures::text(&recorded).lines() {
+            let payload = json(line);
+            let (event, body) = match payload["_event"].as_str() {
+                Some(event) => (event, payload["in"].to_string()),
+                None => (payload["hook_event_name"].as_str().unwrap(), line.to_owned()),
+            };
+            let list = &settings["hooks"][event][0];
+            let hook = if list["hooks"].is_array() { &list["hooks"][0] } else { list };
+            let Some(installed) = hook["command"].as_str().or(hook["bash"].as_str()) else { continue };
+            let mut command = env.command_of("/bin/sh");
+            command.args(["-c", installed]);
+            assert_eq!(told(&run(command, body.as_bytes())), (0, ""), "{harness} {event}");
+            taken += 1;
+            if taken == 3 {
+                hub = Some(Serving::start(&env, ""));
+                while !spooled(&env).is_empty() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            recorded_of_ours.push_str(line);
+            recorded_of_ours.push('\n');
+        }
+        assert!(taken > 5 && spooled(&env).is_empty(), "{harness}: {taken} payloads");
+        let alone = env.write("alone.jsonl", recorded_of_ours);
+        let rows = |target: &str| {
+            let tree = json(&env.run(&["tree", target, "--json"]).success());
+            let row = |row: &serde_json::Value| {
+                ["id", "parent_id", "spawned_by", "type", "status", "tool_calls", "tool_errors"]
+                    .map(|field| row[field].clone())
+            };
+            let mut rows: Vec<_> = tree["agents"].as_array().unwrap().iter().map(row).collect();
+            rows.sort_by_key(|row| row[0].to_string());
+            (tree["session"]["id"].clone(), tree["session"]["harness"].clone(), rows)
+        };
+        let expected = rows(alone.to_str().unwrap());
+        assert_eq!(expected.1, harness);
+        assert_eq!(rows("last"), expected, "{harness}");
+        // After a restart the hub has what it acknowledged.
+        drop(hub);
+        let _hub = Serving::start(&env, "");
+        assert_eq!(rows("last"), expected, "{harness}");
+    }
+}
+
+#[test]
+fn all_means_the_harnesses_with_a_folder_here() {
+    let env = env();
+    let ran = env.run(&["hooks", "install", "--harness", "all"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    fs::create_dir_all(env.home().join(".codex")).unwrap();
+    fs::create_dir_all(env.home().join(".gemini")).unwrap();
+    env.run(&["hooks", "install", "--harness", "all"]).success();
+    let status = json(&env.run(&["hooks", "status", "--scope", "user", "--json"]).success());
+    let rows = status["scopes"].as_array().unwrap().iter();
+    let rows: Vec<_> = rows.map(|row| (row["harness"].clone(), row["installed"].clone())).collect();
+    let expected = [("claude-code", false), ("codex", true), ("gemini", true)];
+    assert_eq!(rows, expected.map(|(harness, installed)| (harness.into(), installed.into())));
+    env.run(&["hooks", "remove", "--harness", "all"]).success();
+    assert!(!env.home().join(".codex/hooks.json").exists());
+    let refused = env.run(&["hooks", "install", "--harness", "codex", "--http"]);
+    assert!(refused.stderr.contains("Codex has no HTTP hooks"), "{}", refused.stderr);
+    let refused = env.run(&["hooks", "install", "--harness", "codex", "--scope", "local"]);
+    assert!(refused.stderr.contains("for one machine alone"), "{}", refused.stderr);
 }
 
 #[test]

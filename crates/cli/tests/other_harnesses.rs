@@ -28,14 +28,15 @@ struct Sources {
 
 const HARNESSES: &[Sources] = &[
     Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks", "rpc"], least: 8 },
-    Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout"], least: 6 },
-    Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout"], least: 4 },
+    Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout", "hooks"], least: 6 },
+    Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
     Sources {
         harness: "opencode",
         on_disk: &["opencode.db", "storage"],
         streams: &["stdout", "event", "global_event"],
         least: 7,
     },
+    Sources { harness: "qwen", on_disk: &["dot_qwen"], streams: &["stdout", "hooks"], least: 2 },
 ];
 
 struct Recording {
@@ -52,7 +53,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn recordings(sources: &Sources) -> Vec<Recording> {
-    let scenarios = entries(&fixtures::root().join(sources.harness)).into_iter().flat_map(|at| entries(&at));
+    let versions = entries(&fixtures::root().join(sources.harness)).into_iter().filter(|path| path.is_dir());
+    let scenarios = versions.flat_map(|at| entries(&at));
     let all: Vec<Recording> = scenarios
         .filter(|folder| folder.join("truth.json").is_file())
         .map(|folder| {

@@ -28,6 +28,7 @@ use std::{
     str::FromStr,
 };
 
+use subscope_harness::hooks_of;
 use subscope_model::Millis;
 
 pub use reader::{Spool, SpoolError, Spooled};
@@ -48,8 +49,8 @@ pub fn folder(data: &Path) -> PathBuf {
 /// Whose a payload is, and so what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A hook's.
-    Hook,
+    /// A hook's of the harness of this name.
+    Hook(&'static str),
     /// A program's that publishes what its subagents do: one event.
     Event,
     /// Lines that a run forwards.
@@ -57,14 +58,28 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Hook, Self::Event, Self::Lines];
+    /// Takes the kind off the end of a payload's name. A hub that does not know it leaves the payload where it is.
+    fn split(name: &str) -> Option<(&str, Self)> {
+        let (name, ending) = name.rsplit_once('.')?;
+        match ending {
+            "event" => Some((name, Self::Event)),
+            "lines" => Some((name, Self::Lines)),
+            "hook" => {
+                let (name, harness) = name.rsplit_once('.')?;
+                Some((name, Self::Hook(hooks_of(harness)?.0.name())))
+            }
+            _ => None,
+        }
+    }
+}
 
-    /// What a waiting payload's name ends with. A hub that does not know one leaves it where it is.
-    const fn ending(self) -> &'static str {
+/// What a waiting payload's name ends with.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hook => ".json",
-            Self::Event => ".event",
-            Self::Lines => ".lines",
+            Self::Hook(harness) => write!(f, ".{harness}.hook"),
+            Self::Event => f.write_str(".event"),
+            Self::Lines => f.write_str(".lines"),
         }
     }
 }
@@ -135,15 +150,14 @@ struct Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{:08x}{}", self.delivery, self.length, self.kind.ending())
+        write!(f, "{}-{:08x}{}", self.delivery, self.length, self.kind)
     }
 }
 
 impl Name {
     /// Reads a file's name; `None` for the names of others.
     fn parse(name: &str) -> Option<Self> {
-        let ends = |kind: Kind| Some((name.strip_suffix(kind.ending())?, kind));
-        let (name, kind) = Kind::ALL.into_iter().find_map(ends)?;
+        let (name, kind) = Kind::split(name)?;
         let (delivery, length) = name.rsplit_once('-')?;
         Some(Self { delivery: delivery.parse().ok()?, length: hexadecimal(length, 8)?, kind })
     }

@@ -29,6 +29,13 @@ pub struct HookEvent {
     pub command_only: bool,
 }
 
+impl HookEvent {
+    /// Returns an event that a command takes, or a post where the harness can post.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, command_only: false }
+    }
+}
+
 /// Why a text cannot be edited as settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {what}")]
@@ -59,14 +66,36 @@ pub trait HookSupport: Sync {
     /// takes.
     fn events(&self, version: Option<Version>) -> Vec<HookEvent>;
 
-    /// The first version that ignores events in its settings that it does not know, and not the whole file.
-    fn forgives_since(&self) -> Version;
+    /// The first version that ignores events in its settings that it does not know, and not the whole file; `None`
+    /// where all do.
+    fn forgives_since(&self) -> Option<Version> {
+        None
+    }
 
-    /// The first version of which hooks name their agent.
-    fn names_agents_since(&self) -> Version;
+    /// The first version of which hooks name their agent, where there was one without.
+    fn names_agents_since(&self) -> Option<Version> {
+        None
+    }
 
-    /// The first version that can post events by itself.
-    fn posts_since(&self) -> Version;
+    /// The first version that can post events by itself; `None` where none can.
+    fn posts_since(&self) -> Option<Version> {
+        None
+    }
+
+    /// Whether payloads name their event. Where they do not, the command of a hook does.
+    fn names_events(&self) -> bool {
+        true
+    }
+
+    /// Returns a payload of an event as its decoder takes it.
+    fn payload(&self, _event: &str, payload: Vec<u8>) -> Vec<u8> {
+        payload
+    }
+
+    /// What a user has to do after an installation before the hooks run; a sentence without its end.
+    fn next_step(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Reads a text as settings. One without any value counts as empty settings.
     ///
@@ -126,11 +155,12 @@ pub enum HookUrlError {
 }
 
 impl HookHandler {
-    /// Returns the command that runs `program` as a hook, for data in `store` where that is named.
-    pub fn command(program: &Path, store: Option<&Path>) -> Self {
+    /// Returns the command that runs `program` as a hook with these arguments.
+    pub fn command(program: &Path, arguments: &[&str]) -> Self {
         let mut command = format!("{} hook", quoted(&program.to_string_lossy()));
-        if let Some(store) = store {
-            command.push_str(&format!(" --store {}", quoted(&store.to_string_lossy())));
+        for argument in arguments {
+            command.push(' ');
+            command.push_str(&quoted(argument));
         }
         Self::Command(command)
     }
@@ -168,13 +198,20 @@ impl HookHandler {
     }
 }
 
+/// Options of the command of a hook, each with a value.
+const HOOK_OPTIONS: [&str; 3] = ["--harness", "--event", "--store"];
+
 /// Whether a command runs a program of our name as a hook, and does nothing else.
 pub(crate) fn is_our_command(command: &str) -> bool {
     let Some(words) = words(command) else { return false };
     let [program, hook, rest @ ..] = words.as_slice() else { return false };
     let name = Path::new(program).file_name();
-    let is_ours = name.is_some_and(|name| name == PROGRAM) && hook == "hook";
-    is_ours && (rest.is_empty() || (rest.len() == 2 && rest[0] == "--store"))
+    let (pairs, odd) = rest.as_chunks::<2>();
+    let takes_value = |[option, _]: &[String; 2]| HOOK_OPTIONS.contains(&option.as_str());
+    name.is_some_and(|name| name == PROGRAM)
+        && hook == "hook"
+        && odd.is_empty()
+        && pairs.iter().all(takes_value)
 }
 
 /// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2), where that is needed.

@@ -13,6 +13,7 @@ mod common;
 pub mod copilot;
 pub mod gemini;
 mod harness;
+mod hook_settings;
 mod hooks;
 pub mod opencode;
 pub mod qwen;
@@ -126,10 +127,18 @@ pub fn caller_id_keys() -> impl Iterator<Item = &'static str> {
     harnesses().filter_map(|harness| harness.run()?.caller_id_key())
 }
 
-/// Returns the harness whose hooks `subscope hooks` installs and `subscope hook` takes.
-pub fn hooked() -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
-    harnesses().find_map(|harness| Some((harness, harness.hooks()?)))
+/// Returns the harnesses whose hooks `subscope hooks` installs and `subscope hook` takes.
+pub fn hooked() -> impl Iterator<Item = (&'static dyn Harness, &'static dyn HookSupport)> {
+    harnesses().filter_map(|harness| Some((harness, harness.hooks()?)))
 }
+
+/// Returns the harness of this name with its hooks.
+pub fn hooks_of(name: &str) -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
+    hooked().find(|(harness, _)| harness.name() == name)
+}
+
+/// The harness that the commands about hooks mean where none is named.
+pub const DEFAULT_HOOKED: &str = claude_code::NAME;
 
 /// Returns the name of a model without what all models of its vendor begin with.
 pub fn short_model(model: &str) -> &str {

@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use subscope_collect::spool::{self, Delivery, Kind, Spool, Spooled};
-use subscope_harness::hooked;
+use subscope_harness::{hooked, hooks_of};
 use subscope_model::{AgentId, Millis};
 use subscope_session::Dialect;
 
@@ -28,22 +28,30 @@ use crate::{
     ingest_batches::{LineBatch, delivered_dialect, line_ingests},
 };
 
-/// Partition of all hooks: delivery ids are unique within it.
-const HOOKS_SOURCE: &str = "hooks";
-
 /// Returns the ingest of one hook payload, which is one line. Used for posted and spooled hooks, so that a delivery
 /// that arrived both ways counts once.
-pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
+pub fn hook_ingest(
+    dialect: Dialect,
+    delivery: &str,
+    received_ms: Option<Millis>,
+    payload: Vec<u8>,
+) -> Ingest {
     Ingest {
-        source: HOOKS_SOURCE.to_owned(),
+        // The partition of all hooks of a harness: delivery ids are unique within it.
+        source: format!("hooks/{}", dialect.as_str()),
         session: None,
-        dialect: hooked().map(|(_, hooks)| hooks.dialect()),
+        dialect: Some(dialect),
         key: delivery_key(delivery),
         received_ms,
         body: payload,
         begins: None,
         asks: Asks::Nothing,
     }
+}
+
+/// Returns the dialect of the hook payloads that are posted to a route.
+pub fn hook_dialect(route: &str) -> Option<Dialect> {
+    hooked().find(|(_, hooks)| hooks.route() == route).map(|(_, hooks)| hooks.dialect())
 }
 
 /// Returns the idempotency key of a delivery id.
@@ -104,6 +112,8 @@ fn ingest_and_wait(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
 enum SpoolReject {
     #[error("it was published as an event, and is none: {0}")]
     Event(PostedError),
+    #[error("no harness of this name has hooks")]
+    Hook,
     #[error("it does not say what its lines are")]
     Lines,
     /// The hub cannot resolve its session.
@@ -115,9 +125,10 @@ enum SpoolReject {
 fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolReject> {
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
-        Kind::Hook => {
+        Kind::Hook(harness) => {
+            let (_, hooks) = hooks_of(harness).ok_or(SpoolReject::Hook)?;
             let body = one_line(&spooled.body);
-            Ok(vec![hook_ingest(&spooled.delivery.to_string(), received_ms, body)])
+            Ok(vec![hook_ingest(hooks.dialect(), &spooled.delivery.to_string(), received_ms, body)])
         }
         Kind::Event => {
             let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(SpoolReject::Event)?;

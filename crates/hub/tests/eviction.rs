@@ -337,7 +337,7 @@ fn stop(handle: &HubHandle, session: &SessionId, round: &str) {
 
 fn deliver(handle: &HubHandle, key: &str, hook: &serde_json::Value) {
     let (sender, answer) = sync_channel(1);
-    let ingest = hook_ingest(key, None, hook.to_string().into_bytes());
+    let ingest = hook_ingest(subscope_harness::claude_code::HOOK, key, None, hook.to_string().into_bytes());
     handle.ingest(ingest, Box::new(move |taken| sender.send(taken.is_ok()).unwrap())).unwrap();
     assert!(answer.recv_timeout(LIMIT).unwrap());
 }

@@ -309,7 +309,12 @@ fn what_programs_handed_over_of_a_session_is_known_after_its_transcript_was_repl
                 "tool_input": {}, "tool_response": {}, "cwd": "/", "transcript_path": "/nowhere.jsonl",
             });
             let (sender, answer) = sync_channel(1);
-            let ingest = hook_ingest(&format!("{id}/{event}"), None, hook.to_string().into_bytes());
+            let ingest = hook_ingest(
+                subscope_harness::claude_code::HOOK,
+                &format!("{id}/{event}"),
+                None,
+                hook.to_string().into_bytes(),
+            );
             let taken = Box::new(move |taken: Result<_, _>| sender.send(taken.is_ok()).unwrap());
             stage.handle.ingest(ingest, taken).unwrap();
             assert!(answer.recv_timeout(LIMIT).unwrap());

@@ -47,7 +47,10 @@ fn payload(session: &str, agent: &str, event: &str, call: &str) -> Vec<u8> {
 /// A payload of a hook that waits for its answer.
 fn asking(session: &str, agent: &str, event: &str, call: &str) -> Ingest {
     let key = format!("{session}-{agent}-{event}-{call}");
-    Ingest { asks: Asks::WhetherToContinue, ..hook_ingest(&key, None, payload(session, agent, event, call)) }
+    Ingest {
+        asks: Asks::WhetherToContinue,
+        ..hook_ingest(subscope_harness::claude_code::HOOK, &key, None, payload(session, agent, event, call))
+    }
 }
 
 /// Posts a payload as a hook that waits for its answer.
@@ -162,7 +165,10 @@ fn order_is_void_once_the_agent_has_ended_otherwise_or_was_woken() {
     let ordered = clock::now_ms();
     while clock::now_ms() == ordered {}
     let resumed = r#"{"session_id":"s","hook_event_name":"PostToolUse","prompt_id":"p","tool_name":"SendMessage","tool_use_id":"w1","tool_input":{},"tool_response":{"success":true,"resumedAgentId":"a1"}}"#;
-    answer(|reply| handle.ingest(hook_ingest("w1", None, resumed.into()), reply)).unwrap();
+    answer(|reply| {
+        handle.ingest(hook_ingest(subscope_harness::claude_code::HOOK, "w1", None, resumed.into()), reply)
+    })
+    .unwrap();
     post(&handle, "s", "a1", "SubagentStart", "again");
     assert!(!row(&handle, "s", "a1").has(Flag::Stopping));
     assert_eq!(post(&handle, "s", "a1", "PreToolUse", "t1").answer, None);
@@ -207,7 +213,10 @@ fn session_without_hooks_is_refused_and_one_that_names_no_agents_is_told() {
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Running);
     assert_eq!(order(&handle, None, "a1"), Err(StopError::NoChannel));
     let old = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Task","tool_use_id":"c1","tool_input":{}}"#;
-    answer(|reply| handle.ingest(hook_ingest("1", None, old.into()), reply)).unwrap();
+    answer(|reply| {
+        handle.ingest(hook_ingest(subscope_harness::claude_code::HOOK, "1", None, old.into()), reply)
+    })
+    .unwrap();
     assert!(!order(&handle, None, "a1").unwrap().is_reached);
 }
 
@@ -231,7 +240,10 @@ fn order_and_that_it_was_given_survive_a_restart() {
     let handle = hub.handle();
     // The harness's own report comes after the restart, and does not count.
     let notice = r#"{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p2","prompt":"<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>"}"#;
-    answer(|reply| handle.ingest(hook_ingest("n", None, notice.into()), reply)).unwrap();
+    answer(|reply| {
+        handle.ingest(hook_ingest(subscope_harness::claude_code::HOOK, "n", None, notice.into()), reply)
+    })
+    .unwrap();
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped);
     assert_eq!(row(&handle, "s", "a2").status, AgentStatus::Running);
 }
@@ -263,7 +275,7 @@ fn hooks_that_nobody_waits_for_are_told_nothing() {
     order(&handle, None, "a1").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let late = payload("s", "a1", "PreToolUse", "t1");
-    spool(folder.path(), Kind::Hook, Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
+    spool(folder.path(), Kind::Hook("claude-code"), Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
     let taken =
         drain_spool(&Spool::open(folder.path()).unwrap(), &handle, &mut |problem| panic!("{problem}"));
     assert_eq!(taken.unwrap(), 1);

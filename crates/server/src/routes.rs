@@ -121,7 +121,7 @@ mod tests {
             "POST /api/v1/index",
             "POST /api/v1/ingest/{dialect}",
             "POST /api/v1/sign-in",
-            "POST /hooks/claude",
+            "POST /hooks/{harness}",
             "POST /subagent-events",
         ];
         assert_eq!(found, expected);

@@ -241,7 +241,8 @@ fn delivery_that_came_by_another_way_counts_once() {
     let named = "content-type: application/json\r\nx-subscope-delivery: 7-1\r\n";
     assert_eq!(server.post_with("/hooks/claude", named, call("s", "t")).status, 200);
     let (sender, answer) = std::sync::mpsc::sync_channel(1);
-    let spooled = subscope_hub::hook_ingest("7-1", Some(1_000), call("s", "t").into_bytes());
+    let dialect = subscope_hub::hook_dialect("/hooks/claude").unwrap();
+    let spooled = subscope_hub::hook_ingest(dialect, "7-1", Some(1_000), call("s", "t").into_bytes());
     server.handle.ingest(spooled, Box::new(move |taken| sender.send(taken).unwrap())).unwrap();
     assert!(answer.recv_timeout(common::LIMIT).unwrap().unwrap().is_repeat);
 }

@@ -2,46 +2,56 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::PossibleValuesParser};
 use clap_complete::Shell;
-use subscope_harness::SettingsScope;
+use subscope_harness::{DEFAULT_HOOKED, SettingsScope, hooked};
 
 use super::value::{self, Choice};
 
-/// Claude Code's settings files.
+/// Settings files of a harness.
 pub(crate) const SCOPES: [Choice<SettingsScope>; 3] = [
     (
         "user",
-        "settings.json in CLAUDE_CONFIG_DIR or ~/.claude: all sessions of this user",
+        "all sessions of this user; Claude Code: settings.json in CLAUDE_CONFIG_DIR or ~/.claude",
         SettingsScope::User,
     ),
     (
         "project",
-        ".claude/settings.json in this folder: everybody who works on this project",
+        "everybody who works on the project in this folder; Claude Code: .claude/settings.json",
         SettingsScope::Project,
     ),
     (
         "local",
-        ".claude/settings.local.json in this folder: this project, on this machine",
+        "this project, on this machine; Claude Code: .claude/settings.local.json",
         SettingsScope::Local,
     ),
 ];
+/// Value of `--harness` for every harness that has a folder on this machine.
+pub(crate) const ALL: &str = "all";
+
+fn hooked_names(takes_all: bool) -> PossibleValuesParser {
+    let all = takes_all.then_some(ALL);
+    PossibleValuesParser::new(hooked().map(|(harness, _)| harness.name()).chain(all))
+}
+
 /// Option of `hooks install` that names the version of the harness.
 pub(crate) const VERSION_OPTION: &str = "--claude-version";
 
-/// Install, remove or show Claude Code's hooks that report to subscope.
+/// Install, remove or show the hooks of Claude Code, Codex, Copilot CLI, Gemini CLI or Qwen Code that report to subscope.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "\
 Examples:
   subscope hooks install                    for all sessions of this user
   subscope hooks install --scope local      for this project, on this machine only
+  subscope hooks install --harness codex    the hooks of Codex instead of those of Claude Code
+  subscope hooks install --harness all      of every harness that has a folder on this machine
   subscope hooks status
   subscope hooks remove
 
 A running hub takes each event over its private socket; without one, events wait in the spool until a hub takes them. A hook answers within 0.75 s whatever happens, blocks nothing, and prints nothing but a decision of the hub.
 
-Transcripts tell most of what hooks tell, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.",
+Transcripts say most of what hooks say, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.",
     arg_required_else_help = true,
     subcommand_required = true
 )]
@@ -54,9 +64,9 @@ pub(crate) struct HooksArgs {
 /// Actions of `subscope hooks`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum HooksAction {
-    /// Add hooks to Claude Code's settings; everything else in them is kept.
+    /// Add hooks to the settings of a harness; everything else in them is kept.
     ///
-    /// Subscribes to the 18 events that subscope uses, as far as your version of Claude Code knows them. The other 15
+    /// Subscribes to the events that subscope uses; of Claude Code 18, as far as your version knows them. The other 15
     /// of 2.1.330 say nothing about agents, and a hook for WorktreeCreate would have to create the worktree itself.
     /// Installing again updates the hooks, or changes nothing.
     Install(InstallArgs),
@@ -94,16 +104,22 @@ pub(crate) struct InstallArgs {
 }
 
 /// Choice of a settings file.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ScopeArgs {
+    /// Harness whose settings are changed; `all` for each that has a folder on this machine.
+    #[arg(long, value_name = "HARNESS", value_parser = hooked_names(true), default_value = DEFAULT_HOOKED)]
+    pub(crate) harness: String,
     /// Settings file to use.
     #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
     pub(crate) scope: SettingsScope,
 }
 
 /// Arguments of `subscope hooks status`.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
+    /// Show only this harness; otherwise Claude Code and all that have a folder on this machine.
+    #[arg(long, value_name = "HARNESS", value_parser = hooked_names(false))]
+    pub(crate) harness: Option<String>,
     /// Show only this settings file.
     #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES))]
     pub(crate) scope: Option<SettingsScope>,
@@ -115,9 +131,16 @@ pub(crate) struct StatusArgs {
 /// Send one event from stdin to the hub, or spool it: the command of installed hooks.
 ///
 /// Always exits with code 0 within 0.75 s, and prints nothing but a decision of the hub.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(hide = true)]
-pub(crate) struct HookArgs {}
+pub(crate) struct HookArgs {
+    /// Harness whose hook it is.
+    #[arg(long, value_name = "HARNESS")]
+    pub(crate) harness: Option<String>,
+    /// The event, where the payload does not name it.
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+}
 
 /// Show or change settings, and where they come from.
 #[derive(Args, Clone, Debug)]

@@ -52,8 +52,10 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Replay(args) => ui::replay(args, context),
         CliCommand::Publish(args) => publish::run(args, context),
         CliCommand::Hooks(args) => hooks::run(args, context),
-        CliCommand::Hook(HookArgs {}) => {
-            hook::run(context.store_option.as_deref(), &context.environment);
+        CliCommand::Hook(HookArgs { harness, event }) => {
+            let store = context.store_option.clone();
+            let options = hook::HookOptions { harness: harness.clone(), event: event.clone(), store };
+            hook::run(&options, &context.environment);
             Ok(())
         }
         CliCommand::Mcp(args) => mcp::run(args, context),

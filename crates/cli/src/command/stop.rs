@@ -22,9 +22,9 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     }
     let ordered = request_stop(session, agent, context)?;
     if !ordered.reached {
-        let since = hooked().map(|(harness, hooks)| {
-            let [major, minor, patch] = hooks.names_agents_since();
-            format!("before {} {major}.{minor}.{patch} they never do, and ", harness.title())
+        let since = hooked().find_map(|(harness, hooks)| {
+            let [major, minor, patch] = hooks.names_agents_since()?;
+            Some(format!("before {} {major}.{minor}.{patch} they never do, and ", harness.title()))
         });
         let since = since.unwrap_or_default();
         context.warn(&format!("no hook of its session has named an agent yet: {since}it cannot be told"));

@@ -59,7 +59,7 @@ mod tests {
     fn drop_oldest_leaves_the_newest_and_counts() {
         let folder = tempfile::tempdir().unwrap();
         for at in 0..20 {
-            write(folder.path(), Kind::Hook, Delivery::new(at, 1, 1), &[b"12345"]).unwrap();
+            write(folder.path(), Kind::Hook("claude-code"), Delivery::new(at, 1, 1), &[b"12345"]).unwrap();
         }
         let left = |most_files, most_bytes| {
             drop_oldest(folder.path(), &reader::names(folder.path()).unwrap(), most_files, most_bytes);

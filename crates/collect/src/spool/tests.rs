@@ -27,7 +27,7 @@ fn open_gives_the_oldest_first_whatever_was_written_first() {
     assert!(Spool::open(&folder).unwrap().is_empty());
     for at_ms in [3, 1, 20, 2] {
         let body = [format!("{{\"at\":{at_ms}"), "}".to_owned()];
-        write(&folder, Kind::Hook, Delivery::new(at_ms * 1_000_000, 9, 5), &body).unwrap();
+        write(&folder, Kind::Hook("claude-code"), Delivery::new(at_ms * 1_000_000, 9, 5), &body).unwrap();
     }
     let spool = Spool::open(&folder).unwrap();
     assert_eq!(bodies(&spool), ["{\"at\":1}", "{\"at\":2}", "{\"at\":3}", "{\"at\":20}"]);
@@ -39,7 +39,7 @@ fn open_gives_the_oldest_first_whatever_was_written_first() {
 fn remove_takes_one_for_good_and_may_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     for at in 1..=2 {
-        write(folder.path(), Kind::Hook, Delivery::new(at, 9, 5), &[at.to_string()]).unwrap();
+        write(folder.path(), Kind::Hook("claude-code"), Delivery::new(at, 9, 5), &[at.to_string()]).unwrap();
     }
     let spool = Spool::open(folder.path()).unwrap();
     let first = spool.iter().next().unwrap().unwrap();
@@ -53,7 +53,7 @@ fn remove_takes_one_for_good_and_may_be_repeated() {
 fn folder_and_files_are_for_their_owner_alone() {
     let data = tempfile::tempdir().unwrap();
     let folder = super::folder(&data.path().join("new/data"));
-    write(&folder, Kind::Hook, Delivery::new(1, 1, 1), &[b"{}"]).unwrap();
+    write(&folder, Kind::Hook("claude-code"), Delivery::new(1, 1, 1), &[b"{}"]).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
     assert_eq!((mode(&folder), mode(&data.path().join("new/data")), mode(&file)), (0o700, 0o700, 0o600));
@@ -64,10 +64,13 @@ fn damaged_payloads_are_told_and_set_aside_and_foreign_files_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for at in 1..=4 {
-        write(folder, Kind::Hook, Delivery::new(at, 1, 1), &[b"{\"whole\":1}"]).unwrap();
+        write(folder, Kind::Hook("claude-code"), Delivery::new(at, 1, 1), &[b"{\"whole\":1}"]).unwrap();
     }
     let path = |at| {
-        folder.join(Name { delivery: Delivery::new(at, 1, 1), length: 11, kind: Kind::Hook }.to_string())
+        folder.join(
+            Name { delivery: Delivery::new(at, 1, 1), length: 11, kind: Kind::Hook("claude-code") }
+                .to_string(),
+        )
     };
     fs::write(path(1), "{\"who").unwrap();
     fs::remove_file(path(2)).unwrap();
@@ -112,7 +115,8 @@ fn writers_beside_each_other_lose_nothing() {
         for process in 0..200 {
             let folder = &folder;
             scope.spawn(move || {
-                write(folder, Kind::Hook, Delivery::new(7, process, 5), &[process.to_string()]).unwrap()
+                write(folder, Kind::Hook("claude-code"), Delivery::new(7, process, 5), &[process.to_string()])
+                    .unwrap()
             });
         }
     });
@@ -126,12 +130,16 @@ fn writers_beside_each_other_lose_nothing() {
 fn write_that_fails_leaves_nothing() {
     let data = tempfile::tempdir().unwrap();
     fs::write(data.path().join("spool"), "in the way").unwrap();
-    assert!(write(&super::folder(data.path()), Kind::Hook, Delivery::new(1, 1, 1), &[b"{}"]).is_err());
+    assert!(
+        write(&super::folder(data.path()), Kind::Hook("claude-code"), Delivery::new(1, 1, 1), &[b"{}"])
+            .is_err()
+    );
     // The name of the payload is taken by a folder that is not empty, so the rename fails as on a full disk.
     let folder = data.path().join("other");
-    let taken =
-        folder.join(Name { delivery: Delivery::new(1, 1, 1), length: 2, kind: Kind::Hook }.to_string());
+    let taken = folder.join(
+        Name { delivery: Delivery::new(1, 1, 1), length: 2, kind: Kind::Hook("claude-code") }.to_string(),
+    );
     fs::create_dir_all(taken.join("x")).unwrap();
-    assert!(write(&folder, Kind::Hook, Delivery::new(1, 1, 1), &[b"{}"]).is_err());
+    assert!(write(&folder, Kind::Hook("claude-code"), Delivery::new(1, 1, 1), &[b"{}"]).is_err());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 }

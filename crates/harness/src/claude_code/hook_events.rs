@@ -43,29 +43,25 @@ pub(super) fn is_known(name: &str) -> bool {
 /// only versions that ignore what they do not know are to see PostToolBatch.
 const SUBSCRIPTIONS: &[(HookEvent, Version)] = &[
     (HookEvent { name: "SessionStart", command_only: true }, [1, 0, 62]),
-    (event("SessionEnd"), [1, 0, 85]),
-    (event("UserPromptSubmit"), [1, 0, 54]),
-    (event("PreToolUse"), [1, 0, 38]),
-    (event("PostToolUse"), [1, 0, 38]),
-    (event("PostToolUseFailure"), [2, 0, 76]),
-    (event("PostToolBatch"), FORGIVES_SINCE),
-    (event("PermissionRequest"), [2, 0, 45]),
-    (event("PermissionDenied"), [2, 1, 89]),
-    (event("SubagentStart"), [2, 0, 43]),
-    (event("SubagentStop"), [1, 0, 41]),
-    (event("Stop"), [1, 0, 38]),
-    (event("StopFailure"), [2, 1, 78]),
-    (event("PreCompact"), [1, 0, 48]),
-    (event("PostCompact"), [2, 1, 76]),
-    (event("TaskCreated"), [2, 1, 84]),
-    (event("TaskCompleted"), [2, 1, 33]),
+    (HookEvent::new("SessionEnd"), [1, 0, 85]),
+    (HookEvent::new("UserPromptSubmit"), [1, 0, 54]),
+    (HookEvent::new("PreToolUse"), [1, 0, 38]),
+    (HookEvent::new("PostToolUse"), [1, 0, 38]),
+    (HookEvent::new("PostToolUseFailure"), [2, 0, 76]),
+    (HookEvent::new("PostToolBatch"), FORGIVES_SINCE),
+    (HookEvent::new("PermissionRequest"), [2, 0, 45]),
+    (HookEvent::new("PermissionDenied"), [2, 1, 89]),
+    (HookEvent::new("SubagentStart"), [2, 0, 43]),
+    (HookEvent::new("SubagentStop"), [1, 0, 41]),
+    (HookEvent::new("Stop"), [1, 0, 38]),
+    (HookEvent::new("StopFailure"), [2, 1, 78]),
+    (HookEvent::new("PreCompact"), [1, 0, 48]),
+    (HookEvent::new("PostCompact"), [2, 1, 76]),
+    (HookEvent::new("TaskCreated"), [2, 1, 84]),
+    (HookEvent::new("TaskCompleted"), [2, 1, 33]),
     // Says that the harness waits for its user.
-    (event("Notification"), [1, 0, 38]),
+    (HookEvent::new("Notification"), [1, 0, 38]),
 ];
-
-const fn event(name: &'static str) -> HookEvent {
-    HookEvent { name, command_only: false }
-}
 
 /// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. An unknown
 /// version is taken for [`OLDEST`], so that no settings file is lost.

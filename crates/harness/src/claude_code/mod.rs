@@ -7,13 +7,13 @@
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
 //! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
 //!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
-//! * Its hooks: [`hook_events`], [`hook_settings`] (where and how they are installed), [`hook_answer`] (what they are answered).
+//! * Its hooks: [`hook_events`] and [`hook_support`] (which are installed, and where), [`hook_answer`] (what they are answered).
 
 mod content;
 mod hook;
 mod hook_answer;
 mod hook_events;
-mod hook_settings;
+mod hook_support;
 mod layout;
 mod lifecycle;
 mod meta;
@@ -42,16 +42,13 @@ use self::layout::{
     HOME_FOLDER, HOME_VARIABLE, PROJECTS, SUBAGENTS, agent_of, ancestor, files, is_uuid, main_path,
     main_place, steps, surroundings,
 };
-use crate::{
-    Harness, HeadLine, Home, HookEvent, HookSettings, HookSupport, Place, Role, RunPlan, SessionFiles,
-    SettingsError, SettingsScope, Variables, Version,
-};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
 pub struct ClaudeCode;
 
-const NAME: &str = "claude-code";
+pub(crate) const NAME: &str = "claude-code";
 
 /// Conversations on disk, one line an entry.
 pub const TRANSCRIPT: Dialect = Dialect::new(&DialectSpec {
@@ -230,51 +227,6 @@ impl Harness for ClaudeCode {
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {
         Some(&ClaudeCode)
-    }
-}
-
-impl HookSupport for ClaudeCode {
-    fn dialect(&self) -> Dialect {
-        HOOK
-    }
-
-    fn route(&self) -> &'static str {
-        "/hooks/claude"
-    }
-
-    fn settings_file(
-        &self,
-        scope: SettingsScope,
-        variables: Variables<'_>,
-        working_folder: &Path,
-    ) -> Option<PathBuf> {
-        let Home { folder: home, is_chosen, .. } = self.home(variables);
-        let (folder, name) = match scope {
-            SettingsScope::User => (home, "settings.json"),
-            SettingsScope::Project => (working_folder.join(HOME_FOLDER), "settings.json"),
-            SettingsScope::Local => (working_folder.join(HOME_FOLDER), "settings.local.json"),
-        };
-        (folder.is_absolute() || is_chosen).then(|| folder.join(name))
-    }
-
-    fn events(&self, version: Option<Version>) -> Vec<HookEvent> {
-        hook_events::events(version)
-    }
-
-    fn forgives_since(&self) -> Version {
-        hook_events::FORGIVES_SINCE
-    }
-
-    fn names_agents_since(&self) -> Version {
-        hook_events::NAMES_AGENTS_SINCE
-    }
-
-    fn posts_since(&self) -> Version {
-        hook_events::POSTS_SINCE
-    }
-
-    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
-        Ok(Box::new(hook_settings::Document::parse(text)?))
     }
 }
 

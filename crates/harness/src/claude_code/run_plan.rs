@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ClaudeCode, hook_events,
-    hook_settings::entry,
+    hook_support::SETTINGS,
     plain_output::{Plain, PlainLimits},
     process,
 };
@@ -124,7 +124,7 @@ impl ProcessNotes for ClaudeCode {
 fn settings(known: Option<Version>, hook: &HookHandler) -> String {
     let events = hook_events::events(known).into_iter();
     let hooks: Map<String, Value> =
-        events.map(|event| (event.name.to_owned(), json!([{ "hooks": [entry::to_json(hook)] }]))).collect();
+        events.map(|event| (event.name.to_owned(), json!([{ "hooks": [SETTINGS.entry(hook)] }]))).collect();
     json!({ "hooks": hooks }).to_string()
 }
 
@@ -137,7 +137,7 @@ mod tests {
     /// How a run with these words is observed, and with which words it is started.
     fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> Option<(String, ObserveMode)> {
         let arguments: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-        let hook = HookHandler::command(Path::new("/bin/subscope"), None);
+        let hook = HookHandler::command(Path::new("/bin/subscope"), &[]);
         let around = RunSurroundings { is_terminal, hook: Some(&hook), version: &|| version };
         let Observed { mode, added, has_hooks } = ClaudeCode.observe(&arguments, &around)?;
         let added =
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn interactive_session_gets_hooks_for_itself_alone() {
         assert_eq!(plan("", true, NEW), Some(("--settings HOOKS".to_owned(), ObserveMode::Interactive)));
-        let hook = HookHandler::command(Path::new("/bin/subscope"), None);
+        let hook = HookHandler::command(Path::new("/bin/subscope"), &[]);
         let written: Value = serde_json::from_str(&settings(NEW, &hook)).unwrap();
         assert_eq!(written["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
         // 2.0.28 ignores all settings for an event that it does not know.

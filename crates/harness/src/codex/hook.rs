@@ -102,6 +102,13 @@ impl LineDecoder for Hooks {
                     ..CallEnd::default()
                 }));
             }
+            "PermissionRequest" => {
+                let name = tools::name_in_hooks(payload.tool_name.get().unwrap_or_default());
+                let mut digest = 0;
+                tools::with_begin(None, name, payload.tool_input, line, &mut |call| digest = call.digest);
+                let input = payload.tool_input.map(|raw| line.raw(raw));
+                out.emit_made(Fact::Permission { name, digest, input });
+            }
             "SubagentStart" => out.emit_made(Fact::Spawn(Spawn {
                 agent,
                 mode: Some(SpawnMode::Foreground),
@@ -133,7 +140,7 @@ impl LineDecoder for Hooks {
                 let kind = match other {
                     "PreCompact" => EventKind::CompactPre,
                     "PostCompact" => EventKind::CompactPost,
-                    "Interrupt" | "PermissionRequest" => EventKind::Notification,
+                    "Interrupt" => EventKind::Notification,
                     _ => EventKind::UnknownHook,
                 };
                 out.emit(Fact::Note { kind, data: line.slice(line.text) });

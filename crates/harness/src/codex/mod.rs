@@ -9,6 +9,7 @@
 mod app_server;
 mod exec;
 mod hook;
+mod hook_support;
 mod layout;
 mod recognise;
 mod rollout;
@@ -17,10 +18,10 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
-use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_decode::{Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, session_of as line_names};
 use subscope_model::ToolClass;
 
-use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub const APP_SERVER: Dialect = Dialect::new(&DialectSpec {
 /// Hook payloads, one a line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
     ..DialectSpec::new("codex.hook", |hint| {
         Box::new(LinesDecoder::new(hint.source, hook::Hooks(hint.clone())))
     })
@@ -120,6 +123,10 @@ impl Harness for Codex {
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::rollouts_of(root, session)
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&Codex)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

@@ -8,6 +8,7 @@
 
 mod events;
 mod hook;
+mod hook_support;
 mod layout;
 mod recognise;
 mod run_plan;
@@ -23,7 +24,7 @@ use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
-use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -127,6 +128,10 @@ impl Harness for Copilot {
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         let main = root.join(session).join(layout::EVENTS_FILE);
         if main.is_file() { vec![main] } else { Vec::new() }
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&Copilot)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

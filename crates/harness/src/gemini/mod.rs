@@ -8,6 +8,7 @@
 
 mod chat;
 mod hook;
+mod hook_support;
 mod layout;
 mod recognise;
 mod record;
@@ -29,7 +30,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
-use crate::{Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -166,6 +167,10 @@ impl Harness for Gemini {
 
     fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
         model.strip_prefix("gemini-")
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&Gemini)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

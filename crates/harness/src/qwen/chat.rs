@@ -124,14 +124,14 @@ impl Chat {
         out.emit_made(Fact::Session { version, cwd, model: None, tells_starts: true });
     }
 
-    /// Emits once whose chat it is: the id of an agent is its type and the id of its call.
+    /// Emits once whose chat it is.
     fn announce(&mut self, line: &Line<'_>, out: &mut Emitter<'_, '_>) {
         let Claim::Agent(agent, _) = out.head.claim else { return };
         if std::mem::replace(&mut self.is_announced, true) {
             return;
         }
         let name = line.agent_name.filled();
-        let call = name.and_then(|name| agent.strip_prefix(name)?.strip_prefix('-'));
+        let call = tools::call_of(agent, name);
         out.emit_made(Fact::Spawn(Spawn {
             agent: Some(agent),
             call,

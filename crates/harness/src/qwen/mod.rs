@@ -2,10 +2,13 @@
 //!
 //! * [`layout`]: where its files stand, and what their paths say.
 //! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents,
-//!   [`stream`] what `qwen --output-format stream-json` prints. [`recognise`] tells them apart.
+//!   [`stream`] what `qwen --output-format stream-json` prints, [`hook`] the payloads of
+//!   its hooks. [`recognise`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls, endings).
 
 mod chat;
+mod hook;
+mod hook_support;
 mod layout;
 mod meta;
 mod recognise;
@@ -24,7 +27,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
-use crate::{Harness, HeadLine, Home, Place, Role, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -60,6 +63,14 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
+/// Hook payloads, one a line.
+pub const HOOK: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
+    ..DialectSpec::new("qwen.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
+});
+
 impl Harness for Qwen {
     fn name(&self) -> &'static str {
         NAME
@@ -70,7 +81,7 @@ impl Harness for Qwen {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[CHAT, META, STREAM]
+        &[CHAT, META, STREAM, HOOK]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -132,6 +143,10 @@ impl Harness for Qwen {
         let projects = fs::read_dir(root).into_iter().flatten().flatten();
         let mains = projects.map(|project| layout::main_path(&project.path(), session));
         mains.filter(|path| path.is_file()).collect()
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&Qwen)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::{Dialect, lenient::Str};
 
-use super::{CHAT, META, STREAM};
+use super::{CHAT, HOOK, META, STREAM};
 use crate::HeadLine;
 
 /// The fields by which the dialects are recognised.
@@ -32,6 +32,9 @@ struct Marks<'a> {
     agent_type: Str<'a>,
     #[serde(rename = "parentSessionId")]
     parent_session: Str<'a>,
+    hook_event_name: Str<'a>,
+    timestamp: Str<'a>,
+    transcript_path: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,6 +57,11 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
     let has = |field: &Str<'_>| field.filled().is_some();
     let message: Message<'_> =
         marks.message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    if has(&marks.hook_event_name) {
+        // Payloads of another harness have no time; those of the other fork name transcripts otherwise.
+        let is_of_chat = marks.transcript_path.get().is_some_and(|path| path.contains("/chats/"));
+        return (has(&marks.timestamp) && is_of_chat).then_some(HOOK);
+    }
     if !has(&marks.kind) {
         return (has(&marks.agent_type) && has(&marks.parent_session)).then_some(META);
     }
@@ -84,7 +92,7 @@ mod tests {
 
     #[test]
     fn lines_like_another_harnesses_are_told_apart() {
-        let cases: [(&str, Option<Dialect>); 8] = [
+        let cases: [(&str, Option<Dialect>); 10] = [
             (
                 r#"{"type":"system","subtype":"init","session_id":"s","qwen_code_version":"0.24.4"}"#,
                 Some(STREAM),
@@ -105,6 +113,14 @@ mod tests {
             (r#"{"uuid":"u","sessionId":"s","type":"user","message":{"parts":[]}}"#, Some(CHAT)),
             (r#"{"uuid":"u","sessionId":"s","type":"user","message":{"content":"x"}}"#, None),
             (r#"{"agentId":"a","agentType":"t","parentSessionId":"s"}"#, Some(META)),
+            (
+                r#"{"session_id":"s","hook_event_name":"Stop","timestamp":"t","transcript_path":"/q/chats/s.jsonl"}"#,
+                Some(HOOK),
+            ),
+            (
+                r#"{"session_id":"s","hook_event_name":"Stop","transcript_path":"/c/projects/p/s.jsonl"}"#,
+                None,
+            ),
         ];
         for (line, expected) in cases {
             assert_eq!(recognise(HeadLine { object: line, is_cut: false }), expected, "{line}");

@@ -92,6 +92,11 @@ pub(super) fn mode(is_background: bool) -> SpawnMode {
     if is_background { SpawnMode::Background } else { SpawnMode::Foreground }
 }
 
+/// Returns the call that started an agent: an agent's id is its type and the id of that call.
+pub(super) fn call_of<'a>(agent: &'a str, agent_type: Option<&str>) -> Option<&'a str> {
+    agent.strip_prefix(agent_type?)?.strip_prefix('-').filter(|call| !call.is_empty())
+}
+
 /// Returns how an agent ended, by the harness's word; `None` if it is still at work.
 pub(super) fn status(word: &str) -> Option<AgentStatus> {
     match word {

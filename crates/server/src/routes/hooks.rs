@@ -1,12 +1,12 @@
-//! `POST /hooks/claude`: a hook payload, sent by the harness or by `subscope hook`.
+//! `POST /hooks/{harness}`: a hook payload, sent by the harness or by `subscope hook`.
 
 use axum::{
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use serde::de::IgnoredAny;
-use subscope_hub::{Asks, Ingest, clock, hook_ingest};
+use subscope_hub::{Asks, Ingest, clock, hook_dialect, hook_ingest};
 use subscope_model::Millis;
 
 use super::ingest::delivery_key;
@@ -22,8 +22,9 @@ const MAX_AHEAD_MS: Millis = 60_000;
 
 /// Ingests one hook payload. The response is empty unless a user ordered that the agent stop.
 #[utoipa::path(
-    post, path = "/hooks/claude",
+    post, path = "/hooks/{harness}",
     params(
+        ("harness" = String, Path, description = "claude, codex, copilot, gemini or qwen."),
         ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
         ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the harness handed it over, if not just now."),
     ),
@@ -31,6 +32,7 @@ const MAX_AHEAD_MS: Millis = 60_000;
     responses(
         (status = 200, description = "Kept; empty, or the harness's JSON that makes a subagent stop.", body = Object),
         (status = 400, description = "Not JSON."),
+        (status = 404, description = "No harness with hooks is there."),
         (status = 413, description = "More than 16 MiB."),
         (status = 415, description = "Not application/json."),
         (status = 503, description = "Not kept: hand it over again."),
@@ -38,9 +40,11 @@ const MAX_AHEAD_MS: Millis = 60_000;
 )]
 pub(super) async fn post(
     State(app): State<App>,
+    uri: Uri,
     headers: HeaderMap,
     JsonBody((mut body, _share)): JsonBody<HOOK_BYTES>,
 ) -> Result<Response, ApiError> {
+    let dialect = hook_dialect(uri.path()).ok_or(ApiError::not_found("harness with hooks"))?;
     serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
         ApiError::bad_request(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
@@ -50,7 +54,7 @@ pub(super) async fn post(
         received_ms: received_ms(&headers),
         begins: None,
         asks: Asks::WhetherToContinue,
-        ..hook_ingest("", None, body)
+        ..hook_ingest(dialect, "", None, body)
     };
     let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
     Ok(match taken.answer {

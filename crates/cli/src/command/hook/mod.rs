@@ -28,7 +28,7 @@ use std::{
 
 use subscope_client::http;
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
-use subscope_harness::hooked;
+use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
 use subscope_hub::clock;
 
 pub(crate) use self::breaker::Breaker;
@@ -57,30 +57,69 @@ pub(crate) fn is_hook(args: &[OsString]) -> bool {
     first == "hook" && !rest.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Runs the hook of a settings file: `hook [--store PATH]`. Unknown arguments are ignored: they must not block an
-/// agent.
-pub(crate) fn run_args(args: &[OsString]) {
-    let mut rest = args.iter().skip(1);
-    let mut store = None;
-    while let Some(arg) = rest.next() {
-        if arg == "--store" {
-            store = rest.next().map(PathBuf::from);
-        } else if let Some(path) = arg.to_str().and_then(|arg| arg.strip_prefix("--store=")) {
-            store = Some(PathBuf::from(path));
-        }
-    }
-    run(store.as_deref(), &Environment::of_process());
+/// What the command of a hook says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HookOptions {
+    /// Name of the harness whose hook it is; [`DEFAULT_HOOKED`] where it is not named.
+    pub(crate) harness: Option<String>,
+    /// The event, where payloads do not name it.
+    pub(crate) event: Option<String>,
+    /// Data folder.
+    pub(crate) store: Option<PathBuf>,
 }
 
-/// Posts stdin to the hub, or spools it. `store` is the data directory given by an option.
-pub(crate) fn run(store: Option<&Path>, environment: &Environment) {
+impl HookOptions {
+    /// Reads `hook [--harness NAME] [--event NAME] [--store PATH]`. Unknown arguments are ignored: they must not block
+    /// an agent.
+    fn parse(args: &[OsString]) -> Self {
+        let mut options = Self::default();
+        let mut rest = args.iter().skip(1);
+        while let Some(arg) = rest.next() {
+            let (name, value) = match arg.to_str().and_then(|arg| arg.split_once('=')) {
+                Some((name, value)) => (name, Some(OsString::from(value))),
+                None => (arg.to_str().unwrap_or_default(), None),
+            };
+            let mut value = || value.clone().or_else(|| rest.next().cloned());
+            let text = |value: Option<OsString>| value.and_then(|value| value.into_string().ok());
+            match name {
+                "--harness" => options.harness = text(value()),
+                "--event" => options.event = text(value()),
+                "--store" => options.store = value().map(PathBuf::from),
+                _ => {}
+            }
+        }
+        options
+    }
+}
+
+/// Runs the hook of a settings file.
+pub(crate) fn run_args(args: &[OsString]) {
+    run(&HookOptions::parse(args), &Environment::of_process());
+}
+
+/// Posts stdin to the hub, or spools it.
+pub(crate) fn run(options: &HookOptions, environment: &Environment) {
     // A panic would print to stderr and change the exit code.
     panic::set_hook(Box::new(|_| {}));
-    let Some(data) = environment.data_folder(store) else { return };
-    let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data)));
+    let harness = options.harness.as_deref().unwrap_or(DEFAULT_HOOKED);
+    let (Some(data), Some((harness, hooks))) =
+        (environment.data_folder(options.store.as_deref()), hooks_of(harness))
+    else {
+        return;
+    };
+    let event = options.event.as_deref();
+    let source = HookSource { name: harness.name(), hooks, event };
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data, &source)));
 }
 
-fn deliver(data: &Path) {
+/// Whose payload it is.
+struct HookSource<'a> {
+    name: &'static str,
+    hooks: &'static dyn HookSupport,
+    event: Option<&'a str>,
+}
+
+fn deliver(data: &Path, source: &HookSource<'_>) {
     let deadline = PollDeadline::after(DEADLINE);
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
     let mut body = Vec::new();
@@ -88,13 +127,16 @@ fn deliver(data: &Path) {
     if body.is_empty() {
         return;
     }
+    if let Some(event) = source.event {
+        body = source.hooks.payload(event, body);
+    }
     let breaker = Breaker::of(data);
     // A payload that arrived late left the hub little time: a timeout then says nothing about the hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
-    match read.and_then(|()| post_unless_open(data, &breaker, delivery, &body, deadline)) {
+    match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
         Ok(answer) => print(&answer),
         Err(error) => {
-            spool(data, delivery, &body);
+            spool(data, source.name, delivery, &body);
             if is_early && error.kind() == io::ErrorKind::TimedOut {
                 breaker.trip();
             }
@@ -105,6 +147,7 @@ fn deliver(data: &Path) {
 /// Posts the payload, unless the breaker is open.
 fn post_unless_open(
     data: &Path,
+    source: &HookSource<'_>,
     breaker: &Breaker,
     delivery: Delivery,
     body: &[u8],
@@ -116,7 +159,7 @@ fn post_unless_open(
         return Err(io::ErrorKind::ResourceBusy.into());
     }
     let stream = DeadlineIo::new(deadline::connect(&socket, deadline)?, deadline);
-    let answer = post_payload(stream, delivery, body)?;
+    let answer = post_payload(stream, source.hooks.route(), delivery, body)?;
     if state == BreakerState::HalfOpen {
         breaker.reset();
     }
@@ -124,14 +167,14 @@ fn post_unless_open(
 }
 
 /// Spools the payload; ends the process if that takes longer than [`SPOOL_LIMIT`].
-fn spool(data: &Path, delivery: Delivery, body: &[u8]) {
+fn spool(data: &Path, harness: &'static str, delivery: Delivery, body: &[u8]) {
     let watchdog = thread::Builder::new().stack_size(WATCHDOG_STACK_BYTES).spawn(|| {
         thread::sleep(SPOOL_LIMIT);
         std::process::exit(0);
     });
     if watchdog.is_ok() {
         // On a full disk the payload is lost, and no message may be printed.
-        let _ = spool::write(&spool::folder(data), spool::Kind::Hook, delivery, &[body]);
+        let _ = spool::write(&spool::folder(data), spool::Kind::Hook(harness), delivery, &[body]);
     }
 }
 
@@ -145,7 +188,12 @@ fn read(input: impl Read, payload: &mut Vec<u8>) -> io::Result<()> {
 ///
 /// # Errors
 /// If the connection fails, or the response is incomplete or not 200: only 200 means that the payload was stored.
-fn post_payload(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> io::Result<Vec<u8>> {
+fn post_payload(
+    stream: impl Read + Write,
+    route: &str,
+    delivery: Delivery,
+    body: &[u8],
+) -> io::Result<Vec<u8>> {
     let (id, received_ms) = (delivery.to_string(), delivery.received_ms().to_string());
     let headers = [
         ("host", "localhost"),
@@ -154,8 +202,7 @@ fn post_payload(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> i
         ("x-subscope-received-ms", received_ms.as_str()),
         ("connection", "close"),
     ];
-    let (_, hooks) = hooked().ok_or_else(|| io::Error::other("no harness has hooks"))?;
-    let request = http::request("POST", hooks.route(), &headers, Some(body));
+    let request = http::request("POST", route, &headers, Some(body));
     let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES)?;
     if response.status == 200 {
         return Ok(response.body);
@@ -210,11 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn options_may_have_their_value_behind_an_equals_sign() {
+        for line in ["hook --harness a --event b --store c", "hook x --store=c --event=b -y --harness=a"] {
+            let HookOptions { harness, event, store } = HookOptions::parse(&args(line));
+            assert_eq!((harness.as_deref(), event.as_deref()), (Some("a"), Some("b")), "{line}");
+            assert_eq!(store, Some(PathBuf::from("c")), "{line}");
+        }
+        assert_eq!(HookOptions::parse(&args("hook --store")).store, None);
+    }
+
+    #[test]
     fn post_sends_the_payload_once_and_takes_only_a_200() {
         for (status, expected) in [("200 OK", Some("{}")), ("204 No Content", None), ("500 Oh", None)] {
             let (stream, mut hub) = std::os::unix::net::UnixStream::pair().unwrap();
             write!(hub, "HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}").unwrap();
-            let answer = post_payload(stream, Delivery::new(1_000_000, 2, 3), b"{\"a\":1}");
+            let answer = post_payload(stream, "/hooks/claude", Delivery::new(1_000_000, 2, 3), b"{\"a\":1}");
             assert_eq!(answer.ok().as_deref(), expected.map(str::as_bytes), "{status}");
             let mut sent = String::new();
             hub.read_to_string(&mut sent).unwrap();

@@ -8,10 +8,14 @@ mod memory;
 mod status;
 pub(crate) mod version;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use subscope_harness::{
-    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope, TOKEN_VARIABLE, Version, hooked,
+    DEFAULT_HOOKED, Harness, HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope,
+    TOKEN_VARIABLE, Version, hooked, hooks_of,
 };
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
@@ -21,10 +25,47 @@ use crate::{environment::Environment, prelude::*};
 
 pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
     match &args.action {
-        HooksAction::Install(args) => install(args, context),
-        HooksAction::Remove(args) => remove(&Scope::find(args.scope, &context.environment)?, context),
-        HooksAction::Status(args) => status::run(*args, context),
+        HooksAction::Install(args) => each(&args.scope, context, |scope| install(args, scope, context)),
+        HooksAction::Remove(args) => each(args, context, |scope| remove(scope, context)),
+        HooksAction::Status(args) => status::run(args, context),
     }
+}
+
+/// Does something with the settings file of each chosen harness. One that fails does not keep the others from it.
+fn each(
+    args: &ScopeArgs,
+    context: &Context,
+    mut act: impl FnMut(&Scope) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let environment = &context.environment;
+    if args.harness != ALL {
+        let hooked = hooks_of(&args.harness);
+        return act(&Scope::find(hooked.ok_or_else(no_hooks)?, args.scope, environment)?);
+    }
+    let present: Vec<Hooked> = hooked().filter(|(harness, _)| is_present(*harness, environment)).collect();
+    if present.is_empty() {
+        return Err(CliError::failed("no harness with hooks has a folder on this machine"));
+    }
+    let mut first_error = None;
+    for hooked in present {
+        match Scope::find(hooked, args.scope, environment).and_then(|scope| act(&scope)) {
+            Err(error) if first_error.is_some() => context.warn(&error.to_string()),
+            done => first_error = first_error.or(done.err()),
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+/// A harness with its hooks.
+type Hooked = (&'static dyn Harness, &'static dyn HookSupport);
+
+/// Whether a harness keeps files on this machine.
+fn is_present(harness: &dyn Harness, environment: &Environment) -> bool {
+    harness.home(&|name: &str| environment.get(name)).folder.is_dir()
+}
+
+fn no_hooks() -> CliError {
+    CliError::failed("this harness has no hooks")
 }
 
 /// One settings file.
@@ -39,15 +80,19 @@ struct Scope {
 }
 
 impl Scope {
-    fn find(choice: SettingsScope, environment: &Environment) -> Result<Self, CliError> {
-        let no_hooks = || CliError::failed("no harness that subscope knows has hooks");
-        let (harness, hooks) = hooked().ok_or_else(no_hooks)?;
+    fn find(
+        (harness, hooks): Hooked,
+        choice: SettingsScope,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
         let variables = |name: &str| environment.get(name);
         let path = hooks.settings_file(choice, &variables, environment.working_folder());
         let path = path.ok_or_else(|| {
+            let title = harness.title();
             CliError::failed(match choice {
-                SettingsScope::User => "HOME is not set, so there is no place for settings",
-                SettingsScope::Project | SettingsScope::Local => "the working folder is gone",
+                SettingsScope::User => "HOME is not set, so there is no place for settings".to_owned(),
+                SettingsScope::Project => "the working folder is gone".to_owned(),
+                SettingsScope::Local => format!("{title} has no settings of a project for one machine alone"),
             })
         })?;
         Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
@@ -79,15 +124,14 @@ impl Scope {
 pub(crate) fn user_hooks(
     environment: &Environment,
 ) -> Option<impl Fn() -> Option<bool> + Send + Sync + use<>> {
-    let scope = Scope::find(SettingsScope::User, environment).ok()?;
+    let scope = Scope::find(hooks_of(DEFAULT_HOOKED)?, SettingsScope::User, environment).ok()?;
     Some(move || scope.read().ok().map(|(_, settings)| !settings.ours().is_empty()))
 }
 
-fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
-    let scope = Scope::find(args.scope.scope, &context.environment)?;
-    let wanted = wanted(args, &scope, context)?;
+fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), CliError> {
+    let wanted = wanted(args, scope, context)?;
     let (text, document) = scope.read()?;
-    advise(&scope, document.as_ref(), context);
+    advise(scope, document.as_ref(), context);
     let had = document.ours();
     document.install(&wanted);
     let new = document.text();
@@ -97,12 +141,12 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
         let already = format!("{path}: hooks for {events} events were installed already");
         return output::print_line(&already, context);
     }
-    check(&scope, &new, &wanted)?;
+    check(scope, &new, &wanted)?;
     let folders = file::make_folder_of(&scope.target)?;
     match scope.shelf(&context.environment) {
         Some(shelf) => {
             let old = shelf.recall();
-            shelf.replace(memory_of(&scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
+            shelf.replace(memory_of(scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
             let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
             // What was not done must not be remembered in the place of what was.
             replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
@@ -116,7 +160,11 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     }
     let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
     let done = format!("{path}: {done} for {events} events; sessions that start now use them");
-    output::print_line(&done, context)
+    output::print_line(&done, context)?;
+    if let Some(step) = scope.hooks.next_step() {
+        context.info(step);
+    }
+    Ok(())
 }
 
 /// Tells what does not hinder, but may not be meant.
@@ -177,25 +225,51 @@ fn wanted(
             let wrong = || CliError::usage(format!("{text:?} is no version: write it as 2.1.330"));
             Some(version::parse(text).ok_or_else(wrong)?)
         }
+        None if hooks.forgives_since().is_none() => None,
         None => harness.run().and_then(|program| version::ask(program, &context.environment)),
     };
-    let command = HookHandler::command(&program()?, absolute_store(context)?.as_deref());
+    let (program, store) = (program()?, absolute_store(context)?);
     let http = args.http.then(|| HookHandler::http(&args.url, hooks.route(), args.with_token)).transpose();
     let http = http.map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
     if let Some(http) = &http {
         check_http(http, args, scope, version, context)?;
     }
-    if version.is_none() {
+    if let Some(since) = hooks.forgives_since().filter(|_| version.is_none()) {
         context.warn(&format!(
             "no version of {} was found: only the events that every version knows get hooks, since one before {} \
              ignores a whole file for an event that it does not know ({VERSION_OPTION} names yours)",
             harness.title(),
-            version::show(hooks.forgives_since())
+            version::show(since)
         ));
     }
-    let handler = |command_only: bool| http.as_ref().filter(|_| !command_only).unwrap_or(&command).clone();
+    let handler = |event: &HookEvent| match http.as_ref().filter(|_| !event.command_only) {
+        Some(http) => http.clone(),
+        None => command(*harness, *hooks, event, &program, store.as_deref()),
+    };
     let events = hooks.events(version).into_iter();
-    Ok(events.map(|event| (event.name, handler(event.command_only))).collect())
+    Ok(events.map(|event| (event.name, handler(&event))).collect())
+}
+
+/// Returns the command of a hook. It names what its payload does not say.
+fn command(
+    harness: &dyn Harness,
+    hooks: &dyn HookSupport,
+    event: &HookEvent,
+    program: &Path,
+    store: Option<&Path>,
+) -> HookHandler {
+    let mut arguments = Vec::new();
+    if harness.name() != DEFAULT_HOOKED {
+        arguments.extend(["--harness", harness.name()]);
+    }
+    if !hooks.names_events() {
+        arguments.extend(["--event", event.name]);
+    }
+    let store = store.map(|store| store.to_string_lossy());
+    if let Some(store) = &store {
+        arguments.extend(["--store", store]);
+    }
+    HookHandler::command(program, &arguments)
 }
 
 fn check_http(
@@ -205,14 +279,20 @@ fn check_http(
     version: Option<Version>,
     context: &Context,
 ) -> Result<(), CliError> {
-    let since = scope.hooks.posts_since();
-    if let Some(version) = version.filter(|version| *version < since) {
-        let (title, is, since) = (scope.harness.title(), version::show(version), version::show(since));
-        let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
+    let title = scope.harness.title();
+    let missing = match (scope.hooks.posts_since(), version) {
+        (None, _) => Some(format!("{title} has no HTTP hooks")),
+        (Some(since), Some(version)) if version < since => {
+            let (is, since) = (version::show(version), version::show(since));
+            Some(format!("{title} {is} has no HTTP hooks (they came with {since})"))
+        }
+        (Some(_), _) => None,
+    };
+    if let Some(message) = missing {
         return Err(CliError::failed(message).hint("install without --http"));
     }
     if args.with_token {
-        let variable = format!("start {} with {TOKEN_VARIABLE} in its environment", scope.harness.title());
+        let variable = format!("start {title} with {TOKEN_VARIABLE} in its environment");
         context.info(&format!("{variable}: the token that the hub asks for, else it refuses the hooks"));
     } else if http.stays_here() && !IDENTIFIES_TCP_PEERS {
         let error = CliError::failed(

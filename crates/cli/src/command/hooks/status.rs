@@ -5,11 +5,11 @@ use std::{fmt::Write, path::Path, time::Duration};
 use serde::Serialize;
 use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
-use subscope_harness::HookHandler;
+use subscope_harness::{DEFAULT_HOOKED, HookHandler, SettingsScope, hooked};
 use subscope_render::text::plural;
 use subscope_render::{Charset, safe};
 
-use super::Scope;
+use super::{Scope, is_present};
 use crate::{hub_connection::SOCKET, prelude::*};
 
 const SCHEMA: &str = "subscope.hooks/1";
@@ -28,6 +28,10 @@ struct Report {
 /// One settings file.
 #[derive(Debug, Serialize)]
 struct Row {
+    /// Its name, as `--harness` takes it.
+    harness: &'static str,
+    #[serde(skip)]
+    title: &'static str,
     scope: &'static str,
     path: String,
     exists: bool,
@@ -67,14 +71,29 @@ struct Waiting {
 
 /// Shows the settings files, the hub and the spool. The row of a file that cannot be read says so, and the
 /// command fails.
-pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
-    let choices = SCOPES.into_iter().filter(|(.., choice)| args.scope.is_none_or(|asked| asked == *choice));
+pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> {
+    let environment = &context.environment;
+    let shown = hooked().filter(|(harness, _)| match args.harness.as_deref() {
+        Some(name) => harness.name() == name,
+        None => harness.name() == DEFAULT_HOOKED || is_present(*harness, environment),
+    });
     let (mut first_error, mut scopes) = (None, Vec::new());
-    for (name, _, choice) in choices {
-        let (row, error) = row(name, &Scope::find(choice, &context.environment)?);
-        scopes.push(row);
-        first_error = first_error.or(error);
+    for shown in shown {
+        let choices =
+            SCOPES.into_iter().filter(|(.., choice)| args.scope.is_none_or(|asked| asked == *choice));
+        for (name, _, choice) in choices {
+            // Not every harness has each of the three.
+            let scope = match Scope::find(shown, choice, environment) {
+                Err(_) if choice == SettingsScope::Local => continue,
+                scope => scope?,
+            };
+            let (row, error) = row(name, &scope);
+            scopes.push(row);
+            first_error = first_error.or(error);
+        }
     }
+    // The default one is the one that is asked for most.
+    scopes.sort_by_key(|row| row.harness != DEFAULT_HOOKED);
     let data = context.environment.data_folder(context.store_option.as_deref());
     let report =
         Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
@@ -96,6 +115,8 @@ fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
         HookHandler::Http { url: target, .. } => Hook { event, kind: "http", target },
     };
     let row = Row {
+        harness: scope.harness.name(),
+        title: scope.harness.title(),
         scope: name,
         path: scope.path.to_string_lossy().into_owned(),
         exists,
@@ -131,14 +152,20 @@ fn text(report: &Report, charset: Charset) -> String {
     let mut line = |name: &str, says: &str| {
         let _ = writeln!(out, "{name:<8} {}", safe::line(says, charset));
     };
+    let is_of_several = report.scopes.iter().any(|row| row.harness != DEFAULT_HOOKED);
+    let mut last = "";
     for row in &report.scopes {
+        if is_of_several && row.harness != last {
+            last = row.harness;
+            line(row.title, "");
+        }
         let says = match (&row.problem, row.exists, row.hooks.as_slice()) {
             (Some(problem), _, _) => problem.clone(),
             (None, false, _) => format!("not installed ({} does not exist)", row.path),
             (None, true, []) => format!("not installed ({})", row.path),
             (None, true, hooks) => format!("{} ({})", plural(hooks.len(), "event"), row.path),
         };
-        let disabled = if row.disabled { "; disableAllHooks: none runs" } else { "" };
+        let disabled = if row.disabled { "; the harness is set to run none" } else { "" };
         line(row.scope, &format!("{says}{disabled}"));
         let mut targets: Vec<&str> = row.hooks.iter().map(|hook| hook.target.as_str()).collect();
         targets.sort_unstable();

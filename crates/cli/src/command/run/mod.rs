@@ -95,7 +95,9 @@ fn plan(args: &RunArgs, context: &Context) -> Result<LaunchPlan, CliError> {
     let store = hooks::absolute_store(context)?;
     // A program with another name cannot be a hook: an interactive session is then observed only by its transcript.
     let program = if args.no_store { None } else { hooks::program().ok() };
-    let hook = program.map(|program| HookHandler::command(&program, store.as_deref()));
+    let store = store.map(|store| store.to_string_lossy().into_owned());
+    let arguments: Vec<&str> = store.iter().flat_map(|store| ["--store", store]).collect();
+    let hook = program.map(|program| HookHandler::command(&program, &arguments));
     let own = RunSurroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         hook: hook.as_ref(),

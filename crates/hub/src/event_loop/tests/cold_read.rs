@@ -14,7 +14,10 @@ use proptest::{
     test_runner::{RngAlgorithm, TestRng, TestRunner},
 };
 use subscope_collect::archive::Archive;
-use subscope_harness::{Root, claude_code::ClaudeCode};
+use subscope_harness::{
+    Root,
+    claude_code::{ClaudeCode, HOOK},
+};
 use subscope_model::{Tree, iso8601, parse_rfc3339};
 use subscope_session::Now;
 use subscope_testkit::fixtures::{self, Recording, recording};
@@ -278,7 +281,8 @@ impl Machine {
                 for _ in 0..count {
                     let Some(hook) = self.sessions[session].hooks.pop_front() else { return };
                     self.delivered += 1;
-                    let ingest = hook_ingest(&self.delivered.to_string(), Some(self.clock.now_ms()), hook);
+                    let ingest =
+                        hook_ingest(HOOK, &self.delivered.to_string(), Some(self.clock.now_ms()), hook);
                     self.ask(|reply| Command::Ingest(Box::new(ingest), reply)).unwrap();
                     self.clock.advance(20);
                 }

@@ -6,8 +6,29 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// As Claude Code has it.
+pub(super) const FORM: SettingsForm = SettingsForm {
+    is_grouped: true,
+    command: "command",
+    timeout: "timeout",
+    units_per_second: 1,
+    version: None,
+    disabled: (&["disableAllHooks"], true),
+    if_disabled: "has disableAllHooks",
+    if_commented: Some("has comments"),
+};
+/// As Copilot CLI has it.
+const FLAT: SettingsForm = SettingsForm {
+    is_grouped: false,
+    command: "bash",
+    timeout: "timeoutSec",
+    version: Some(1),
+    if_commented: None,
+    ..FORM
+};
+
 fn handler(program: &str) -> HookHandler {
-    HookHandler::command(Path::new(program), None)
+    HookHandler::command(Path::new(program), &[])
 }
 
 fn wanted() -> Vec<(&'static str, HookHandler)> {
@@ -15,13 +36,13 @@ fn wanted() -> Vec<(&'static str, HookHandler)> {
 }
 
 fn installed(text: &str) -> String {
-    let document = Document::parse(text).unwrap();
+    let document = Document::parse(&FORM, text).unwrap();
     document.install(&wanted());
     document.text()
 }
 
 fn removed(text: &str) -> String {
-    let document = Document::parse(text).unwrap();
+    let document = Document::parse(&FORM, text).unwrap();
     document.remove(None);
     document.text()
 }
@@ -47,7 +68,7 @@ fn install_twice_is_install_once() {
     for text in TEXTS.into_iter().chain(["", "\n", "// only a comment"]) {
         let once = installed(text);
         assert_eq!(installed(&once), once, "{text}");
-        let ours = Document::parse(&once).unwrap().ours();
+        let ours = Document::parse(&FORM, &once).unwrap().ours();
         assert_eq!(ours.len(), 2, "{once}");
     }
 }
@@ -55,7 +76,7 @@ fn install_twice_is_install_once() {
 #[test]
 fn remove_leaves_what_stood_there_before() {
     for text in TEXTS {
-        let values = |text: &str| Document::parse(text).unwrap().root.to_serde_value();
+        let values = |text: &str| Document::parse(&FORM, text).unwrap().root.to_serde_value();
         let back = removed(&installed(text));
         assert_eq!(values(&back), values(text), "{text}");
         for comment in ["// mine", "/* kept */", "// top", "// bottom"] {
@@ -87,11 +108,50 @@ fn install_writes_in_the_style_of_the_file() {
 }
 
 #[test]
+fn lists_without_groups_hold_the_hooks_themselves() {
+    let theirs = "{\n  \"version\": 1,\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"type\": \"command\", \"bash\": \"lint\" }\n    ]\n  }\n}\n";
+    for text in ["", "{}\n", theirs] {
+        let document = Document::parse(&FLAT, text).unwrap();
+        document.install(&wanted());
+        let once = document.text();
+        let again = Document::parse(&FLAT, &once).unwrap();
+        let ours: Vec<String> = again.ours().into_iter().map(|(event, _)| event).collect();
+        assert_eq!(ours.len(), 2, "{once}");
+        again.install(&wanted());
+        assert_eq!(again.text(), once);
+        let written: Value = serde_json::from_str(&once).unwrap();
+        assert_eq!(written["version"], 1, "{once}");
+        let entry = json!({ "type": "command", "bash": "/bin/subscope hook", "timeoutSec": 5 });
+        assert_eq!(written["hooks"]["SessionStart"], json!([entry]), "{once}");
+        again.remove(None);
+        let back: Value = serde_json::from_str(&again.text()).unwrap();
+        let expected =
+            if text == theirs { serde_json::from_str(theirs).unwrap() } else { json!({ "version": 1 }) };
+        assert_eq!(back, expected, "{once}");
+    }
+}
+
+#[test]
+fn switch_that_disables_hooks_is_found_where_it_stands() {
+    const NESTED: SettingsForm = SettingsForm { disabled: (&["config", "enabled"], false), ..FORM };
+    for (form, text, is_disabled) in [
+        (&FORM, r#"{"disableAllHooks": true}"#, true),
+        (&FORM, r#"{"disableAllHooks": false}"#, false),
+        (&FORM, r#"{"config": {"disableAllHooks": true}}"#, false),
+        (&NESTED, r#"{"config": {"enabled": false}}"#, true),
+        (&NESTED, r#"{"config": {"enabled": true}}"#, false),
+        (&NESTED, r#"{"enabled": false}"#, false),
+    ] {
+        assert_eq!(Document::parse(form, text).unwrap().disables_hooks(), is_disabled, "{text}");
+    }
+}
+
+#[test]
 fn install_replaces_older_ones_of_ours_and_keeps_others() {
     let old = installed(TEXTS[8]).replace("/bin/subscope hook", "/old/subscope hook");
     let old = old.replace("\"SessionStart\"", "\"Stop\"");
     let new = installed(&old);
-    let ours = Document::parse(&new).unwrap().ours();
+    let ours = Document::parse(&FORM, &new).unwrap().ours();
     let expected: Vec<_> =
         ["PreToolUse", "SessionStart"].map(|e| (e.to_owned(), handler("/bin/subscope"))).to_vec();
     assert_eq!(ours, expected, "{new}");
@@ -105,7 +165,7 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
     let text = r#"{"hooks":{"PreToolUse":[{"matcher":"Bash","hooks":[
         {"type":"command","command":"/bin/subscope hook","timeout":5},{"type":"command","command":"lint"}]}]}}"#;
     let after = installed(text);
-    assert_eq!(Document::parse(&after).unwrap().ours().len(), 2, "{after} {narrow}");
+    assert_eq!(Document::parse(&FORM, &after).unwrap().ours().len(), 2, "{after} {narrow}");
     assert!(after.contains("\"lint\"") && after.matches("/bin/subscope hook").count() == 2, "{after}");
 }
 
@@ -113,9 +173,9 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
 fn remove_keeps_empty_lists_that_were_there_before_us() {
     let before = "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n";
     let changed = installed(before).replace("{\n  \"hooks\"", "{\n  \"new\": 1,\n  \"hooks\"");
-    let document = Document::parse(&changed).unwrap();
+    let document = Document::parse(&FORM, &changed).unwrap();
     document.remove(Some(before));
-    let value = Document::parse(&document.text()).unwrap().root.to_serde_value().unwrap();
+    let value = Document::parse(&FORM, &document.text()).unwrap().root.to_serde_value().unwrap();
     assert_eq!(value, json!({ "new": 1, "hooks": { "PreToolUse": [] } }));
 }
 
@@ -133,10 +193,10 @@ fn texts_of_another_form_are_told_with_their_line() {
         ("{\"hooks\": {\"Stop\": [],\n \"Stop\": []}}", "2: Stop stands twice"),
         ("{} {}", "1: no JSON: text cannot contain more than one JSON value"),
     ] {
-        let wrong = Document::parse(text).unwrap_err().to_string();
+        let wrong = Document::parse(&FORM, text).unwrap_err().to_string();
         assert!(wrong.starts_with(told), "{text}: {wrong}");
     }
-    assert!(Document::parse(&"[".repeat(1 << 20)).is_err());
+    assert!(Document::parse(&FORM, &"[".repeat(1 << 20)).is_err());
 }
 
 fn settings() -> impl Strategy<Value = Value> {

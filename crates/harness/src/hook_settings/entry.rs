@@ -1,10 +1,11 @@
-//! One hook as it stands in Claude Code's settings.
+//! One hook as it is written in a settings file.
 
 use serde_json::{Value, json};
 
+use super::SettingsForm;
 use crate::{HookHandler, TOKEN_VARIABLE, hooks::is_our_command};
 
-/// How long Claude Code waits for our hook, in seconds, until it goes on without it. The hook itself takes less than
+/// How long a harness waits for our hook, in seconds, until it continues without it. The hook itself takes less than
 /// one, but a machine that swaps may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
 /// A header that says that an HTTP hook is ours; the path alone may be somebody else's.
@@ -12,38 +13,41 @@ const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
 /// The header of a hub's token.
 const TOKEN_HEADER: &str = "Authorization";
 
-/// Returns the entry of our hook as it is written.
-pub(in crate::claude_code) fn to_json(handler: &HookHandler) -> Value {
-    match handler {
-        HookHandler::Command(command) => {
-            json!({ "type": "command", "command": command, "timeout": TIMEOUT_SECONDS })
+impl SettingsForm {
+    /// Returns the entry of our hook as it is written.
+    pub(crate) fn entry(&self, handler: &HookHandler) -> Value {
+        let timeout = TIMEOUT_SECONDS * self.units_per_second;
+        match handler {
+            HookHandler::Command(command) => {
+                json!({ "type": "command", self.command: command, self.timeout: timeout })
+            }
+            HookHandler::Http { url, sends_token: false } => json!({
+                "type": "http", "url": url, "headers": { MARK.0: MARK.1 }, self.timeout: timeout
+            }),
+            // The harness puts in the values of those variables that are listed.
+            HookHandler::Http { url, sends_token: true } => json!({
+                "type": "http", "url": url,
+                "headers": { MARK.0: MARK.1, TOKEN_HEADER: format!("Bearer ${TOKEN_VARIABLE}") },
+                "allowedEnvVars": [TOKEN_VARIABLE], self.timeout: timeout
+            }),
         }
-        HookHandler::Http { url, sends_token: false } => json!({
-            "type": "http", "url": url, "headers": { MARK.0: MARK.1 }, "timeout": TIMEOUT_SECONDS
-        }),
-        // Claude Code puts in the values of those variables that are listed.
-        HookHandler::Http { url, sends_token: true } => json!({
-            "type": "http", "url": url,
-            "headers": { MARK.0: MARK.1, TOKEN_HEADER: format!("Bearer ${TOKEN_VARIABLE}") },
-            "allowedEnvVars": [TOKEN_VARIABLE], "timeout": TIMEOUT_SECONDS
-        }),
     }
-}
 
-/// Reads an entry; `None` where it is somebody else's.
-pub(super) fn of_ours(entry: &Value) -> Option<HookHandler> {
-    let text = |key: &str| entry.get(key)?.as_str();
-    match text("type")? {
-        "command" => text("command")
-            .filter(|command| is_our_command(command))
-            .map(|c| HookHandler::Command(c.to_owned())),
-        "http" => {
-            let headers = entry.get("headers")?;
-            headers.get(MARK.0)?.as_str().filter(|value| *value == MARK.1)?;
-            let sends_token = headers.get(TOKEN_HEADER).is_some();
-            text("url").map(|url| HookHandler::Http { url: url.to_owned(), sends_token })
+    /// Reads an entry; `None` where it is somebody else's.
+    pub(super) fn of_ours(&self, entry: &Value) -> Option<HookHandler> {
+        let text = |key: &str| entry.get(key)?.as_str();
+        match text("type")? {
+            "command" => text(self.command)
+                .filter(|command| is_our_command(command))
+                .map(|command| HookHandler::Command(command.to_owned())),
+            "http" => {
+                let headers = entry.get("headers")?;
+                headers.get(MARK.0)?.as_str().filter(|value| *value == MARK.1)?;
+                let sends_token = headers.get(TOKEN_HEADER).is_some();
+                text("url").map(|url| HookHandler::Http { url: url.to_owned(), sends_token })
+            }
+            _ => None,
         }
-        _ => None,
     }
 }
 
@@ -51,20 +55,20 @@ pub(super) fn of_ours(entry: &Value) -> Option<HookHandler> {
 mod tests {
     use std::{path::Path, process::Command};
 
-    use super::*;
+    use super::{super::tests::FORM, *};
 
     #[test]
     fn command_survives_sh_and_is_known_again() {
         for program in ["/usr/bin/subscope", "/a b/it's $HOME `x`/subscope", "/t\u{e9}st/\\/subscope"] {
-            let handler = HookHandler::command(Path::new(program), Some(Path::new("/my data")));
+            let handler = HookHandler::command(Path::new(program), &["--store", "/my data"]);
             let HookHandler::Command(command) = &handler else { panic!("{handler:?}") };
             let out =
                 Command::new("/bin/sh").args(["-c", &format!("printf '%s\\n' {command}")]).output().unwrap();
             let expected = format!("{program}\nhook\n--store\n/my data\n");
             assert_eq!(String::from_utf8(out.stdout).unwrap(), expected);
-            assert_eq!(of_ours(&to_json(&handler)), Some(handler), "{program}");
+            assert_eq!(FORM.of_ours(&FORM.entry(&handler)), Some(handler), "{program}");
         }
-        let plain = HookHandler::command(Path::new("/usr/bin/subscope"), None);
+        let plain = HookHandler::command(Path::new("/usr/bin/subscope"), &[]);
         assert_eq!(plain, HookHandler::Command("/usr/bin/subscope hook".to_owned()));
     }
 
@@ -75,13 +79,15 @@ mod tests {
             "subscope hooks",
             "subscope hook; rm x",
             "subscope hook --store a b",
+            "subscope hook --store",
+            "subscope hook --exec a",
             "echo subscope hook",
             "subscope",
             "'subscope hook",
             "subscope hook > log",
             "",
         ] {
-            assert_eq!(of_ours(&json!({ "type": "command", "command": command })), None, "{command}");
+            assert_eq!(FORM.of_ours(&json!({ "type": "command", "command": command })), None, "{command}");
         }
         for entry in [
             json!({ "type": "http", "url": "http://127.0.0.1:7337/hooks/claude" }),
@@ -91,10 +97,12 @@ mod tests {
             json!("subscope hook"),
             json!(null),
         ] {
-            assert_eq!(of_ours(&entry), None, "{entry}");
+            assert_eq!(FORM.of_ours(&entry), None, "{entry}");
         }
-        let ours = json!({ "type": "command", "command": "/old/place/subscope hook", "timeout": 60 });
-        assert!(of_ours(&ours).is_some());
+        for command in ["/old/place/subscope hook", "subscope hook --harness x --event y --store z"] {
+            let ours = json!({ "type": "command", "command": command, "timeout": 60 });
+            assert!(FORM.of_ours(&ours).is_some());
+        }
     }
 
     #[test]
@@ -109,7 +117,7 @@ mod tests {
             for sends_token in [false, true] {
                 let handler = HookHandler::http(url, "/hooks/claude", sends_token).unwrap();
                 assert_eq!(handler.stays_here(), stays_here, "{url}");
-                assert_eq!(of_ours(&to_json(&handler)), Some(handler));
+                assert_eq!(FORM.of_ours(&FORM.entry(&handler)), Some(handler));
             }
         }
         for url in [

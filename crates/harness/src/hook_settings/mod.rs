@@ -1,13 +1,14 @@
-//! Claude Code's settings as text that is edited in place: our hooks are added and taken out, everything else stays as
-//! it is, with comments, order, indentation and line ends.
+//! JSON settings of a harness as text that is edited in place: our hooks are added and taken out, everything else stays
+//! as it is, with comments, order, indentation and line ends.
 //!
 //! ```json
 //! { "hooks": { "PreToolUse": [ { "matcher": "Bash", "hooks": [ { "type": "command", "command": "…" } ] } ] } }
 //! ```
 //!
-//! Each of our hooks stands in a group of its own without a matcher, behind the groups of others.
+//! Each of our hooks stands in a group of its own without a matcher, behind the groups of others. What differs from
+//! harness to harness is in its [`SettingsForm`].
 
-pub(super) mod entry;
+mod entry;
 mod form;
 
 use jsonc_parser::{
@@ -21,12 +22,12 @@ use crate::{HookHandler, HookSettings, SettingsError};
 
 const HOOKS: &str = "hooks";
 const MATCHER: &str = "matcher";
-const DISABLED: &str = "disableAllHooks";
-/// What some editors put in front (U+FEFF); Claude Code passes it over.
+const VERSION: &str = "version";
+/// What some editors put in front (U+FEFF).
 const MARK: char = '\u{feff}';
 
 /// What a file of settings may have beside plain JSON: people write comments into it. What else JSON5 allows would be
-/// an error to Claude Code.
+/// an error to every harness.
 const SYNTAX: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -40,6 +41,27 @@ const SYNTAX: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
+/// How a harness writes hooks in its settings.
+#[derive(Debug)]
+pub(crate) struct SettingsForm {
+    /// Whether the list of an event has groups with a matcher and a list of hooks; otherwise it has the hooks.
+    pub(crate) is_grouped: bool,
+    /// Key of a hook's command.
+    pub(crate) command: &'static str,
+    /// Key of a hook's time limit.
+    pub(crate) timeout: &'static str,
+    /// Its unit: how many make a second.
+    pub(crate) units_per_second: u64,
+    /// Value of `version` that a file of hooks has to have.
+    pub(crate) version: Option<u64>,
+    /// Path and value of the switch with which the harness runs no hooks.
+    pub(crate) disabled: (&'static [&'static str], bool),
+    /// What a user reads about that switch: a phrase behind the name of the file.
+    pub(crate) if_disabled: &'static str,
+    /// The same about comments and trailing commas; `None` where the harness takes them.
+    pub(crate) if_commented: Option<&'static str>,
+}
+
 /// One of our hooks, where it stands.
 #[derive(Debug)]
 struct Ours {
@@ -47,8 +69,8 @@ struct Ours {
     /// The whole entry, to compare it.
     value: Value,
     entry: CstNode,
-    entries: CstArray,
-    group: CstObject,
+    /// The group that it is in, with the list of that.
+    group: Option<(CstObject, CstArray)>,
 }
 
 /// The hooks of one event.
@@ -60,7 +82,8 @@ struct Event {
 
 /// A file of settings.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(crate) struct Document {
+    form: &'static SettingsForm,
     root: CstRootNode,
     is_marked: bool,
     /// Whether nothing but comments and blanks stood there.
@@ -73,8 +96,8 @@ impl Document {
     /// Reads a text. One without any value counts as an empty object.
     ///
     /// # Errors
-    /// Where it is no JSON object, or its `hooks` have another form than Claude Code takes.
-    pub(super) fn parse(text: &str) -> Result<Self, SettingsError> {
+    /// Where it is no JSON object, or its `hooks` are no object of lists.
+    pub(crate) fn parse(form: &'static SettingsForm, text: &str) -> Result<Self, SettingsError> {
         let (is_marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -82,7 +105,7 @@ impl Document {
         form::check(text, &SYNTAX)?;
         let root = CstRootNode::parse(text, &SYNTAX).map_err(|error| form::not_json(&error))?;
         let is_strict = text.trim().is_empty() || serde_json::from_str::<IgnoredAny>(text).is_ok();
-        Ok(Self { was_blank: root.value().is_none(), root, is_marked, is_strict })
+        Ok(Self { form, was_blank: root.value().is_none(), root, is_marked, is_strict })
     }
 
     /// Removes empty lists of events but for those to keep, and `hooks` itself where it is empty and not to be kept.
@@ -110,6 +133,25 @@ impl Document {
         };
         properties.filter_map(event).collect()
     }
+
+    /// Finds our hooks in the list of one event.
+    fn ours_in(&self, groups: &CstArray) -> Vec<Ours> {
+        let ours = |entry: CstNode, group: Option<(CstObject, CstArray)>| {
+            let value = entry.to_serde_value()?;
+            Some(Ours { handler: self.form.of_ours(&value)?, value, entry, group })
+        };
+        if !self.form.is_grouped {
+            return groups.elements().into_iter().filter_map(|entry| ours(entry, None)).collect();
+        }
+        let groups = groups.elements().into_iter().filter_map(|group| group.as_object());
+        let groups = groups.filter_map(|group| Some((group.clone(), group.array_value(HOOKS)?)));
+        groups
+            .flat_map(|(group, entries)| {
+                let all = entries.elements().into_iter();
+                all.filter_map(move |entry| ours(entry, Some((group.clone(), entries.clone()))))
+            })
+            .collect()
+    }
 }
 
 impl HookSettings for Document {
@@ -128,22 +170,26 @@ impl HookSettings for Document {
         let events = self.events().into_iter();
         events
             .flat_map(|event| {
-                ours(&event.groups).into_iter().map(move |ours| (event.name.clone(), ours.handler))
+                self.ours_in(&event.groups).into_iter().map(move |ours| (event.name.clone(), ours.handler))
             })
             .collect()
     }
 
     fn disables_hooks(&self) -> bool {
-        let switch = self.root.object_value().and_then(|root| root.get(DISABLED)?.value()?.as_boolean_lit());
-        switch.is_some_and(|switch| switch.value())
+        let (path, disabling) = self.form.disabled;
+        let Some((switch, folders)) = path.split_last() else { return false };
+        let folder = folders
+            .iter()
+            .try_fold(self.root.object_value(), |above, name| Some(above?.object_value(name)))
+            .flatten();
+        let switch = folder.and_then(|folder| folder.get(switch)?.value()?.as_boolean_lit());
+        switch.is_some_and(|switch| switch.value() == disabling)
     }
 
     fn obstacles(&self) -> Vec<&'static str> {
-        // Observed: 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
-        let comments = "has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included";
-        let disabled = "has disableAllHooks: Claude Code runs none until that is taken out";
-        let found = [(!self.is_strict, comments), (self.disables_hooks(), disabled)];
-        found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, what)| what).collect()
+        let comments = self.form.if_commented.filter(|_| !self.is_strict);
+        let disabled = Some(self.form.if_disabled).filter(|_| self.disables_hooks());
+        comments.into_iter().chain(disabled).collect()
     }
 
     fn install(&self, wanted: &[(&str, HookHandler)]) {
@@ -152,9 +198,9 @@ impl HookSettings for Document {
             let handler = wanted
                 .iter()
                 .find(|(name, _)| *name == event.name)
-                .map(|(_, handler)| entry::to_json(handler));
-            for ours in ours(&event.groups) {
-                let is_right = handler.as_ref() == Some(&ours.value) && takes_everything(&ours.group);
+                .map(|(_, handler)| self.form.entry(handler));
+            for ours in self.ours_in(&event.groups) {
+                let is_right = handler.as_ref() == Some(&ours.value) && ours.takes_everything();
                 if is_right && !there.contains(&event.name) {
                     there.push(event.name.clone());
                 } else {
@@ -164,18 +210,22 @@ impl HookSettings for Document {
             }
         }
         for (event, handler) in wanted.iter().filter(|(event, _)| there.iter().all(|name| name != event)) {
-            let hooks = self.root.object_value_or_set().object_value_or_set(HOOKS);
-            let group = json!({ HOOKS: [entry::to_json(handler)] });
-            hooks.array_value_or_set(event).append(input(&group));
+            let root = self.root.object_value_or_set();
+            if let Some(version) = self.form.version.filter(|_| root.get(VERSION).is_none()) {
+                root.insert(0, VERSION, input(&json!(version)));
+            }
+            let entry = self.form.entry(handler);
+            let entry = if self.form.is_grouped { json!({ HOOKS: [entry] }) } else { entry };
+            root.object_value_or_set(HOOKS).array_value_or_set(event).append(input(&entry));
         }
         self.tidy(&|event| !taken.iter().any(|name| name == event), Keep::Yes);
     }
 
     fn remove(&self, before: Option<&str>) {
-        let before = before.and_then(|text| Self::parse(text).ok());
+        let before = before.and_then(|text| Self::parse(self.form, text).ok());
         let mut taken = Vec::new();
         for event in self.events() {
-            for ours in ours(&event.groups) {
+            for ours in self.ours_in(&event.groups) {
                 taken.push(event.name.clone());
                 ours.take_out(&event.groups);
             }
@@ -197,28 +247,25 @@ enum Keep {
     No,
 }
 
-/// Finds our hooks among the groups of one event.
-fn ours(groups: &CstArray) -> Vec<Ours> {
-    let mut all = Vec::new();
-    for group in groups.elements().iter().filter_map(CstNode::as_object) {
-        let Some(entries) = group.array_value(HOOKS) else { continue };
-        for entry in entries.elements() {
-            let Some(value) = entry.to_serde_value() else { continue };
-            let Some(handler) = entry::of_ours(&value) else { continue };
-            all.push(Ours { handler, value, entry, entries: entries.clone(), group: group.clone() });
-        }
-    }
-    all
-}
-
 impl Ours {
     /// Removes the entry, and its group from the groups of its event where nothing of others is left in it.
     fn take_out(self, groups: &CstArray) {
         self.entry.remove();
-        if self.entries.elements().is_empty() {
-            self.group.remove();
-            close_up(groups);
+        match self.group {
+            Some((group, entries)) if entries.elements().is_empty() => group.remove(),
+            Some(_) => return,
+            None => {}
         }
+        close_up(groups);
+    }
+
+    /// Whether it runs for every tool, agent or reason.
+    fn takes_everything(&self) -> bool {
+        let Some(matcher) = self.group.as_ref().and_then(|(group, _)| group.get(MATCHER)) else {
+            return true;
+        };
+        let matcher = matcher.value().and_then(|value| value.as_string_lit()?.decoded_value().ok());
+        matcher.is_some_and(|matcher| matcher.is_empty() || matcher == "*")
     }
 }
 
@@ -231,13 +278,6 @@ fn close_up(groups: &CstArray) {
     let blanks =
         children.into_iter().rev().skip(1).take_while(|child| child.is_newline() || child.is_whitespace());
     blanks.for_each(CstNode::remove);
-}
-
-/// Whether a group's hooks run for every tool, agent or reason.
-fn takes_everything(group: &CstObject) -> bool {
-    let Some(matcher) = group.get(MATCHER) else { return true };
-    let matcher = matcher.value().and_then(|value| value.as_string_lit()?.decoded_value().ok());
-    matcher.is_some_and(|matcher| matcher.is_empty() || matcher == "*")
 }
 
 /// Returns a value as the editor takes it.

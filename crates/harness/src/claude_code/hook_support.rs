@@ -1,0 +1,71 @@
+//! The hooks of Claude Code: where they are installed, and which.
+
+use std::path::{Path, PathBuf};
+
+use subscope_decode::Dialect;
+
+use super::{ClaudeCode, HOOK, hook_events, layout::HOME_FOLDER};
+use crate::{
+    Harness, Home, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
+    hook_settings::{Document, SettingsForm},
+};
+
+/// How hooks are written in its settings.
+pub(super) const SETTINGS: SettingsForm = SettingsForm {
+    is_grouped: true,
+    command: "command",
+    timeout: "timeout",
+    units_per_second: 1,
+    version: None,
+    disabled: (&["disableAllHooks"], true),
+    if_disabled: "has disableAllHooks: Claude Code runs none until that is taken out",
+    // Observed: 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
+    if_commented: Some(
+        "has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included",
+    ),
+};
+
+impl HookSupport for ClaudeCode {
+    fn dialect(&self) -> Dialect {
+        HOOK
+    }
+
+    fn route(&self) -> &'static str {
+        "/hooks/claude"
+    }
+
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf> {
+        let Home { folder: home, is_chosen, .. } = self.home(variables);
+        let (folder, name) = match scope {
+            SettingsScope::User => (home, "settings.json"),
+            SettingsScope::Project => (working_folder.join(HOME_FOLDER), "settings.json"),
+            SettingsScope::Local => (working_folder.join(HOME_FOLDER), "settings.local.json"),
+        };
+        (folder.is_absolute() || is_chosen).then(|| folder.join(name))
+    }
+
+    fn events(&self, version: Option<Version>) -> Vec<HookEvent> {
+        hook_events::events(version)
+    }
+
+    fn forgives_since(&self) -> Option<Version> {
+        Some(hook_events::FORGIVES_SINCE)
+    }
+
+    fn names_agents_since(&self) -> Option<Version> {
+        Some(hook_events::NAMES_AGENTS_SINCE)
+    }
+
+    fn posts_since(&self) -> Option<Version> {
+        Some(hook_events::POSTS_SINCE)
+    }
+
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
+        Ok(Box::new(Document::parse(&SETTINGS, text)?))
+    }
+}

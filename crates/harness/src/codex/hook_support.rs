@@ -1,0 +1,70 @@
+//! The hooks of Codex: where they are installed, and which.
+
+use std::path::{Path, PathBuf};
+
+use subscope_decode::Dialect;
+
+use super::{Codex, HOOK};
+use crate::{
+    Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
+    hook_settings::{Document, SettingsForm},
+};
+
+/// Events that are worth a hook: its decoder makes more of them than a sign of life. In 0.169.0.
+const EVENTS: &[&str] = &[
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+];
+
+const SETTINGS: SettingsForm = SettingsForm {
+    is_grouped: true,
+    command: "command",
+    timeout: "timeout",
+    units_per_second: 1,
+    version: None,
+    disabled: (&["disableAllHooks"], true),
+    if_disabled: "has disableAllHooks",
+    if_commented: Some("has comments or trailing commas, which Codex does not read"),
+};
+
+impl HookSupport for Codex {
+    fn dialect(&self) -> Dialect {
+        HOOK
+    }
+
+    fn route(&self) -> &'static str {
+        "/hooks/codex"
+    }
+
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf> {
+        match scope {
+            SettingsScope::User => Some(self.home(variables).folder.join("hooks.json")),
+            SettingsScope::Project => Some(working_folder.join(".codex/hooks.json")),
+            SettingsScope::Local => None,
+        }
+    }
+
+    fn events(&self, _: Option<Version>) -> Vec<HookEvent> {
+        EVENTS.iter().copied().map(HookEvent::new).collect()
+    }
+
+    fn next_step(&self) -> Option<&'static str> {
+        Some("Codex runs hooks once you trust them: /hooks in its terminal UI")
+    }
+
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
+        Ok(Box::new(Document::parse(&SETTINGS, text)?))
+    }
+}

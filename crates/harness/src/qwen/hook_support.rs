@@ -1,0 +1,70 @@
+//! The hooks of Qwen Code: where they are installed, and which.
+
+use std::path::{Path, PathBuf};
+
+use subscope_decode::Dialect;
+
+use super::{HOOK, Qwen};
+use crate::{
+    Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
+    hook_settings::{Document, SettingsForm},
+};
+
+/// Events that are worth a hook: its decoder makes more of them than a sign of life. In 0.24.4.
+const EVENTS: &[&str] = &[
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "PermissionDenied",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "StopFailure",
+    "Notification",
+];
+
+const SETTINGS: SettingsForm = SettingsForm {
+    is_grouped: true,
+    command: "command",
+    timeout: "timeout",
+    units_per_second: 1,
+    version: None,
+    disabled: (&["disableAllHooks"], true),
+    if_disabled: "has disableAllHooks: Qwen Code runs none until that is taken out",
+    if_commented: None,
+};
+
+impl HookSupport for Qwen {
+    fn dialect(&self) -> Dialect {
+        HOOK
+    }
+
+    fn route(&self) -> &'static str {
+        "/hooks/qwen"
+    }
+
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf> {
+        match scope {
+            SettingsScope::User => Some(self.home(variables).folder.join("settings.json")),
+            SettingsScope::Project => Some(working_folder.join(".qwen/settings.json")),
+            SettingsScope::Local => None,
+        }
+    }
+
+    fn events(&self, _: Option<Version>) -> Vec<HookEvent> {
+        EVENTS.iter().copied().map(HookEvent::new).collect()
+    }
+
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
+        Ok(Box::new(Document::parse(&SETTINGS, text)?))
+    }
+}
