@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::step::root;
 
 /// Forms of `export` that print to stdout.
-const FORMATS: [&str; 5] = ["trace", "execution", "feed", "html", "csv"];
+const FORMATS: [&str; 7] = ["trace", "execution", "feed", "html", "csv", "perfetto", "otlp"];
 
 /// Fields of JSON that say when or in which order something was stored, which differs from run to run.
 const STORE_FIELDS: [&str; 3] = ["kept_at_ms", "rev", "seq"];

@@ -100,6 +100,33 @@ fn trace_tells_the_lifecycle_and_the_hierarchy_of_all() {
 }
 
 #[test]
+fn spans_have_the_tokens_of_the_tree_and_are_the_same_again() {
+    let env = env();
+    for recording in recorded() {
+        let what = recording.name();
+        let main = &recording.mains()[0];
+        let lines = run(&env, "export --as otlp", &[main]).success();
+        assert_eq!(lines, run(&env, "export --as otlp", &[main]).success(), "{what}");
+        let spans: Vec<Value> = json_lines(&lines)
+            .iter()
+            .flat_map(|request| {
+                request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
+            })
+            .collect();
+        let sum = |key: &str| -> u64 {
+            let all = spans.iter().flat_map(|span| span["attributes"].as_array().unwrap());
+            let values = all.filter(|attribute| attribute["key"] == key);
+            values.map(|it| it["value"]["intValue"].as_str().unwrap().parse::<u64>().unwrap()).sum()
+        };
+        let tree = json(&run(&env, "tree --json", &[main]).success());
+        let total = &tree["summary"]["usage"]["total_tokens"];
+        assert_eq!(sum("gen_ai.usage.input_tokens") + sum("gen_ai.usage.output_tokens"), *total, "{what}");
+        let invoked = spans.iter().filter(|span| span["name"].as_str().unwrap().starts_with("invoke_agent"));
+        assert_eq!(invoked.count(), agents(&tree).len(), "{what}");
+    }
+}
+
+#[test]
 fn feed_tells_each_event_once_in_order_and_is_read_again() {
     let env = env();
     for recording in recorded() {
@@ -242,6 +269,7 @@ fn redacted_export_shows_no_secret_in_any_form() {
         ("execution", 20),
         ("csv", 1),
         ("perfetto", 1),
+        ("otlp --content", 20),
         ("html", 40),
         ("checkpoint", 20),
     ] {

@@ -13,6 +13,7 @@ mod execution;
 mod feed;
 mod html;
 pub mod iteration;
+mod otlp;
 mod perfetto;
 mod redact;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use csv::write_csv;
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};
 pub use html::{Saved, write_html};
+pub use otlp::{Contents, SpanSource, encode_otlp, otlp_requests, write_otlp};
 pub use perfetto::write_perfetto;
 pub use redact::{Mask, Redacted};
 pub use trace::{trace, write_trace};

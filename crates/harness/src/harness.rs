@@ -86,6 +86,12 @@ pub trait Harness: Sync {
         None
     }
 
+    /// Returns OpenTelemetry's name of its provider (semantic conventions, `gen_ai.provider.name`), and what the names of
+    /// that provider's models begin with: nothing where it serves those of others too. `None` without one provider.
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        None
+    }
+
     /// How its program is started and observed, where it can be.
     fn run(&self) -> Option<&'static dyn RunPlan> {
         None

@@ -140,6 +140,18 @@ pub fn hooks_of(name: &str) -> Option<(&'static dyn Harness, &'static dyn HookSu
 /// The harness that the commands about hooks mean where none is named.
 pub const DEFAULT_HOOKED: &str = claude_code::NAME;
 
+/// Returns OpenTelemetry's name of the provider of a model that a harness used; `None` if neither says it.
+pub fn provider(harness: Option<&str>, model: Option<&str>) -> Option<&'static str> {
+    let own = harnesses().find(|known| Some(known.name()) == harness).and_then(Harness::provider);
+    if let Some((name, [])) = own {
+        return Some(name);
+    }
+    let is_of =
+        |models: &[&str]| model.is_some_and(|model| models.iter().any(|start| model.starts_with(start)));
+    let by_model = harnesses().filter_map(Harness::provider).find(|(_, models)| is_of(models));
+    by_model.or(own).map(|(name, _)| name)
+}
+
 /// Returns the name of a model without what all models of its vendor begin with.
 pub fn short_model(model: &str) -> &str {
     harnesses().find_map(|harness| harness.short_model(model)).unwrap_or(model)

@@ -8,6 +8,7 @@
 mod attention;
 mod basis;
 mod comparison;
+mod detail;
 mod event;
 mod feed;
 mod hub;
@@ -33,6 +34,7 @@ pub use basis::Basis;
 pub use comparison::{
     AgentPair, Calls, Compared, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair,
 };
+pub use detail::{FinishReason, ResponseDetail, RunDetail, SessionDetail};
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{

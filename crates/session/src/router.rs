@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 use slab::Slab;
 use subscope_decode::{Decoder, Dialect, SUBAGENT_EVENTS, Unrecognised, UnrecognisedLines};
 use subscope_model::{
-    AgentId, Claim, Clock, Decoded, Event, Fact, Millis, Observation, Problem, SessionId, SessionKeys,
-    SourceId, SourceKind, SourcePosition, Tree,
+    AgentId, Claim, Clock, Decoded, Event, Fact, Millis, Observation, Problem, SessionDetail, SessionId,
+    SessionKeys, SourceId, SourceKind, SourcePosition, Tree,
 };
 use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -416,6 +416,11 @@ impl SessionRouter {
         let mut derived = self.session(session)?.tracker.derive(now);
         add_problems(&mut derived.tree, &self.sessions.unassigned_problems);
         Some(derived.tree)
+    }
+
+    /// Derives a session's runs and responses for a moment; `None` for an unknown session.
+    pub fn detail(&self, session: &SessionId, now: &Now<'_>) -> Option<SessionDetail> {
+        Some(self.session(session)?.tracker.detail(now))
     }
 
     /// Derives a session for a moment: its tree, its new events since the last call in order, and its next deadline;

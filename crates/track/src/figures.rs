@@ -6,8 +6,8 @@ use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
     duplicates::Duplicates,
-    facts::{AgentKey, Facts, best_value},
-    identities::Identities,
+    facts::{AgentKey, Facts, ResponseFacts, best_value},
+    identities::{AgentIndex, Identities},
     owners::Ownership,
 };
 
@@ -77,25 +77,9 @@ pub(crate) fn derive_figures(
         if own.model < response.model {
             own.model.clone_from(&response.model);
         }
-        let Some(tokens) = response.usage else { continue };
-        let mut usage = tokens.usage();
-        let lines = response.content.iter().flat_map(|lines| lines.iter());
-        let characters: u64 = lines.map(|(_, characters)| u64::from(*characters)).sum();
-        let is_placeholder =
-            !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
-        usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
-        let by_list =
-            |(_, model): &(Millis, Text)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h));
-        // Where responses name no model, that of the agent counts.
-        let of_agent = || {
-            let refs = &identities.all[number].refs;
-            refs.iter()
-                .find_map(|name| best_value(&facts.agent(*name).model))
-                .map(|model| (Millis::MIN, model))
+        let Some((usage, price)) = response_figures(facts, identities, response, number, prices) else {
+            continue;
         };
-        let model = response.model.clone().or_else(of_agent);
-        let listed = || model.as_ref().filter(|_| !response.is_unpriced).and_then(by_list);
-        let price = response.cost_pico_usd.map(u128::from).or_else(listed);
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,
@@ -112,6 +96,32 @@ pub(crate) fn derive_figures(
     }
     share_floors(facts, identities, &mut all);
     all
+}
+
+/// Returns tokens and cost in picodollars of a response of an agent; `None` if no line has its tokens.
+pub(crate) fn response_figures(
+    facts: &Facts,
+    identities: &Identities,
+    response: &ResponseFacts,
+    owner: AgentIndex,
+    prices: &PriceTable,
+) -> Option<(Usage, Option<u128>)> {
+    let tokens = response.usage?;
+    let mut usage = tokens.usage();
+    let lines = response.content.iter().flat_map(|lines| lines.iter());
+    let characters: u64 = lines.map(|(_, characters)| u64::from(*characters)).sum();
+    let is_placeholder =
+        !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
+    usage.floor |= is_placeholder || (owner != 0 && response.only_streamed);
+    // Where responses name no model, that of the agent counts.
+    let of_agent = || {
+        let refs = &identities.all[owner].refs;
+        refs.iter().find_map(|name| best_value(&facts.agent(*name).model))
+    };
+    let model = response.model.as_ref().map(|(_, model)| model.clone()).or_else(of_agent);
+    let by_list = |model: Text| prices.pico_usd(&model, &usage, u64::from(tokens.cache_write_1h));
+    let listed = || model.filter(|_| !response.is_unpriced).and_then(by_list);
+    Some((usage, response.cost_pico_usd.map(u128::from).or_else(listed)))
 }
 
 /// Marks the usage of the root and of all agents in the root's file (1.0.x) as a lower bound if that of one of them is:

@@ -1,6 +1,6 @@
 //! Intervals in which agents were active, and the time that they cover.
 
-use subscope_model::{Millis, Outcome};
+use subscope_model::{Millis, Outcome, Text};
 
 use crate::{
     duplicates::Duplicates,
@@ -12,33 +12,44 @@ use crate::{
 
 /// Returns an agent's intervals of activity in order. Each resume with a known time opens a new one.
 pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<[Millis; 2]> {
+    triggered_intervals(derivation, number, calls).into_iter().map(|(interval, _)| interval).collect()
+}
+
+/// Returns the intervals of [`intervals`], each with the call that began it.
+pub(crate) fn triggered_intervals(
+    derivation: &Derivation<'_>,
+    number: AgentIndex,
+    calls: &[u32],
+) -> Vec<([Millis; 2], Option<Text>)> {
     let identity = &derivation.identities.all[number];
     let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
     let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
-    let mut boundaries: Vec<Millis> = derivation
+    let mut boundaries: Vec<(Millis, &Text)> = derivation
         .triggers(identity)
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The resuming call begins before the agent's first new line; its result may come after that line.
             let call = derivation.facts.call_by_id.get(&trigger.call);
-            call.and_then(|call| derivation.facts.call(*call).begun_at()).or(trigger.time)
+            let begun_at = call.and_then(|call| derivation.facts.call(*call).begun_at());
+            Some((begun_at.or(trigger.time)?, &trigger.call))
         })
-        .filter(|time| from < *time && *time <= to)
+        .filter(|(time, _)| from < *time && *time <= to)
         .collect();
     if boundaries.is_empty() {
-        return vec![[from, to]];
+        return vec![([from, to], origin)];
     }
     boundaries.sort_unstable();
-    boundaries.dedup();
+    boundaries.dedup_by_key(|(time, _)| *time);
     let activity_times = activity_times(derivation, number, calls);
     let mut intervals = Vec::new();
-    let mut start = Millis::MIN;
-    for end in boundaries.into_iter().chain([Millis::MAX]) {
+    let (mut start, mut trigger) = (Millis::MIN, origin);
+    let boundaries = boundaries.into_iter().map(|(time, call)| (time, Some(call.clone())));
+    for (end, next) in boundaries.chain([(Millis::MAX, None)]) {
         let inside = activity_times.iter().copied().filter(|time| start <= *time && *time < end);
         if let Some((first, last)) = inside.fold(None, |span, time| widest(span, Some((time, time)))) {
-            intervals.push([first, last]);
+            intervals.push(([first, last], trigger));
         }
-        start = end;
+        (start, trigger) = (end, next);
     }
     intervals
 }

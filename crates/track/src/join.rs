@@ -85,6 +85,9 @@ impl Facts {
     }
 
     fn join_remaining(&mut self, other: Self, map: &IndexMap) {
+        for (key, note) in other.response_notes {
+            self.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
+        }
         join_best(&mut self.version, other.version);
         join_best(&mut self.cwd, other.cwd);
         join_best(&mut self.root_model, other.root_model);

@@ -8,7 +8,7 @@
 //! whose hook names no agent), `owners` (owner of each call and response, parent of each agent), `duplicates` (calls
 //! and responses counted in another session), `status` (running, or ended and how), `intervals` (when agents were
 //! active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, `drafts` (what rows are built from),
-//! and `rows`, which assembles the tree.
+//! and `rows`, which assembles the tree. `detail` derives what spans need beyond rows, only on request.
 //!
 //! Pitfalls: anything that later input can revoke (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers)
 //! must be derived and never stored as a fact; nothing may depend on a source's number.
@@ -16,6 +16,7 @@
 //! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
 
 mod absorb;
+mod detail;
 mod drafts;
 mod duplicates;
 mod facts;
@@ -41,8 +42,8 @@ pub use liveness::next_deadline;
 pub use runs::{Run, RunEnding};
 use status::Derivation;
 use subscope_model::{
-    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, SourcePosition, Text,
-    Tree,
+    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionDetail, SessionId,
+    SourcePosition, Text, Tree,
 };
 
 /// Moment for which a tree is derived, with the state of the sources at that moment.
@@ -160,22 +161,36 @@ impl Tracker {
 
     /// Derives the tree and the attribution of events for a moment, both from the same identities.
     pub fn derive(&self, now: &Now<'_>) -> Derived<'_> {
+        let attribution = self.attribute();
+        let derivation = self.derivation(&attribution, now);
+        let tree = rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, &attribution.runs);
+        Derived { tree, attribution }
+    }
+
+    /// Derives runs, responses and triggers for a moment. Complete only with [`FactDetail::Payloads`].
+    pub fn detail(&self, now: &Now<'_>) -> SessionDetail {
+        let attribution = self.attribute();
+        let derivation = self.derivation(&attribution, now);
+        detail::session_detail(&derivation, &self.owned_elsewhere, &attribution.runs)
+    }
+
+    fn attribute(&self) -> Attribution<'_> {
         let facts = &self.facts;
         let identities = identities::derive_identities(facts);
         let hooks = hooks::replay_hooks(facts, &identities);
         let owners = owners::derive_ownership(facts, &identities, &hooks);
-        let attribution = Attribution { facts, runs: runs::derive_runs(facts), identities, owners, hooks };
-        let harness = self.harness.as_deref();
-        let derivation = Derivation {
-            facts,
+        Attribution { facts, runs: runs::derive_runs(facts), identities, owners, hooks }
+    }
+
+    fn derivation<'d>(&'d self, attribution: &'d Attribution<'_>, now: &'d Now<'d>) -> Derivation<'d> {
+        Derivation {
+            facts: &self.facts,
             identities: &attribution.identities,
             owners: &attribution.owners,
             hooks: &attribution.hooks,
             now,
-            harness,
-        };
-        let tree = rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, &attribution.runs);
-        Derived { tree, attribution }
+            harness: self.harness.as_deref(),
+        }
     }
 }
 

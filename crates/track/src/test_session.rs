@@ -19,8 +19,11 @@ pub(crate) struct TestSession {
 
 impl TestSession {
     pub(crate) fn new() -> Self {
-        let tracker = Tracker::new(SessionId::from("s"), None, FactDetail::Rows, None);
-        Self { tracker, offset: 0 }
+        Self::keeping(FactDetail::Rows)
+    }
+
+    pub(crate) fn keeping(keep: FactDetail) -> Self {
+        Self { tracker: Tracker::new(SessionId::from("s"), None, keep, None), offset: 0 }
     }
 
     /// Adds an observation. The line id is that of a chain claim.

@@ -100,6 +100,7 @@ Examples:
   subscope export 59d3cea2 --as checkpoint -o checkpoints/1
   subscope export last --as html -o session.html
   subscope export last --as perfetto -o session.pftrace
+  subscope export last --as otlp -o spans.jsonl
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
     /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
@@ -114,7 +115,10 @@ pub(crate) struct ExportArgs {
     /// The shape of a feed's lines. [default: event]
     #[arg(long, value_parser = value::choice(SHAPES))]
     pub(crate) shape: Option<Shape>,
-    /// Mask what looks like a secret; html does it by default.
+    /// Include prompts, answers, arguments and results in spans (otlp), secrets masked.
+    #[arg(long)]
+    pub(crate) content: bool,
+    /// Mask what looks like a secret; html and --content do it by default.
     #[arg(long)]
     pub(crate) redact: bool,
     /// Mask nothing.
@@ -129,9 +133,10 @@ pub(crate) struct ExportArgs {
 }
 
 impl ExportArgs {
-    /// Returns whether secrets are masked: by default only in HTML, which is made to be shared.
+    /// Returns whether secrets are masked: by default in HTML, which is made to be shared, and in contents of spans.
     pub(crate) fn mask(&self) -> Mask {
-        let is_asked = !self.no_redact && (self.redact || self.format == Format::Html);
+        let is_default = self.format == Format::Html || self.content;
+        let is_asked = !self.no_redact && (self.redact || is_default);
         if is_asked { Mask::Secrets } else { Mask::Nothing }
     }
 }
@@ -153,6 +158,8 @@ pub(crate) enum Format {
     Csv,
     /// A binary trace for the Perfetto UI (ui.perfetto.dev): agents as tracks, calls as slices.
     Perfetto,
+    /// OpenTelemetry spans of what has ended, by the GenAI conventions: OTLP/JSON, a request a line.
+    Otlp,
 }
 
 /// Take a checkpoint, a feed or a recorded stream into the store, for all commands to work with.

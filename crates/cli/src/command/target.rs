@@ -14,7 +14,9 @@ use subscope_decode::{Dialect, UNRECOGNISED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
-use subscope_model::{Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionId, ToolUseId, Tree};
+use subscope_model::{
+    Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, ToolUseId, Tree,
+};
 use subscope_run::record;
 use subscope_session::{FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
@@ -229,6 +231,18 @@ impl LoadedSession {
         }
         let now = now_at(context, self.at, self.has_ended)?;
         Ok(self.batch.router.whole_feed(&self.session, &now))
+    }
+
+    /// Derives the session's runs and responses.
+    ///
+    /// # Errors
+    /// If its transcript is gone.
+    pub(crate) fn detail(&self, context: &Context) -> Result<SessionDetail, CliError> {
+        if self.has_rows_only {
+            return Err(texts_are_gone());
+        }
+        let now = now_at(context, self.at, self.has_ended)?;
+        Ok(self.batch.router.detail(&self.session, &now).unwrap_or_default())
     }
 
     /// Puts the outputs of calls into the rows.

@@ -221,6 +221,10 @@ impl Harness for ClaudeCode {
         model.strip_prefix("claude-")
     }
 
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("anthropic", &["claude-"]))
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&ClaudeCode)
     }

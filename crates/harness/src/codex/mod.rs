@@ -129,6 +129,10 @@ impl Harness for Codex {
         Some(&Codex)
     }
 
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("openai", &["gpt-", "o1", "o3", "o4", "codex-"]))
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Codex)
     }

@@ -134,6 +134,10 @@ impl Harness for Copilot {
         Some(&Copilot)
     }
 
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("github", &[]))
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Copilot)
     }

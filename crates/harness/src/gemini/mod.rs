@@ -173,6 +173,10 @@ impl Harness for Gemini {
         Some(&Gemini)
     }
 
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("gcp.gemini", &["gemini-"]))
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Gemini)
     }

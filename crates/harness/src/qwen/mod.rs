@@ -149,6 +149,10 @@ impl Harness for Qwen {
         Some(&Qwen)
     }
 
+    fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("qwen", &["qwen"]))
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Qwen)
     }

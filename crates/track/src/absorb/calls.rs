@@ -9,8 +9,8 @@ use subscope_model::{
 use super::{FactDetail, Recording, basis_of, rank};
 use crate::facts::{
     AgentEndFact, AgentRef, CallBeginFact, CallEndFact, CallFacts, CallIndex, HookStepKind, LastLine,
-    ReportedPayloads, ResponseFacts, ResponseTokens, join_owners, keep_least, push_new, response_key,
-    update_best, update_best_text, widest,
+    ReportedPayloads, ResponseFacts, ResponseNote, ResponseTokens, join_owners, keep_least, push_new,
+    response_key, update_best, update_best_text, widest,
 };
 
 impl Recording<'_, '_> {
@@ -35,6 +35,11 @@ impl Recording<'_, '_> {
                 number
             }
         };
+        if self.keep == FactDetail::Payloads {
+            let id = fact.message_id.into();
+            let note = ResponseNote { id, ends_turn: fact.ends_turn, has_call: fact.has_call };
+            self.facts.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
+        }
         let response = &mut self.facts.responses[number as usize];
         add_claim(&mut response.owners, self.actor, &self.observation.claim);
         response.synthetic |= fact.synthetic;

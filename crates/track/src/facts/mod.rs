@@ -222,6 +222,22 @@ pub(crate) struct ResponseFacts {
     pub(crate) content: Option<Box<Vec<(u64, u32)>>>,
 }
 
+/// Name of a response, and how it ended.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseNote {
+    pub(crate) id: Text,
+    pub(crate) ends_turn: bool,
+    pub(crate) has_call: bool,
+}
+
+impl ResponseNote {
+    /// Joins another report of the same response.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.ends_turn |= other.ends_turn;
+        self.has_call |= other.has_call;
+    }
+}
+
 /// Token counts of one response, saturating at `u32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResponseTokens {
@@ -401,6 +417,8 @@ pub(crate) struct Facts {
     pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
+    /// Names and endings of responses by key; recorded only with payloads.
+    pub(crate) response_notes: HashMap<(u64, u64), ResponseNote>,
     pub(crate) ends: HashMap<Text, Vec<AgentEndFact>>,
     /// Stop orders by agent id, or by spawn call id if made before the agent's id was known.
     pub(crate) stops: HashMap<Text, Vec<StopFact>>,

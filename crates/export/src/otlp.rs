@@ -1,0 +1,365 @@
+//! OpenTelemetry traces of a session: spans by the GenAI semantic conventions (v0.1.0, and names of 1.41 that backends
+//! still read).
+//!
+//! Flow: [`units`] makes the tree of what `invoke_agent` spans cover; each unit has its calls (`execute_tool`) and
+//! responses (`chat`) below it. One trace for each run of the root.
+//!
+//! Ids depend on identities only: a session that is exported again, or has grown since, has the same ids for the same
+//! spans. OTLP has no update, and backends keep the first span of an id, so only what has ended is exported.
+//!
+//! Pitfall: tokens are on chat spans only, because backends sum every span that has them.
+
+mod content;
+mod units;
+
+use std::io::{self, BufWriter, Write};
+
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue, any_value::Value},
+    resource::v1::Resource,
+    trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::SpanKind, status::StatusCode},
+};
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use subscope_model::{
+    Agent, AgentStatus, Flag, Millis, PriceTable, ResponseDetail, SessionDetail, ToolCall, ToolStatus, Tree,
+};
+
+pub use content::Contents;
+use content::{Messages, input, masked, payload};
+use units::{Figures, Unit, Units};
+
+use crate::{execution::agent_type, redact::Mask};
+
+/// Most bytes of a request in protobuf: what receivers take by default (gRPC, 4 MiB).
+const MAX_REQUEST_BYTES: usize = 4 << 20;
+
+/// A session to be exported as spans.
+pub struct SpanSource<'s> {
+    /// Its rows.
+    pub tree: &'s Tree,
+    /// Its runs and responses.
+    pub detail: &'s SessionDetail,
+    /// Returns OpenTelemetry's name of the provider of a model.
+    pub provider: &'s dyn Fn(Option<&str>) -> Option<&'static str>,
+    /// Prompts, answers, arguments and results; `None` to leave them out.
+    pub contents: Option<Contents<'s>>,
+    /// Whether secrets in texts are masked.
+    pub mask: Mask,
+}
+
+/// Returns a session's spans in requests of at most 4 MiB each, none if nothing has ended. Left out are the units of
+/// running agents, and those above them.
+pub fn otlp_requests(source: &SpanSource<'_>) -> Vec<ExportTraceServiceRequest> {
+    let writer = SpanWriter::new(source);
+    let empty = writer.request(Vec::new()).encoded_len();
+    let (mut requests, mut spans, mut bytes) = (Vec::new(), Vec::new(), empty);
+    for span in writer.spans() {
+        // Tag and length of the span, and longer lengths of what it is in.
+        let length = span.encoded_len() + 16;
+        if bytes + length > MAX_REQUEST_BYTES && !spans.is_empty() {
+            requests.push(writer.request(std::mem::take(&mut spans)));
+            bytes = empty;
+        }
+        bytes += length;
+        spans.push(span);
+    }
+    if !spans.is_empty() {
+        requests.push(writer.request(spans));
+    }
+    requests
+}
+
+/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter.
+///
+/// # Errors
+/// Errors of the writer; earlier output is not undone.
+pub fn write_otlp(requests: &[ExportTraceServiceRequest], w: &mut dyn Write) -> io::Result<()> {
+    let mut w = BufWriter::new(w);
+    for request in requests {
+        serde_json::to_writer(&mut w, request)?;
+        w.write_all(b"\n")?;
+    }
+    w.flush()
+}
+
+/// Returns a request in protobuf.
+pub fn encode_otlp(request: &ExportTraceServiceRequest) -> Vec<u8> {
+    request.encode_to_vec()
+}
+
+/// Attributes of a span, in order.
+#[derive(Default)]
+struct Attributes(Vec<KeyValue>);
+
+impl Attributes {
+    fn add(&mut self, key: &str, value: Option<Value>) {
+        let value = value.map(|value| AnyValue { value: Some(value) });
+        self.0.extend(value.map(|value| KeyValue {
+            key: key.to_owned(),
+            value: Some(value),
+            ..KeyValue::default()
+        }));
+    }
+
+    fn text(&mut self, key: &str, value: Option<impl Into<String>>) {
+        self.add(key, value.map(|value| Value::StringValue(value.into())));
+    }
+
+    fn int(&mut self, key: &str, value: Option<impl TryInto<i64>>) {
+        self.add(key, value.map(|value| Value::IntValue(value.try_into().unwrap_or(i64::MAX))));
+    }
+
+    fn texts<'v>(&mut self, key: &str, values: impl IntoIterator<Item = &'v str>) {
+        let value = |text: &str| AnyValue { value: Some(Value::StringValue(text.to_owned())) };
+        let values: Vec<AnyValue> = values.into_iter().map(value).collect();
+        self.add(key, (!values.is_empty()).then_some(Value::ArrayValue(ArrayValue { values })));
+    }
+}
+
+struct SpanWriter<'s> {
+    source: &'s SpanSource<'s>,
+    units: Units<'s>,
+    messages: Option<Messages<'s>>,
+}
+
+impl<'s> SpanWriter<'s> {
+    fn new(source: &'s SpanSource<'s>) -> Self {
+        let messages = source.contents.as_ref().map(|contents| Messages::new(contents.events));
+        Self { source, units: Units::new(source.tree, source.detail), messages }
+    }
+
+    fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+        let session = &self.source.tree.session;
+        let mut resource = Attributes::default();
+        resource.text("service.name", Some(session.harness.as_deref().unwrap_or("unknown_service")));
+        resource.text("service.version", session.harness_version.as_deref());
+        let scope = InstrumentationScope {
+            name: "subscope".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..InstrumentationScope::default()
+        };
+        let scope_spans = ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() };
+        let resource_spans = ResourceSpans {
+            resource: Some(Resource { attributes: resource.0, ..Resource::default() }),
+            scope_spans: vec![scope_spans],
+            ..ResourceSpans::default()
+        };
+        ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
+    }
+
+    /// Returns the first `N` bytes of the hash of an identity.
+    fn id<const N: usize>(&self, kind: &str, key: &str) -> Vec<u8> {
+        let identity = ["subscope", self.source.tree.session.id.as_str(), kind, key].join("\0");
+        let mut id: Vec<u8> = Sha256::digest(identity.as_bytes()).iter().copied().take(N).collect();
+        // Zero is no id.
+        let is_zero = id.iter().all(|byte| *byte == 0);
+        id.last_mut().filter(|_| is_zero).into_iter().for_each(|last| *last = 1);
+        id
+    }
+
+    /// Returns all spans: by agent in tree order, each unit before its responses and calls.
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let mut responses = self.responses_by_unit();
+        for (number, unit) in self.units.all.iter().enumerate() {
+            if !unit.has_ended {
+                continue;
+            }
+            spans.push(self.invoke_agent(unit));
+            for (place, response) in responses[number].drain(..).enumerate() {
+                spans.push(self.chat(unit, response, place == 0));
+            }
+            let agent = &self.source.tree.agents[unit.agent];
+            let own = |call: &ToolCall| self.units.of(unit.agent, call.started_at_ms) == number;
+            // An open call of an agent at work may still end.
+            let is_over = |call: &ToolCall| call.status != ToolStatus::Open || !agent.is_at_work();
+            let calls = agent.tools.iter().enumerate().filter(|(_, call)| own(call) && is_over(call));
+            spans.extend(calls.map(|(place, call)| self.execute_tool(unit, call, place)));
+        }
+        spans
+    }
+
+    fn responses_by_unit(&self) -> Vec<Vec<&'s ResponseDetail>> {
+        let mut by_unit = vec![Vec::new(); self.units.all.len()];
+        let agents = self.source.tree.agents.iter().enumerate();
+        let numbers: std::collections::HashMap<_, _> =
+            agents.map(|(number, agent)| (agent.id.as_str(), number)).collect();
+        for response in &self.source.detail.responses {
+            if let Some(agent) = numbers.get(response.agent.as_str()) {
+                by_unit[self.units.of_response(*agent, response)].push(response);
+            }
+        }
+        by_unit
+    }
+
+    /// Returns a span of a unit's trace with the attributes that all spans have.
+    fn span(&self, unit: &Unit<'_>, kind: &str, key: &str, model: Option<&str>) -> (Span, Attributes) {
+        let Tree { session, agents, .. } = self.source.tree;
+        let agent = &agents[unit.agent];
+        let mut attributes = Attributes::default();
+        attributes.text("gen_ai.operation.name", Some(kind));
+        attributes.text("gen_ai.provider.name", (self.source.provider)(model.or(agent.model.as_deref())));
+        attributes.text("gen_ai.conversation.id", Some(session.id.as_str()));
+        attributes.text("session.id", Some(session.id.as_str()));
+        attributes.text("gen_ai.agent.name", Some(self.agent_name(agent)));
+        attributes.text("subscope.agent.id", Some(agent.id.as_str()));
+        attributes.text("gen_ai.agent.id", Some(agent.id.as_str()));
+        attributes.int("subscope.depth", Some(agent.depth));
+        attributes.int("subscope.run", Some(unit.run + 1));
+        let run = self.units.all.iter().find(|root| root.agent == 0 && root.run == unit.run);
+        let span = Span {
+            trace_id: self.id::<16>("trace", run.map_or("", |run| &run.key)),
+            span_id: self.id::<8>(kind, key),
+            kind: SpanKind::Internal.into(),
+            status: Some(Status::default()),
+            ..Span::default()
+        };
+        (span, attributes)
+    }
+
+    /// Returns the type of an agent; the harness for the root.
+    fn agent_name(&self, agent: &'s Agent) -> &'s str {
+        let harness = self.source.tree.session.harness.as_deref();
+        harness.filter(|_| agent.id.is_root()).unwrap_or_else(|| agent_type(agent))
+    }
+
+    fn invoke_agent(&self, unit: &Unit<'_>) -> Span {
+        let agent = &self.source.tree.agents[unit.agent];
+        let (span, mut attributes) = self.span(unit, "invoke_agent", &unit.key, None);
+        let description = agent.description.as_deref().map(|text| masked(text, self.source.mask));
+        attributes.text("gen_ai.agent.description", description);
+        attributes.text("gen_ai.request.model", agent.model.as_deref());
+        attributes.text("subscope.status", Some(unit.status.as_str()));
+        if unit.is_last {
+            attributes.texts("subscope.flags", agent.flags.iter().copied().map(Flag::as_str));
+        }
+        let Figures { usage, .. } = unit.subtree;
+        attributes.int("subscope.subtree.total_tokens", usage.map(|usage| usage.total_tokens));
+        let own = &unit.own;
+        let own_cost =
+            (own.usage.is_some() && !own.has_unknown_cost).then(|| PriceTable::micro_usd(own.pico_usd));
+        attributes.int("subscope.cost_micro_usd", own_cost);
+        let subtree = &unit.subtree;
+        let is_known = subtree.usage.is_some() && (subtree.pico_usd > 0 || !subtree.has_unknown_cost);
+        let cost = is_known.then(|| PriceTable::micro_usd(subtree.pico_usd));
+        attributes.int("subscope.subtree.cost_micro_usd", cost);
+        let error = match unit.status {
+            AgentStatus::Completed | AgentStatus::Pending | AgentStatus::Running => None,
+            AgentStatus::Failed => Some(api_error(agent.error.as_deref().unwrap_or_default())),
+            AgentStatus::Stopped => Some("cancelled"),
+            AgentStatus::Lost => Some(OTHER),
+        };
+        let parent = match (unit.trigger, unit.parent) {
+            (Some(call), _) => self.id::<8>("execute_tool", call),
+            (None, Some(above)) => self.id::<8>("invoke_agent", &self.units.all[above].key),
+            (None, None) => Vec::new(),
+        };
+        let name = format!("invoke_agent {}", self.agent_name(agent));
+        finish(span, name, parent, unit.span, attributes, error)
+    }
+
+    fn execute_tool(&self, unit: &Unit<'_>, call: &ToolCall, place: usize) -> Span {
+        let agent = &self.source.tree.agents[unit.agent];
+        let key = || format!("{}/{}/{place}", agent.id, call.name);
+        let key = call.id.as_ref().map_or_else(key, ToString::to_string);
+        let (span, mut attributes) = self.span(unit, "execute_tool", &key, None);
+        attributes.text("gen_ai.tool.name", Some(&*call.name));
+        attributes.text("gen_ai.tool.call.id", call.id.as_deref());
+        attributes.text("gen_ai.tool.type", Some("function"));
+        attributes.text("subscope.basis", Some(call.basis.as_str()));
+        attributes.text("subscope.status", Some(call.status.as_str()));
+        if let Some(contents) = &self.source.contents {
+            let read = |of| payload(of, contents.resolve, self.source.mask);
+            attributes.text("gen_ai.tool.call.arguments", read(call.input.as_deref()));
+            attributes.text("gen_ai.tool.call.result", read(call.result.as_deref()));
+        }
+        let start = call.started_at_ms.unwrap_or(unit.span[0]);
+        let end = match (call.ended_at_ms, call.status) {
+            (Some(end), _) => end,
+            (None, ToolStatus::Open) => unit.span[1],
+            (None, ToolStatus::Ok | ToolStatus::Error | ToolStatus::Denied) => start,
+        };
+        let error = match call.status {
+            ToolStatus::Ok => None,
+            ToolStatus::Denied => Some("denied"),
+            ToolStatus::Open if unit.status == AgentStatus::Stopped => Some("cancelled"),
+            ToolStatus::Error | ToolStatus::Open => Some(OTHER),
+        };
+        let parent = self.id::<8>("invoke_agent", &unit.key);
+        finish(span, format!("execute_tool {}", call.name), parent, [start, end], attributes, error)
+    }
+
+    fn chat(&self, unit: &Unit<'_>, response: &ResponseDetail, is_first: bool) -> Span {
+        let agent = &self.source.tree.agents[unit.agent];
+        let model = response.model.as_deref().or(agent.model.as_deref());
+        let key = response.id.as_deref().unwrap_or(&agent.id);
+        let (span, mut attributes) = self.span(unit, "chat", key, model);
+        attributes.text("gen_ai.request.model", model);
+        attributes.text("gen_ai.response.model", model);
+        attributes.text("gen_ai.response.id", response.id.as_deref());
+        let finished = response.finish.map(|reason| reason.as_str());
+        attributes.texts("gen_ai.response.finish_reasons", finished);
+        if let Some(usage) = response.usage {
+            let [fresh, output, cache_read, cache_write] = usage.kinds();
+            let input = fresh.saturating_add(cache_read).saturating_add(cache_write);
+            attributes.int("gen_ai.usage.input_tokens", Some(input));
+            attributes.int("gen_ai.usage.output_tokens", Some(output));
+            attributes.int("gen_ai.usage.cache_read.input_tokens", Some(cache_read));
+            attributes.int("gen_ai.usage.cache_write.input_tokens", Some(cache_write));
+            attributes.int("gen_ai.usage.cache_creation.input_tokens", Some(cache_write));
+            attributes.add("subscope.usage.floor", usage.floor.then_some(Value::BoolValue(true)));
+        }
+        if let Some(messages) = &self.messages {
+            let prompt = if unit.agent == 0 {
+                messages.prompts(u32::try_from(unit.run + 1).unwrap_or(u32::MAX))
+            } else {
+                agent.prompt.as_deref().map(str::to_owned)
+            };
+            let prompt = prompt.filter(|_| is_first).map(|prompt| input(&prompt, self.source.mask));
+            attributes.text("gen_ai.input.messages", prompt);
+            let output =
+                response.id.as_deref().and_then(|id| messages.output(id, finished, self.source.mask));
+            attributes.text("gen_ai.output.messages", output);
+        }
+        let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
+        let parent = self.id::<8>("invoke_agent", &unit.key);
+        let times = response.times.unwrap_or(unit.span);
+        finish(Span { kind: SpanKind::Client.into(), ..span }, name, parent, times, attributes, None)
+    }
+}
+
+/// `error.type` of an error that has no type of its own (semantic conventions, general attributes).
+const OTHER: &str = "_OTHER";
+
+/// Returns the type of an API error that a text names, as `overloaded_error`.
+fn api_error(text: &str) -> &str {
+    let words = text.split(|character: char| !character.is_ascii_lowercase() && character != '_');
+    words.into_iter().find(|word| word.len() > "_error".len() && word.ends_with("_error")).unwrap_or(OTHER)
+}
+
+fn finish(
+    span: Span,
+    name: String,
+    parent_span_id: Vec<u8>,
+    [start, end]: [Millis; 2],
+    mut attributes: Attributes,
+    error: Option<&str>,
+) -> Span {
+    attributes.text("error.type", error);
+    let code = if error.is_some() { StatusCode::Error } else { StatusCode::Unset };
+    let nanos = |at: Millis| u64::try_from(at).unwrap_or_default().saturating_mul(1_000_000);
+    Span {
+        name,
+        parent_span_id,
+        start_time_unix_nano: nanos(start),
+        end_time_unix_nano: nanos(end.max(start)),
+        attributes: attributes.0,
+        status: Some(Status { code: code.into(), ..Status::default() }),
+        ..span
+    }
+}
+
+#[cfg(test)]
+mod tests;
