@@ -127,29 +127,62 @@ pub struct Step {
     pub to_ms: Millis,
 }
 
+/// A timeline without its lanes, each of which is made when it is drawn: of 3,000 agents a screen shows some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Start of the first agent.
+    pub start_ms: Millis,
+    /// End of the last agent, or `now` while an agent runs. Never before the start.
+    pub end_ms: Millis,
+    /// Critical path in chronological order, without overlaps.
+    pub critical_path: Vec<Step>,
+    /// What the critical path consists of.
+    pub path: PathShares,
+    /// Of each agent.
+    active_intervals: Vec<Vec<Interval>>,
+    /// Calls that started agents.
+    starters: HashSet<ToolUseId>,
+}
+
+impl Outline {
+    /// Returns the lane of an agent, by its place in the tree that this is the outline of.
+    pub fn lane(&self, tree: &Tree, place: usize) -> Option<Lane> {
+        let active_intervals = self.active_intervals.get(place)?;
+        tree.agents.get(place).map(|agent| lane(agent, active_intervals, &self.starters))
+    }
+}
+
 /// Computes the timeline of a tree; `None` if nothing in it has a time. Running agents extend to `now` if given, else
 /// to their last event.
 pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
+    let outline = outline(tree, now)?;
+    let lanes = (0..tree.agents.len()).filter_map(|place| outline.lane(tree, place)).collect();
+    let Outline { start_ms, end_ms, critical_path, path, .. } = outline;
+    Some(Timeline { start_ms, end_ms, lanes, critical_path, path })
+}
+
+/// Computes the outline of the timeline of a tree, as [`timeline`] does.
+pub fn outline(tree: &Tree, now: Option<Millis>) -> Option<Outline> {
     let active_intervals: Vec<Vec<Interval>> =
         tree.agents.iter().map(|agent| active_intervals(agent, now)).collect();
     let all = || active_intervals.iter().flatten();
     let start_ms = all().map(|[from, _]| *from).min()?;
     let end_ms = all().map(|[_, to]| *to).max()?;
-    let starters: HashSet<&ToolUseId> =
-        tree.agents.iter().filter_map(|agent| agent.spawned_by.as_ref()).collect();
-    let lanes = tree.agents.iter().zip(&active_intervals).map(|(agent, active_intervals)| Lane {
-        agent_id: agent.id.clone(),
-        depth: agent.depth,
-        spans: spans(agent, active_intervals, &starters),
-    });
-    let lanes: Vec<Lane> = lanes.collect();
+    let starters: HashSet<ToolUseId> =
+        tree.agents.iter().filter_map(|agent| agent.spawned_by.clone()).collect();
     let critical_path = critical_path(tree, &active_intervals, [start_ms, end_ms]);
-    let path = path_shares(tree, &lanes, &critical_path);
-    Some(Timeline { start_ms, end_ms, lanes, critical_path, path })
+    let root = tree.agents.first().filter(|agent| agent.id.is_root()).zip(active_intervals.first());
+    let root = root.map(|(root, active_intervals)| lane(root, active_intervals, &starters));
+    let path = path_shares(tree, root.as_ref(), &critical_path);
+    Some(Outline { start_ms, end_ms, critical_path, path, active_intervals, starters })
+}
+
+fn lane(agent: &Agent, active_intervals: &[Interval], starters: &HashSet<ToolUseId>) -> Lane {
+    Lane { agent_id: agent.id.clone(), depth: agent.depth, spans: spans(agent, active_intervals, starters) }
 }
 
 /// Sums the critical path by agent, and its steps in the root by activity.
-fn path_shares(tree: &Tree, lanes: &[Lane], critical_path: &[Step]) -> PathShares {
+fn path_shares(tree: &Tree, root: Option<&Lane>, critical_path: &[Step]) -> PathShares {
     let agents: HashMap<&AgentId, &Agent> = tree.agents.iter().map(|agent| (&agent.id, agent)).collect();
     // In order of their first step, so that equal lengths have one order.
     let mut sums: Vec<PathShare> = Vec::new();
@@ -161,7 +194,6 @@ fn path_shares(tree: &Tree, lanes: &[Lane], critical_path: &[Step]) -> PathShare
         });
         sums[place].ms += ms;
     };
-    let root = lanes.first().filter(|lane| lane.agent_id.is_root());
     for step in critical_path {
         let lane = root.filter(|lane| lane.agent_id == step.agent_id);
         match (lane, agents.get(&step.agent_id)) {
@@ -226,7 +258,7 @@ fn active_intervals(agent: &Agent, now: Option<Millis>) -> Vec<Interval> {
 }
 
 /// An agent's spans: calls, the current wait, and model time between them.
-fn spans(agent: &Agent, active_intervals: &[Interval], starters: &HashSet<&ToolUseId>) -> Vec<Span> {
+fn spans(agent: &Agent, active_intervals: &[Interval], starters: &HashSet<ToolUseId>) -> Vec<Span> {
     let Some([_, end]) = active_intervals.last().copied() else { return Vec::new() };
     let wait = wait_of(agent, end);
     let mut spans: Vec<Span> =
@@ -259,7 +291,7 @@ fn call_span(
     call: &ToolCall,
     end: Millis,
     wait: Option<&Span>,
-    starters: &HashSet<&ToolUseId>,
+    starters: &HashSet<ToolUseId>,
 ) -> Option<Span> {
     let from_ms = call.started_at_ms?;
     // An open call that waits for permission ends where the wait begins.

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentId, EventKind, Millis, SessionId, Text, ToolStatus, ToolUseId, Tree};
-use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
+use subscope_render::{Detail, Ink, TreeRow, text, timeline::Outline};
 
 use self::{
     alerts::AlertLog,
@@ -228,8 +228,8 @@ choices! {
 /// State of the timeline view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TimelineState {
-    /// Lanes; `None` if nothing has a time, or another view is open.
-    pub(crate) timeline: Option<Timeline>,
+    /// Its outline; `None` if nothing has a time, or another view is open.
+    pub(crate) outline: Option<Outline>,
     /// Zoom level: the scale is 2^zoom.
     pub(crate) zoom: u32,
     /// Left edge after panning; `None` keeps the end in view.

@@ -14,7 +14,7 @@ use self::navigation::{Direction, Stride};
 pub(crate) use self::reports::compared;
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 use subscope_model::{Millis, Update};
-use subscope_render::{Ink, chosen_rows, timeline};
+use subscope_render::{Ink, chosen_rows, timeline::outline};
 
 use crate::{
     ask::{Answer, Question, Reply},
@@ -323,9 +323,9 @@ pub fn refresh(state: &mut UiState) {
     }
     if state.view == View::Timeline {
         let now = state.moment_ms();
-        state.timeline_view.timeline = state.tree().and_then(|tree| timeline(tree, Some(now)));
+        state.timeline_view.outline = state.tree().and_then(|tree| outline(tree, Some(now)));
     } else {
-        state.timeline_view.timeline = None;
+        state.timeline_view.outline = None;
     }
     if state.panel == Panel::Detail && matches!(state.view, View::Feed | View::Summary) {
         state.panel = Panel::Main;

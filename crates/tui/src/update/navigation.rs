@@ -174,7 +174,7 @@ pub(super) fn selected_key(state: &UiState) -> Option<(subscope_model::SessionId
 
 /// Pans the time axis by a fifth of the screen's width.
 fn pan(state: &mut UiState, direction: Direction) {
-    let (Some((from, step)), Some(timeline)) = (state.drawn.axis, state.timeline_view.timeline.as_ref())
+    let (Some((from, step)), Some(timeline)) = (state.drawn.axis, state.timeline_view.outline.as_ref())
     else {
         return;
     };

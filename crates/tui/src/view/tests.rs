@@ -392,7 +392,7 @@ fn timeline_says_what_the_critical_path_consists_of() {
     let mut ui = TestUi::live(160, 60);
     ui.state.view = View::Timeline;
     let screen = ui.screen();
-    let sentence = ui.state.timeline_view.timeline.as_ref().unwrap().path.sentence();
+    let sentence = ui.state.timeline_view.outline.as_ref().unwrap().path.sentence();
     let begin: String = sentence.chars().take(60).collect();
     assert!(begin.len() > 20 && screen.contains(&format!("critical path {begin}")), "{sentence}\n{screen}");
 }

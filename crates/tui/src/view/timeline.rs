@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use ratatui::{layout::Rect, style::Style as Look};
 use subscope_model::{AgentId, Millis, ToolCall, ToolStatus};
 use subscope_render::{
-    Ink, Timeline, TreeRow,
+    Ink, TreeRow,
     rows::drawn_levels,
     style::StyledLine,
     text,
-    timeline::{Lane, Span, SpanKind},
+    timeline::{Lane, Outline, Span, SpanKind},
     tree::{call_mark, tool_words},
 };
 
@@ -37,7 +37,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(state: &UiState, timeline: &Timeline, columns: u16) -> Self {
+    fn of(state: &UiState, timeline: &Outline, columns: u16) -> Self {
         let all = (timeline.end_ms - timeline.start_ms).max(1) as f64;
         let shown = all / f64::from(2u32.saturating_pow(state.timeline_view.zoom));
         // `as` saturates; sessions of some years are far below the range.
@@ -53,7 +53,7 @@ impl Axis {
 }
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.timeline.as_ref()) else {
+    let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.outline.as_ref()) else {
         canvas.add_panel(area, Panel::Main, 0);
         let words = StyledLine::painted(Ink::Done, "nothing in this session has a time");
         return canvas.line(area.x + 1, area.y, area.width, words);
@@ -81,11 +81,11 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     for ((at, row), y) in state.rows.iter().enumerate().skip(first).zip(list.y..list.bottom()) {
         let Some(agent) = tree.agents.get(row.agent) else { continue };
         canvas.line(list.x + 1, y, name - 1, label(state, row, name - 1, canvas));
-        if let Some(lane) = timeline.lanes.get(row.agent) {
+        if let Some(lane) = timeline.lane(tree, row.agent) {
             let critical = steps.get(&agent.id).map(Vec::as_slice).unwrap_or_default();
             match row.call.and_then(|call| agent.tools.get(call)) {
-                Some(call) => draw_lane(&lane_of_call(lane, call), critical, &axis, lanes_x, y, canvas),
-                None => draw_lane(lane, critical, &axis, lanes_x, y, canvas),
+                Some(call) => draw_lane(&lane_of_call(&lane, call), critical, &axis, lanes_x, y, canvas),
+                None => draw_lane(&lane, critical, &axis, lanes_x, y, canvas),
             }
         }
         let place = Rect { y, height: 1, ..list };
@@ -117,7 +117,7 @@ fn lane_of_call(lane: &Lane, call: &ToolCall) -> Lane {
     Lane { agent_id: lane.agent_id.clone(), depth: lane.depth, spans }
 }
 
-fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> StyledLine {
+fn span_of_all(timeline: &Outline, canvas: &Canvas<'_>) -> StyledLine {
     let all = text::duration(Some(timeline.end_ms - timeline.start_ms));
     let path: i64 = timeline.critical_path.iter().map(|step| step.to_ms - step.from_ms).sum();
     let path = format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path)));
@@ -320,7 +320,7 @@ fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// The critical path by agent, in chronological order.
-fn path_of(timeline: &Timeline) -> HashMap<&AgentId, Vec<[Millis; 2]>> {
+fn path_of(timeline: &Outline) -> HashMap<&AgentId, Vec<[Millis; 2]>> {
     let mut path: HashMap<&AgentId, Vec<[Millis; 2]>> = HashMap::new();
     for step in &timeline.critical_path {
         path.entry(&step.agent_id).or_default().push([step.from_ms, step.to_ms]);
