@@ -8,7 +8,9 @@
 //!
 //! [`publish`] lets an agent post its subagents' events to a listener on this machine.
 //!
-//! Made to be embedded: depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
+//! With the feature `push`, [`push`] posts traces to a receiver of OpenTelemetry that a person names, over TLS too.
+//!
+//! Made to be embedded: without that feature it depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
 //!
 //! It does not start hubs: [`LiveFeed`] gets its [`Client`]s from a [`ConnectFn`], which may.
 
@@ -20,6 +22,8 @@ mod fit;
 pub mod http;
 mod live_feed;
 pub mod publish;
+#[cfg(feature = "push")]
+pub mod push;
 mod sse;
 
 pub use client::{Client, IngestAnswer, SessionQuery};

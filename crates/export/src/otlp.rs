@@ -15,7 +15,7 @@ mod units;
 use std::io::{self, BufWriter, Write};
 
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
+    collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse},
     common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue, any_value::Value},
     resource::v1::Resource,
     trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::SpanKind, status::StatusCode},
@@ -87,6 +87,20 @@ pub fn write_otlp(requests: &[ExportTraceServiceRequest], w: &mut dyn Write) -> 
 /// Returns a request in protobuf.
 pub fn encode_otlp(request: &ExportTraceServiceRequest) -> Vec<u8> {
     request.encode_to_vec()
+}
+
+/// Returns how many spans a receiver rejected, and why, from its answer in protobuf (OTLP, "Partial Success"); `None` if
+/// it took all, or its answer is none of OTLP.
+pub fn rejected_spans(answer: &[u8]) -> Option<(i64, String)> {
+    let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
+    let is_all = partial.rejected_spans == 0 && partial.error_message.is_empty();
+    (!is_all).then_some((partial.rejected_spans, partial.error_message))
+}
+
+/// Returns the number of spans in a request.
+pub fn span_count(request: &ExportTraceServiceRequest) -> usize {
+    let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+    scopes.map(|scope| scope.spans.len()).sum()
 }
 
 /// Attributes of a span, in order.

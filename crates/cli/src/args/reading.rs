@@ -101,11 +101,19 @@ Examples:
   subscope export last --as html -o session.html
   subscope export last --as perfetto -o session.pftrace
   subscope export last --as otlp -o spans.jsonl
+  subscope export last --as otlp --to https://collector:4318 --header api-key=abc
+  subscope export --all --since -1d --as otlp --to http://localhost:4318
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
     /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
-    #[arg(value_name = "TARGET", required = true)]
+    #[arg(value_name = "TARGET", required_unless_present = "all")]
     pub(crate) targets: Vec<TargetArg>,
+    /// Export every session that `ls` lists (otlp).
+    #[arg(long, conflicts_with_all = ["targets", "dialect"])]
+    pub(crate) all: bool,
+    /// With --all: only sessions with an event since this time: RFC 3339, milliseconds since 1970, or a time ago as -1d.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "targets")]
+    pub(crate) since: Option<Moment>,
     /// Output format.
     #[arg(long = "as", value_name = "FORMAT", value_enum)]
     pub(crate) format: Format,
@@ -115,6 +123,12 @@ pub(crate) struct ExportArgs {
     /// The shape of a feed's lines. [default: event]
     #[arg(long, value_parser = value::choice(SHAPES))]
     pub(crate) shape: Option<Shape>,
+    /// Push spans (otlp) to this receiver, by http/protobuf: http://HOST:4318, https://…, with or without /v1/traces.
+    #[arg(long, value_name = "URL", conflicts_with = "output", value_parser = value::parse_receiver)]
+    pub(crate) to: Option<String>,
+    /// Send this header with each request to the receiver; may be repeated.
+    #[arg(long = "header", value_name = "NAME=VALUE", requires = "to", value_parser = value::parse_header)]
+    pub(crate) headers: Vec<(String, String)>,
     /// Include prompts, answers, arguments and results in spans (otlp), secrets masked.
     #[arg(long)]
     pub(crate) content: bool,

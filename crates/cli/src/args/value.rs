@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use subscope_client::push::{PushError, Receiver};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
 use subscope_model::{Millis, parse_rfc3339};
@@ -47,6 +48,8 @@ pub(crate) enum ValueError {
     Time(String),
     #[error("{0:?} is no speed: write a number from 0.01 to 10000")]
     Speed(String),
+    #[error("{0:?} is no header: write NAME=VALUE, the name in letters, digits and -")]
+    Header(String),
     #[error("a tool's name has 1 to 64 letters, digits, _, - and .")]
     ToolName,
     #[error("an id is not blank")]
@@ -93,6 +96,22 @@ pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, ValueError> {
         None => text.parse(),
     };
     address.map_err(|_| ValueError::Address(text.to_owned()))
+}
+
+/// Checks the address of a receiver of spans.
+pub(crate) fn parse_receiver(text: &str) -> Result<String, PushError> {
+    Receiver::new(text, Vec::new()).map(|_| text.to_owned())
+}
+
+/// Parses a header of a request, as `NAME=VALUE`.
+pub(crate) fn parse_header(text: &str) -> Result<(String, String), ValueError> {
+    let (name, value) = text.split_once('=').ok_or_else(|| ValueError::Header(text.to_owned()))?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_valid = !name.is_empty() && name.bytes().all(is_token) && !value.chars().any(char::is_control);
+    if !is_valid {
+        return Err(ValueError::Header(name.to_owned()));
+    }
+    Ok((name.to_owned(), value.trim().to_owned()))
 }
 
 /// Parses a number of days, at least 1.

@@ -1,5 +1,7 @@
 //! `subscope export`: writes a session in a format that other programs read.
 
+mod spans;
+
 use std::{
     fs::File,
     io::{self, BufWriter, IsTerminal as _, Write},
@@ -7,14 +9,13 @@ use std::{
 };
 
 use subscope_export::{
-    Contents, Mask, Redacted, Saved, Shape, SpanSource, execution, otlp_requests, trace, write_checkpoint,
-    write_csv, write_execution, write_feed, write_html, write_otlp, write_perfetto, write_trace,
+    Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
+    write_html, write_perfetto, write_trace,
 };
-use subscope_model::{
-    Agent, CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, Tree, event_id,
-};
+use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
 
+use self::spans::SpanExport;
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
 use crate::{output::HarmlessJson, prelude::*};
 
@@ -22,8 +23,12 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     if args.shape.is_some() && args.format != Format::Feed {
         return Err(CliError::usage("--shape goes with --as feed"));
     }
-    if args.content && args.format != Format::Otlp {
-        return Err(CliError::usage("--content goes with --as otlp"));
+    let is_of_spans = args.content || args.to.is_some() || args.all;
+    if is_of_spans && args.format != Format::Otlp {
+        return Err(CliError::usage("--content, --to and --all go with --as otlp"));
+    }
+    if args.all {
+        return spans::export_all(args, context);
     }
     let events =
         args.content || matches!(args.format, Format::Trace | Format::Feed | Format::Html | Format::Perfetto);
@@ -61,17 +66,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             write_output(args, &mut |out| write_perfetto(&loaded.tree, &events, args.mask(), out))?;
         }
         Format::Otlp => {
-            let source = SpanSource {
-                tree: &loaded.tree,
-                detail: &loaded.detail(context)?,
-                provider: &|model| subscope_harness::provider(loaded.tree.session.harness.as_deref(), model),
-                contents: args.content.then_some(Contents { events: &events, resolve: &resolve }),
-                mask: args.mask(),
-            };
-            warn_of_running(&loaded.tree, context);
-            let requests = otlp_requests(&source);
-            // Masked already: what is a secret depends on its key, and values are JSON in strings.
-            write_output(args, &mut |out| write_otlp(&requests, &mut HarmlessJson::new(out)))?;
+            let mut export = SpanExport::open(args, context)?;
+            export.export(&loaded, &events)?;
+            export.finish();
         }
         Format::Html => {
             let none = || CliError::failed("this program was built without its page");
@@ -87,26 +84,6 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
     }
     context.report(&loaded.problems())
-}
-
-/// Most agents that a warning names.
-const MAX_NAMED: usize = 5;
-
-/// Warns of the agents that an export of spans leaves out.
-fn warn_of_running(tree: &Tree, context: &Context) {
-    let mut running: Vec<&Agent> = tree.agents.iter().filter(|agent| agent.is_at_work()).collect();
-    if running.len() > 1 {
-        running.retain(|agent| !agent.id.is_root());
-    }
-    let names: Vec<String> =
-        running.iter().take(MAX_NAMED).map(|agent| format!("{} ({})", agent.title(), agent.id)).collect();
-    let more = if running.len() > names.len() { ", …" } else { "" };
-    let count = match running.len() {
-        0 => return,
-        1 => "1 agent still runs".to_owned(),
-        several => format!("{several} agents still run"),
-    };
-    context.warn(&format!("{count}, left out with those above: {}{more}", names.join(", ")));
 }
 
 fn write_checkpoint_folder(

@@ -1,0 +1,266 @@
+//! `export --as otlp --to URL`: a receiver that takes, delays, refuses, drops, and is asked again.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    io::{BufReader, Read as _, Write as _},
+    net::TcpListener,
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use common::{env, json_lines, run};
+use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use prost::Message as _;
+use subscope_testkit::{env::TestEnv, fixtures::recording};
+
+/// A request that the receiver got whole.
+#[derive(Clone, Debug)]
+struct Received {
+    path: String,
+    headers: Vec<String>,
+    request: ExportTraceServiceRequest,
+}
+
+impl Received {
+    fn span_ids(&self) -> Vec<String> {
+        let hex = |id: &Vec<u8>| id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let scopes = self.request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans.iter().map(|span| hex(&span.span_id))).collect()
+    }
+
+    fn has(&self, header: &str) -> bool {
+        self.headers.iter().any(|line| line == header)
+    }
+}
+
+/// What the receiver answers to a request.
+#[derive(Clone, Debug)]
+enum Answer {
+    /// Status, more header lines, body.
+    With(u16, &'static str, Vec<u8>),
+    /// Closes the connection without an answer.
+    Drop,
+    /// Waits for the end of the test.
+    Hang,
+}
+
+const TAKEN: Answer = Answer::With(200, "", Vec::new());
+
+struct Receiver {
+    url: String,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Receiver {
+    /// Starts a receiver that gives these answers, then takes everything. `news` gets a word for each request.
+    fn start(answers: Vec<Answer>, news: Option<mpsc::SyncSender<()>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let kept = received.clone();
+        thread::spawn(move || {
+            let mut answers = answers.into_iter();
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                while let Some(request) = read_request(&mut stream) {
+                    kept.lock().unwrap().push(request);
+                    news.iter().for_each(|news| news.send(()).unwrap());
+                    match answers.next().unwrap_or(TAKEN) {
+                        Answer::With(status, headers, body) => {
+                            let head = format!(
+                                "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n",
+                                body.len()
+                            );
+                            let answer = [head.into_bytes(), body].concat();
+                            if stream.get_mut().write_all(&answer).is_err() {
+                                break;
+                            }
+                        }
+                        Answer::Drop => break,
+                        Answer::Hang => loop {
+                            thread::park();
+                        },
+                    }
+                }
+            }
+        });
+        Self { url, received }
+    }
+
+    fn all(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
+    }
+}
+
+fn read_request(stream: &mut impl std::io::BufRead) -> Option<Received> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            break;
+        }
+        lines.push(line.to_ascii_lowercase());
+    }
+    let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).ok()?;
+    let mut bytes = Vec::new();
+    GzDecoder::new(&*body).read_to_end(&mut bytes).unwrap();
+    let request = ExportTraceServiceRequest::decode(&*bytes).unwrap();
+    let path = lines[0].split(' ').nth(1).unwrap().to_owned();
+    Some(Received { path, headers: lines, request })
+}
+
+fn main_of(scenario: &str) -> std::path::PathBuf {
+    recording("2.1.330", scenario).mains()[0].clone()
+}
+
+/// The ids of all spans of a session, as a file has them.
+fn ids_in_file(env: &TestEnv, scenario: &str) -> Vec<String> {
+    let lines = run(env, "export --as otlp", &[&main_of(scenario)]).success();
+    let requests = json_lines(&lines);
+    let scopes = requests.iter().map(|request| &request["resourceSpans"][0]["scopeSpans"][0]);
+    scopes
+        .flat_map(|scope| scope["spans"].as_array().unwrap().clone())
+        .map(|span| span["spanId"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn push_sends_protobuf_in_gzip_with_headers_to_the_path_of_traces() {
+    let env = env();
+    let receiver = Receiver::start(Vec::new(), None);
+    let words = format!("export --as otlp --to {} --header api-key=a=b --header x-tenant=t", receiver.url);
+    let ran = run(&env, &words, &[&main_of("c-nested")]);
+    let ids = ids_in_file(&env, "c-nested");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let said = format!("{} spans in 1 requests pushed to {}/v1/traces", ids.len(), receiver.url);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.trim()), ("", said.as_str()));
+    let all = receiver.all();
+    assert_eq!((all.len(), all[0].path.as_str()), (1, "/v1/traces"));
+    for header in
+        ["content-type: application/x-protobuf", "content-encoding: gzip", "api-key: a=b", "x-tenant: t"]
+    {
+        assert!(all[0].has(header), "{header}: {:?}", all[0].headers);
+    }
+    assert_eq!(all[0].span_ids(), ids);
+}
+
+#[test]
+fn passing_errors_are_tried_again_after_the_time_that_is_asked_for() {
+    let env = env();
+    let answers = vec![
+        Answer::With(429, "retry-after: 0\r\n", b"slow down".to_vec()),
+        Answer::With(503, "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n", Vec::new()),
+        Answer::Drop,
+    ];
+    let receiver = Receiver::start(answers, None);
+    let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let all = receiver.all();
+    assert_eq!(all.len(), 4);
+    assert!(all.iter().all(|received| received.request == all[0].request), "each time the same");
+}
+
+#[test]
+fn a_receiver_that_never_takes_it_ends_the_command_with_its_answer() {
+    let env = env();
+    let busy = || Answer::With(502, "retry-after: 0\r\n", b"no upstream\nmore".to_vec());
+    let receiver = Receiver::start((0..9).map(|_| busy()).collect(), None);
+    let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+    let said = format!("{}/v1/traces answered 502: no upstream", receiver.url);
+    assert!(ran.code == Some(1) && ran.stderr.contains(&said) && !ran.stderr.contains("more"), "{ran:?}");
+    assert_eq!(receiver.all().len(), 5, "once and four times again");
+}
+
+#[test]
+fn a_refusal_is_not_tried_again() {
+    let env = env();
+    for (status, body) in [(401, "who are you?"), (400, "bad"), (404, ""), (307, "")] {
+        let answer = Answer::With(status, "location: http://127.0.0.1:1/\r\n", body.as_bytes().to_vec());
+        let receiver = Receiver::start(vec![answer], None);
+        let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+        let said = format!("{}/v1/traces answered {status}", receiver.url);
+        assert!(ran.code == Some(1) && ran.stderr.contains(&said) && ran.stderr.contains(body), "{ran:?}");
+        assert_eq!(receiver.all().len(), 1, "{status}");
+    }
+}
+
+#[test]
+fn spans_that_a_receiver_rejects_are_said() {
+    let env = env();
+    let partial = ExportTracePartialSuccess { rejected_spans: 7, error_message: "too old".to_owned() };
+    let answer = ExportTraceServiceResponse { partial_success: Some(partial) };
+    let receiver = Receiver::start(vec![Answer::With(200, "", answer.encode_to_vec())], None);
+    let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+    assert!(ran.code == Some(0) && ran.stderr.contains("rejected 7 spans: too old"), "{ran:?}");
+}
+
+#[test]
+fn wrong_options_are_said_before_anything_is_read() {
+    let env = env();
+    for words in [
+        "export last --as otlp --to localhost:4318",
+        "export last --as trace --to http://localhost",
+        "export last --as trace --content",
+        "export --all --as trace",
+        "export last --as otlp --header a=b",
+        "export last --as otlp --to http://localhost --header ab",
+        "export last --as otlp --to http://localhost --header a:b=c",
+        "export last --all --as otlp",
+        "export last --since -1d --as otlp",
+    ] {
+        assert_eq!(run(&env, words, &[]).code, Some(2), "{words}");
+    }
+}
+
+#[test]
+fn all_sessions_are_pushed_and_a_killed_push_goes_on() {
+    let env = env();
+    let scenarios = ["c-nested", "b-parallel", "d-background"];
+    scenarios.iter().for_each(|scenario| env.adopt(&recording("2.1.330", scenario)));
+    let expected: BTreeSet<String> =
+        scenarios.iter().flat_map(|scenario| ids_in_file(&env, scenario)).collect();
+    let (news, heard) = mpsc::sync_channel(64);
+    let receiver = Receiver::start(vec![TAKEN, Answer::Hang], Some(news));
+    let mut command = env.command();
+    command.args(["export", "--all", "--as", "otlp", "--to", &receiver.url]);
+    let mut child = command.spawn().unwrap();
+    for _ in 0..2 {
+        heard.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = receiver.all();
+    assert_eq!(before.len(), 2, "it was killed in the second request");
+    let again = Receiver::start(Vec::new(), None);
+    let ran = run(&env, &format!("export --all --as otlp --to {}", again.url), &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let all = again.all();
+    assert_eq!(all.len(), 3, "one request for each session");
+    let ids: Vec<String> = all.iter().flat_map(Received::span_ids).collect();
+    assert_eq!((ids.len(), ids.iter().cloned().collect()), (expected.len(), expected));
+    assert_eq!(before[0].request, all[0].request, "what was pushed before is the same");
+    let refused = Receiver::start(vec![TAKEN, Answer::With(400, "", Vec::new())], None);
+    let ran = run(&env, &format!("export --all --as otlp --to {}", refused.url), &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let since = ran.stderr.split("--since ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
+    let rest = Receiver::start(Vec::new(), None);
+    let words = format!("export --all --since {since} --as otlp --to {}", rest.url);
+    assert_eq!(run(&env, &words, &[]).code, Some(0), "{words}");
+    let all: Vec<ExportTraceServiceRequest> = all.into_iter().map(|received| received.request).collect();
+    let left: Vec<ExportTraceServiceRequest> =
+        rest.all().into_iter().map(|received| received.request).collect();
+    assert_eq!(left, all[1..], "the hint names where it goes on");
+}

@@ -1,0 +1,227 @@
+//! Pushes OTLP/HTTP requests to a receiver that a person names: the only connection of the product that leaves this
+//! machine.
+//!
+//! Specification: OTLP 1.7, "OTLP/HTTP". Bodies are protobuf in gzip. A request is repeated while the receiver asks for
+//! it or cannot be reached; ids of spans are stable, so a repeated request says nothing new.
+
+use std::{
+    io::{self, Write as _},
+    thread,
+    time::Duration,
+};
+
+use flate2::{Compression, write::GzEncoder};
+use subscope_model::parse_rfc3339;
+use ureq::{
+    Agent,
+    http::{Response, StatusCode, Uri},
+    tls::{RootCerts, TlsConfig},
+};
+
+use crate::clock::now_ns;
+
+/// Path of the receiver's traces.
+const PATH: &str = "/v1/traces";
+/// Limit of one attempt, from connecting to the end of the answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Waits between attempts where the receiver names none.
+const WAITS: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+/// Longest wait that a receiver may ask for: beyond it a person decides.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+/// Error of a push.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The address is none.
+    #[error("{url} is no address of a receiver: it must begin with http:// or https://")]
+    Address {
+        /// The address.
+        url: String,
+    },
+    /// The receiver refused a request.
+    #[error("{url} answered {status}{}{reason}", if reason.is_empty() { "" } else { ": " })]
+    Refused {
+        /// The address.
+        url: String,
+        /// Status of the answer.
+        status: u16,
+        /// First line of the answer; may be empty. Text of the receiver.
+        reason: String,
+    },
+    /// The receiver could not be reached, or did not answer in time.
+    #[error("{url} cannot be reached")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// Why.
+        source: ureq::Error,
+    },
+    /// The request could not be compressed.
+    #[error("a request cannot be compressed")]
+    Compress(#[from] io::Error),
+}
+
+/// A receiver of OTLP/HTTP.
+#[derive(Debug)]
+pub struct Receiver {
+    agent: Agent,
+    url: String,
+    headers: Vec<(String, String)>,
+}
+
+/// Result of one attempt.
+enum Attempt {
+    Accepted(Vec<u8>),
+    /// May be repeated, after the wait that the receiver asks for.
+    Again(PushError, Option<Duration>),
+}
+
+impl Receiver {
+    /// Returns the receiver at an address, to which `/v1/traces` is added unless it ends so. `headers` are sent with each
+    /// request. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// If the address is none.
+    pub fn new(url: &str, headers: Vec<(String, String)>) -> Result<Self, PushError> {
+        let base = url.trim_end_matches('/');
+        let full = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
+        let uri = full.parse::<Uri>().ok();
+        let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+        if !uri.as_ref().is_some_and(is_http) {
+            return Err(PushError::Address { url: url.to_owned() });
+        }
+        // The certificates of the machine: a receiver may have one of its company.
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_global(Some(TIMEOUT))
+            .tls_config(tls)
+            .user_agent(concat!("subscope/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self { agent: config.new_agent(), url: full, headers })
+    }
+
+    /// Returns the address to which requests are posted.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Posts a request in protobuf and returns the answer's body. Repeats it up to four times while it is answered 429,
+    /// 502, 503 or 504, or the connection fails: after the time that the receiver asks for (at most two minutes), else
+    /// after 1, 2, 4 and 8 seconds.
+    ///
+    /// # Errors
+    /// If the receiver refuses it, or the last attempt fails.
+    pub fn push(&self, request: &[u8]) -> Result<Vec<u8>, PushError> {
+        let mut body = GzEncoder::new(Vec::new(), Compression::default());
+        body.write_all(request)?;
+        let body = body.finish()?;
+        let mut waits = WAITS.into_iter();
+        loop {
+            match self.attempt(&body)? {
+                Attempt::Accepted(answer) => return Ok(answer),
+                Attempt::Again(error, asked) => {
+                    let Some(wait) = waits.next() else { return Err(error) };
+                    thread::sleep(asked.unwrap_or(wait).min(MAX_WAIT));
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, body: &[u8]) -> Result<Attempt, PushError> {
+        let mut request = self
+            .agent
+            .post(&self.url)
+            .header("content-type", "application/x-protobuf")
+            .header("content-encoding", "gzip");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let unreachable = |source| PushError::Unreachable { url: self.url.clone(), source };
+        let mut response = match request.send(body) {
+            Ok(response) => response,
+            Err(error) if may_repeat(&error) => return Ok(Attempt::Again(unreachable(error), None)),
+            Err(error) => return Err(unreachable(error)),
+        };
+        let (status, asked) = (response.status(), retry_after(&response));
+        // An answer that is cut off has its status nevertheless.
+        let answer =
+            response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().unwrap_or_default();
+        if status.is_success() {
+            return Ok(Attempt::Accepted(answer));
+        }
+        let reason = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().trim().to_owned();
+        let error = PushError::Refused { url: self.url.clone(), status: status.as_u16(), reason };
+        let is_passing = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ]
+        .contains(&status);
+        if is_passing { Ok(Attempt::Again(error, asked)) } else { Err(error) }
+    }
+}
+
+/// Whether an error is of the connection, not of the request or the machine's certificates.
+fn may_repeat(error: &ureq::Error) -> bool {
+    matches!(
+        error,
+        ureq::Error::Io(_)
+            | ureq::Error::Timeout(_)
+            | ureq::Error::ConnectionFailed
+            | ureq::Error::HostNotFound
+            | ureq::Error::Protocol(_)
+    )
+}
+
+/// Returns the wait that a receiver asks for (RFC 9110, 10.2.3): seconds, or a date.
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
+    let value = response.headers().get("retry-after")?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = u64::try_from(http_date(value)?).ok()?;
+    Some(Duration::from_millis(date.saturating_sub(now_ns() / 1_000_000)))
+}
+
+/// Parses a date (RFC 9110, 5.6.7, `IMF-fixdate`) to milliseconds since 1970.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [_, day, month, year, time, "GMT"] = words.as_slice() else { return None };
+    let month = MONTHS.iter().position(|known| known == month)? + 1;
+    parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_added_unless_it_is_there() {
+        let url = |url| Receiver::new(url, Vec::new()).map(|receiver| receiver.url).ok();
+        let full = Some("http://localhost:4318/v1/traces".to_owned());
+        for given in ["http://localhost:4318", "http://localhost:4318/", "http://localhost:4318/v1/traces"] {
+            assert_eq!(url(given), full, "{given}");
+        }
+        assert_eq!(url("https://host/otlp").as_deref(), Some("https://host/otlp/v1/traces"));
+        for wrong in ["localhost:4318", "ftp://localhost", "http://", "/v1/traces", "grpc://host:4317"] {
+            assert_eq!(url(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn dates_of_http_are_times() {
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777_000));
+        for wrong in ["", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Xyz 1994 08:49:37 GMT"] {
+            assert_eq!(http_date(wrong), None, "{wrong}");
+        }
+    }
+}
