@@ -168,16 +168,16 @@ impl Receiver {
     }
 }
 
-/// Whether an error is of the connection, not of the request or the machine's certificates.
+/// Whether an error is of the connection, not of the request, nor of a certificate, which comes as invalid data.
 fn may_repeat(error: &ureq::Error) -> bool {
-    matches!(
-        error,
-        ureq::Error::Io(_)
-            | ureq::Error::Timeout(_)
-            | ureq::Error::ConnectionFailed
-            | ureq::Error::HostNotFound
-            | ureq::Error::Protocol(_)
-    )
+    matches!(error, ureq::Error::Io(error) if error.kind() != io::ErrorKind::InvalidData)
+        || matches!(
+            error,
+            ureq::Error::Timeout(_)
+                | ureq::Error::ConnectionFailed
+                | ureq::Error::HostNotFound
+                | ureq::Error::Protocol(_)
+        )
 }
 
 /// Returns the wait that a receiver asks for (RFC 9110, 10.2.3): seconds, or a date.
@@ -215,6 +215,14 @@ mod tests {
         for wrong in ["localhost:4318", "ftp://localhost", "http://", "/v1/traces", "grpc://host:4317"] {
             assert_eq!(url(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn certificates_that_nobody_vouches_for_are_not_tried_again() {
+        let error = |kind| ureq::Error::Io(io::Error::new(kind, "x"));
+        assert!(!may_repeat(&error(io::ErrorKind::InvalidData)));
+        assert!(may_repeat(&error(io::ErrorKind::ConnectionRefused)));
+        assert!(may_repeat(&ureq::Error::HostNotFound) && !may_repeat(&ureq::Error::TooManyRedirects));
     }
 
     #[test]
