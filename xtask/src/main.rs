@@ -10,6 +10,7 @@ mod compare;
 mod e2e;
 mod edges;
 mod fuzz;
+mod harnesses;
 mod house;
 mod kills;
 mod npm;
@@ -37,7 +38,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
-  types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings
+  types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings and the harnesses
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   parity          every command with a session of every source; writes docs/parity.md
@@ -68,7 +69,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),
-        ["types"] => types::write().and_then(|()| settings::write()),
+        ["types"] => types::write().and_then(|()| settings::write()).and_then(|()| harnesses::write()),
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
         ["parity"] => parity::write(),

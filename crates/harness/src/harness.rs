@@ -92,6 +92,11 @@ pub trait Harness: Sync {
         None
     }
 
+    /// What some of its sources leave out, each a sentence without its end: for the documentation and `doctor`.
+    fn gaps(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How its program is started and observed, where it can be.
     fn run(&self) -> Option<&'static dyn RunPlan> {
         None

@@ -133,6 +133,13 @@ impl Harness for Codex {
         Some(("openai", &["gpt-", "o1", "o3", "o4", "codex-"]))
     }
 
+    fn gaps(&self) -> &'static [&'static str] {
+        &[
+            "`codex exec --json` prints no agent of the second generation",
+            "hooks do not say that a command failed, nor that an agent failed or was interrupted",
+        ]
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Codex)
     }

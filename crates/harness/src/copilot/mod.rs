@@ -138,6 +138,14 @@ impl Harness for Copilot {
         Some(("github", &[]))
     }
 
+    fn gaps(&self) -> &'static [&'static str] {
+        &[
+            "no source has a cost",
+            "`copilot --output-format json` prints no tokens",
+            "no hook says that an agent failed",
+        ]
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Copilot)
     }

@@ -177,6 +177,14 @@ impl Harness for Gemini {
         Some(("gcp.gemini", &["gemini-"]))
     }
 
+    fn gaps(&self) -> &'static [&'static str] {
+        &[
+            "no source has a cost, or the version of the program",
+            "`gemini --output-format stream-json` prints no calls of agents",
+            "hooks do not say in which agent they fire",
+        ]
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Gemini)
     }

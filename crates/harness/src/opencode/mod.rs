@@ -134,6 +134,10 @@ impl Harness for OpenCode {
         inside.filter(|path| layout::session_of(path).is_some()).collect()
     }
 
+    fn gaps(&self) -> &'static [&'static str] {
+        &["`opencode run --format json` prints an agent only once it has ended"]
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&OpenCode)
     }

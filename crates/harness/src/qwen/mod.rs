@@ -153,6 +153,10 @@ impl Harness for Qwen {
         Some(("qwen", &["qwen"]))
     }
 
+    fn gaps(&self) -> &'static [&'static str] {
+        &["`qwen --output-format stream-json` prints no calls and no tokens of agents in the background"]
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Qwen)
     }

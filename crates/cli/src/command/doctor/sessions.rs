@@ -25,7 +25,14 @@ fn check(harness: &dyn Harness, home: &Home) -> Check {
     let name = harness.run().map_or(harness.name(), RunPlan::program);
     let (title, folder, variable) = (harness.title(), home.folder.display(), home.variable);
     match fs::read_dir(&home.folder) {
-        Ok(_) => Check::ok(name, format!("{title}'s folder {folder}")),
+        Ok(_) => match harness.gaps() {
+            [] => Check::ok(name, format!("{title}'s folder {folder}")),
+            gaps => {
+                let gaps = gaps.join("; ").replace('`', "");
+                Check::ok(name, format!("{title}'s folder {folder}"))
+                    .hint(format!("what it leaves out: {gaps}"))
+            }
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound && home.is_chosen => {
             Check::failure(name, format!("{folder} does not exist"))
                 .hint(format!("{variable} names it: correct or unset it"))
