@@ -36,6 +36,26 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("stop_orders", |name| name.ends_with("/stop-orders.jsonl")),
     ("executions", |name| name.ends_with("/executions.jsonl")),
     ("process_ends", |name| name.ends_with("/process-ends.jsonl")),
+    ("codex_rollout", |name| name.contains("/rollout-")),
+    ("codex_exec", |name| name.contains("/codex/") && name.contains("/stdout")),
+    ("codex_hook", |name| name.contains("/codex/") && name.ends_with("/hooks.jsonl")),
+    ("codex_app_server", |name| name.ends_with("/rpc.jsonl")),
+    ("copilot_events", |name| name.ends_with("/events.jsonl")),
+    ("copilot_stream", |name| name.contains("/copilot/") && name.contains("/stdout")),
+    ("copilot_hook", |name| name.contains("/copilot/") && name.ends_with("/hooks.jsonl")),
+    ("gemini_chat", |name| name.contains("/gemini/") && name.contains("/chats/")),
+    // No recording has the chats of old versions, or telemetry: their words are those of newer chats.
+    ("gemini_session", |name| name.contains("/gemini/") && name.contains("/chats/")),
+    ("gemini_telemetry", |name| name.contains("/gemini/") && name.contains("/chats/")),
+    ("gemini_stream", |name| name.contains("/gemini/") && name.contains("/stdout")),
+    ("gemini_hook", |name| name.contains("/gemini/") && name.ends_with("/hooks.jsonl")),
+    ("qwen_chat", |name| name.contains("/qwen/") && name.contains("/chats/")),
+    ("qwen_meta", |name| name.contains("/qwen/") && name.ends_with(".meta.json")),
+    ("qwen_stream", |name| name.contains("/qwen/") && name.contains("/stdout")),
+    ("qwen_hook", |name| name.contains("/qwen/") && name.ends_with("/hooks.jsonl")),
+    ("opencode_events", |name| name.contains("/opencode/") && name.contains("event")),
+    ("opencode_stdout", |name| name.contains("/opencode/") && name.contains("/stdout")),
+    ("opencode_database", |name| name.contains("/opencode/") && name.contains("event")),
 ];
 
 /// Runs every target, or one, for some seconds each; stops at the first finding.
@@ -163,7 +183,13 @@ mod tests {
         visit(&root().join("fuzz/seeds"), &mut recorded).unwrap();
         for (target, is_seed) in SEEDS {
             assert!(recorded.iter().any(|path| is_seed(&path.to_string_lossy())), "{target} has no seeds");
-            assert!(root().join(format!("fuzz/fuzz_targets/{target}.rs")).exists(), "{target} is no target");
         }
+        let name =
+            |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path().file_stem().unwrap().to_owned();
+        let mut targets: Vec<_> = fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap().map(name).collect();
+        targets.sort_unstable();
+        let mut seeded: Vec<_> = SEEDS.iter().map(|(target, _)| std::ffi::OsString::from(target)).collect();
+        seeded.sort_unstable();
+        assert_eq!(seeded, targets);
     }
 }

@@ -150,7 +150,7 @@ fn text(report: &Report, charset: Charset) -> String {
     let mut out = String::new();
     // Writing into a String has no way to fail.
     let mut line = |name: &str, says: &str| {
-        let _ = writeln!(out, "{name:<8} {}", safe::line(says, charset));
+        let _ = writeln!(out, "{}", format!("{name:<8} {}", safe::line(says, charset)).trim_end());
     };
     let is_of_several = report.scopes.iter().any(|row| row.harness != DEFAULT_HOOKED);
     let mut last = "";
