@@ -1,4 +1,4 @@
-// Pictures of the page, for people to look at: `cargo xtask page pictures`. Those of the README go to `docs/images`; every
+// Pictures of the page, for people to look at: `cargo xtask page pictures`. Those of the README go to `docs/src/images`; every
 // screen at three widths, in both themes, with 1, 10 and 300 agents goes to `target/pictures`.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { crowd, publish } from "./crowd";
 import { cleanUp, look, Recording, row, Server, sleep } from "./harness";
 
 const ROOT = join(import.meta.dirname, "../..");
-const [IMAGES, SCREENS] = [join(ROOT, "docs/images"), join(ROOT, "target/pictures")];
+const [IMAGES, SCREENS] = [join(ROOT, "docs/src/images"), join(ROOT, "target/pictures")];
 for (const folder of [IMAGES, SCREENS]) mkdirSync(folder, { recursive: true });
 
 let server: Server;

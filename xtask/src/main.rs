@@ -1,21 +1,23 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | parity |
-//! compare | bench | fuzz | kills | pictures`.
+//! compare | bench | book | fuzz | kills | pictures`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
+mod book;
 mod ci;
 mod compare;
 mod e2e;
 mod edges;
 mod fuzz;
-mod harnesses;
+mod generated;
 mod house;
 mod kills;
 mod npm;
 mod parity;
 mod pictures;
+mod prose;
 mod pypi;
 mod quoted;
 mod settings;
@@ -39,9 +41,10 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
   types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings and the harnesses
+  book            builds the book into target/book, and checks its links and spelling; installs what it needs from PyPI
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
-  parity          every command with a session of every source; writes docs/parity.md
+  parity          every command with a session of every source; writes docs/src/parity.md
   compare BEFORE AFTER
                   two binaries of subscope must print the same for every fixture
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
@@ -67,9 +70,10 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => ci::test(),
         ["e2e", scenarios @ ..] => e2e::all(scenarios),
         ["tidy"] => tidy::run(),
+        ["book"] => book::build(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),
-        ["types"] => types::write().and_then(|()| settings::write()).and_then(|()| harnesses::write()),
+        ["types"] => types::write().and_then(|()| settings::write()).and_then(|()| generated::write()),
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
         ["parity"] => parity::write(),

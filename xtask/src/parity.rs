@@ -1,4 +1,4 @@
-//! `cargo xtask parity`: runs every command on a session of every source, and writes the table to `docs/parity.md`.
+//! `cargo xtask parity`: runs every command on a session of every source, and writes the table to `docs/src/parity.md`.
 
 use anyhow::Result;
 

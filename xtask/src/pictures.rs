@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use self::ansi::svg;
 use crate::step::{cargo, output};
 
-const FOLDER: &str = "docs/images";
+const FOLDER: &str = "docs/src/images";
 const RECORDING: &str =
     "fixtures/claude-code/2.1.330/k-big/projects/-home-user-shop/aa151f21-dc72-4b46-a219-81097bbb7400.jsonl";
 

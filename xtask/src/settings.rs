@@ -1,5 +1,5 @@
 //! Documentation of the settings, generated from their definition in `crates/cli/src/config/settings.rs`: the JSON
-//! Schema, the table of the README, and the sample file that the help of `subscope config` shows.
+//! Schema, the table of the book, and the sample file that the help of `subscope config` shows.
 //!
 //! All three are committed. A test of `cli` compares the schema with the definition; one here compares the other two
 //! with the schema.
@@ -13,19 +13,19 @@ use crate::step::{announce, cargo, output, root};
 
 const SCHEMA: &str = "docs/config.schema.json";
 const SAMPLE: &str = "crates/cli/data/config.toml";
-const README: &str = "README.md";
-/// Head of the README's table, which ends with an empty line.
+const PAGE: &str = "docs/src/configuration.md";
+/// Head of the page's table, which ends with an empty line.
 const TABLE: &str = "| key | default | |\n|---|---|---|\n";
 /// Columns of the sample's comments.
 const WIDTH: usize = 90;
 
 /// Writes the documentation.
 pub(crate) fn write() -> Result<()> {
-    announce(&format!("types: {SCHEMA}, {SAMPLE}, {README}"));
+    announce(&format!("types: {SCHEMA}, {SAMPLE}, {PAGE}"));
     let schema = output(cargo().args(["run", "--quiet", "--package", "subscope", "--", "config", "schema"]))?;
     save(SCHEMA, &schema)?;
-    let readme = with_table(&read(README)?, &schema)?;
-    save(README, &readme)?;
+    let page = with_table(&read(PAGE)?, &schema)?;
+    save(PAGE, &page)?;
     save(SAMPLE, &sample(&schema)?)
 }
 
@@ -74,10 +74,10 @@ fn settings(schema: &Value) -> Result<Vec<Setting<'_>>> {
     Ok(all)
 }
 
-/// Returns the README with its table of settings generated anew.
-fn with_table(readme: &str, schema: &str) -> Result<String> {
-    let (before, rest) = readme.split_once(TABLE).context("the README has no table of settings")?;
-    let (_, after) = rest.split_once("\n\n").context("the README's table of settings has no end")?;
+/// Returns the page with its table of settings generated anew.
+fn with_table(page: &str, schema: &str) -> Result<String> {
+    let (before, rest) = page.split_once(TABLE).context("the page has no table of settings")?;
+    let (_, after) = rest.split_once("\n\n").context("the page's table of settings has no end")?;
     let schema = serde_json::from_str(schema).context("the schema is no JSON")?;
     let row = |setting: &Setting<'_>| {
         let key = setting.section.map(|section| format!("{section}.")).unwrap_or_default() + setting.name;
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn committed_documentation_is_what_the_schema_says() {
-        let (schema, readme) = (read(SCHEMA).unwrap(), read(README).unwrap());
-        assert!(with_table(&readme, &schema).unwrap() == readme, "{README}: `cargo xtask types`");
+        let (schema, page) = (read(SCHEMA).unwrap(), read(PAGE).unwrap());
+        assert!(with_table(&page, &schema).unwrap() == page, "{PAGE}: `cargo xtask types`");
         assert!(sample(&schema).unwrap() == read(SAMPLE).unwrap(), "{SAMPLE}: `cargo xtask types`");
     }
 }

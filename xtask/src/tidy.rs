@@ -2,7 +2,8 @@
 //!
 //! Each Rust file begins with a module comment; no file is longer than the limit; nothing unfinished, ignored or
 //! private to one machine is committed; dependencies match the table and the picture; the shape of the product
-//! ([`house`]) is kept; the README quotes the figures of BENCHMARKS.md.
+//! ([`house`]) is kept; README and book quote the figures of BENCHMARKS.md and TRUTH.md, and use plain words
+//! ([`prose`]).
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::edges;
 use crate::house::{self, Shape};
+use crate::prose;
 use crate::quoted;
 use crate::step::{announce, root};
 
@@ -68,6 +70,7 @@ fn check(root: &Path) -> Result<(usize, Shape)> {
     let findings = &mut shape.findings;
     findings.extend(edges::check()?);
     findings.extend(quoted::check(root)?);
+    findings.extend(prose::check(root)?);
     let mut files = 0;
     visit(root, &mut |path| {
         let Ok(text) = fs::read_to_string(path) else { return }; // no text: a picture or a recording

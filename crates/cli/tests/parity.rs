@@ -114,11 +114,11 @@ const CANNOT: [(Told, &str); 7] = [
 /// Sources whose running agents `stop` reaches; it says of the others why not ([`UNHEARD`], [`ENDED`]).
 const STOPPABLE: [Told; 4] = [Told::Hooks, Told::Posted, Told::Run, Told::McpAgent];
 const UNHEARD: &str =
-    "no hook of its session has come here and no program publishes it, so that it cannot be told";
+    "it cannot be reached: no hook of its session has named it, and no program publishes it";
 const ENDED: &str = "the agent has ended already";
 
 /// The page of the documentation that shows the table, and the variable that has it written.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/parity.md");
 const WRITES_PAGE: &str = "SUBSCOPE_WRITE_PARITY";
 
 /// The sentence that says why.
@@ -599,8 +599,11 @@ fn page() -> String {
     }
     let cells = SOURCES.iter().map(|(told, _)| if STOPPABLE.contains(told) { " ✓ |" } else { " ✗ |" });
     writeln!(page, "| stop |{}", cells.collect::<String>()).unwrap();
-    writeln!(page, "\n`stop` is of an agent that is at work, and needs a hub. Elsewhere it says: “{UNHEARD}”, or “{ENDED}”.")
-        .unwrap();
+    writeln!(
+        page,
+        "\n`stop` needs an agent at work, and a hub. Otherwise it says: “{UNHEARD}”, or “{ENDED}”."
+    )
+    .unwrap();
     page
 }
 

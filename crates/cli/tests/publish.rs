@@ -631,7 +631,7 @@ fn example(file: &str) -> Option<Command> {
         return None;
     }
     let mut command = Command::new(program);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples").join(file));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/examples").join(file));
     Some(command)
 }
 

@@ -43,7 +43,7 @@ pub enum StopError {
     Ended(AgentStatus),
     /// Nothing could deliver the order.
     #[error(
-        "no hook of its session has come here and no program publishes it, so that it cannot be told: `subscope hooks install`, then start the session anew"
+        "it cannot be reached: no hook of its session has named it, and no program publishes it: `subscope hooks install`, then start the session again"
     )]
     NoChannel,
     /// The order could not be saved.

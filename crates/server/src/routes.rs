@@ -2,6 +2,8 @@
 
 mod codes;
 mod comparison;
+#[cfg(test)]
+mod documentation;
 mod events;
 mod hooks;
 mod index;
@@ -26,7 +28,7 @@ pub(crate) use self::{codes::SIGN_IN, page::is_page_path};
 #[openapi(info(
     title = "subscope",
     description = "What every subagent of a coding agent does. Only for programs of the same user on the same machine: \
-                   see the README's section on serve for who is let in."
+                   docs/src/security.md says who is let in."
 ))]
 struct ApiDocument;
 

@@ -295,7 +295,7 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
         ("/api/v1/agents/root/stop?session=s", 409, "main thread"),
         ("/api/v1/agents/none/stop", 404, "no such agent"),
         ("/api/v1/agents/a2/stop?session=other", 404, "no such agent"),
-        ("/api/v1/agents/c1/stop", 409, "no hook of its session has come here and no program publishes it"),
+        ("/api/v1/agents/c1/stop", 409, "it cannot be reached: no hook of its session has named it"),
     ] {
         let answer = order(path);
         assert_eq!(answer.status, status, "{path} {answer:?}");

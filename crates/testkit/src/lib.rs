@@ -11,6 +11,7 @@ pub mod env;
 pub mod example;
 pub mod figures;
 pub mod fixtures;
+pub mod generated;
 pub mod lines;
 pub mod losses;
 pub mod random;

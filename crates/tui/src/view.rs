@@ -6,7 +6,6 @@ mod feed;
 mod frame;
 mod hits;
 mod iterations;
-mod markdown;
 mod mission;
 mod overlay;
 mod paint;

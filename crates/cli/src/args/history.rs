@@ -136,7 +136,7 @@ pub(crate) struct StatsArgs {
     pub(crate) json: bool,
 }
 
-/// Remove sessions from the store. The harness's own files are not touched; a session that goes on afterwards is
+/// Remove sessions from the store. The harness's own files are not touched; a session that continues afterwards is
 /// ingested again.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\

@@ -33,7 +33,7 @@ pub(crate) struct WatchArgs {
     /// Print events as JSON, one per line (subscope.event/1).
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ Examples:
   subscope run --iterations 5 --until-success -- ./agent.sh records each below .subscope/iterations
   subscope run --render -- claude -p \"…\" > log.txt          the readable view in place of what the command prints
 
-What the command prints passes through unchanged, and its exit code is returned (128 and the number of a signal that ended it). Blocks of what its agents do go to stderr. `claude -p` without --output-format gets the options that make it tell what it does (--verbose says which); what it prints stays what it would have printed. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: their sessions are those that begin in the working folder while the command runs, or go on there where it resumes one.
+What the command prints passes through unchanged, and its exit code is returned (128 and the number of a signal that ended it). Blocks of what its agents do go to stderr. `claude -p` without --output-format gets the options that make it tell what it does (--verbose says which); what it prints stays what it would have printed. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: their sessions are those that begin in the working folder while the command runs, or continue there if it resumes one.
 
 The command finds an address in CPE_SUBAGENT_LOGGING_ADDRESS, to which whatever it starts can post events of subagents of its own.")]
 pub(crate) struct RunArgs {
@@ -155,14 +155,14 @@ pub(crate) struct ServeArgs {
     pub(crate) prices: Option<PathBuf>,
 }
 
-/// Ask one running subagent to stop; all others go on.
+/// Ask one running subagent to stop; all others continue.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   subscope stop a24cf25
   subscope stop 59d3cea2/a24
 
-The agent learns it from the answer to a hook: when its running tool call is over, or before its next one. So its session needs hooks (`subscope hooks install`) and a hub (`subscope serve`). Until then it is shown as stopping; one that calls no tool any more ends by itself. Those it has started in the background go on.")]
+The agent learns it from the answer to a hook: when its running tool call is over, or before its next one. So its session needs hooks (`subscope hooks install`) and a hub (`subscope serve`). Until then it is shown as stopping; one that calls no tool any more ends by itself. Those it has started in the background continue.")]
 pub(crate) struct StopArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
     #[arg(value_name = "AGENT")]

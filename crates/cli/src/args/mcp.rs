@@ -48,7 +48,7 @@ CMD gets the prompt where one of its words has {prompt}, else on its stdin. A wo
 
 Its inside is seen where it prints a stream that subscope knows (for Claude Code: --output-format stream-json --verbose); whatever else it prints is its answer. It finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that what it starts reports below it.
 
-A call that is cancelled or takes too long, and a client that leaves, end all processes of the run.")]
+A call that is canceled or takes too long, and a client that leaves, end all processes of the run.")]
 pub(crate) struct AgentArgs {
     /// The tool's name, and the subagent's: letters, digits, `_`, `-` and `.`.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     /// Description of the tool for the model.
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Format of CMD's stdout; recognised by default.
+    /// Format of CMD's stdout; recognized by default.
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = dialect())]
     pub(crate) dialect: DialectChoice,
     /// Time limit of a run.
@@ -87,7 +87,7 @@ pub(crate) struct QueryArgs {
     pub(crate) all_projects: bool,
 }
 
-/// A dialect; `None`: recognised by content.
+/// A dialect; `None`: recognized by content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialectChoice(pub(crate) Option<Dialect>);
 

@@ -39,6 +39,7 @@ TARGET is a path (a transcript, a session's folder, a recorded stream or hook lo
 
 Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.",
     max_term_width = 110,
+    disable_help_subcommand = true,
     propagate_version = false
 )]
 pub(crate) struct Cli {
@@ -57,7 +58,7 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Use colours always, never, or if stdout is a terminal and NO_COLOR is not set.
+    /// Use colors always, never, or if stdout is a terminal and NO_COLOR is not set.
     #[arg(long, global = true, value_name = "WHEN", value_enum)]
     pub(crate) color: Option<ColorChoice>,
     /// Draw with ASCII only; automatic if TERM is dumb or the locale is not UTF-8.
@@ -125,6 +126,7 @@ pub(crate) enum CliCommand {
     Mcp(McpArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
+    Help(HelpArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -180,5 +182,7 @@ impl CliCommand {
     }
 }
 
+#[cfg(test)]
+mod documentation;
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ Examples:
 
 A line has the keys subagentName, subagentRunId, timestamp and type, and what else is known: toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, sessionId, isError, eventId. It is posted when it has come, and the next is read when it is kept.
 
-Where no address is set, nothing is posted, and that is no error. Where one is set and an event cannot be delivered within 5 s, its run is aborted: nothing more of it is posted, stderr names the event and the cause, and the exit code is 1. A line that is no event aborts its run, too; the exit code is then 2. Other runs on stdin go on; when none is left, the command ends. An ending (subagent_end) that cannot be delivered is a warning.
+Where no address is set, nothing is posted, and that is no error. Where one is set and an event cannot be delivered within 5 s, its run is aborted: nothing more of it is posted, stderr names the event and the cause, and the exit code is 1. A line that is no event aborts its run, too; the exit code is then 2. Other runs on stdin continue; when none is left, the command ends. An ending (subagent_end) that cannot be delivered is a warning.
 
 A subagent that starts without a parent is a child of the run that SUBSCOPE_PARENT_RUN_ID names, where that is set.")]
 pub(crate) struct PublishArgs {

@@ -43,7 +43,7 @@ pub(crate) struct TreeArgs {
     /// Print JSON (subscope.tree/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     /// Read prices from this file instead of the bundled table.
@@ -138,7 +138,7 @@ pub(crate) struct ExportArgs {
     /// Mask nothing.
     #[arg(long, conflicts_with = "redact")]
     pub(crate) no_redact: bool,
-    /// Read the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     /// Read prices from this file instead of the bundled table.
@@ -209,7 +209,7 @@ Examples:
   subscope replay session.jsonl --step
   subscope replay last --plain --speed 100 | less
 
-In the terminal UI, space halts and goes on, [ and ] go event by event, { and } a tenth of the session, < and > change the speed; ? shows all keys.")]
+In the terminal UI, space pauses and continues, [ and ] go event by event, { and } a tenth of the session, < and > change the speed; ? shows all keys.")]
 pub(crate) struct ReplayArgs {
     /// What to replay: a path, a session's id or prefix, or `last`. Several of one session are merged.
     #[arg(value_name = "TARGET", required = true)]

@@ -209,6 +209,20 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
+/// Print a topic of the documentation, or the help of a command.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  subscope help                  list all topics
+  subscope help status           the command `status`, and what each status means
+  subscope help hooks install    an action of a command
+  subscope help troubleshooting | less")]
+pub(crate) struct HelpArgs {
+    /// A topic, or a command with its action. None: list all topics.
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Vec<String>,
+}
+
 /// Print the completion script for a shell.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = "\

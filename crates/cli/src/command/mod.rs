@@ -7,6 +7,7 @@ mod diff;
 mod doctor;
 mod event_printer;
 mod export;
+mod help;
 pub(crate) mod history;
 pub(crate) mod hook;
 mod hooks;
@@ -61,6 +62,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Mcp(args) => mcp::run(args, context),
         CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
+        CliCommand::Help(args) => help::run(args, context),
         CliCommand::Completions(args) => shell::print_completions(*args),
         CliCommand::Man(args) => shell::print_man(args),
     }
@@ -86,6 +88,7 @@ fn relies_on_settings(command: &CliCommand) -> bool {
             | CliCommand::Hook(_)
             | CliCommand::Config(_)
             | CliCommand::Doctor(_)
+            | CliCommand::Help(_)
             | CliCommand::Completions(_)
             | CliCommand::Man(_)
     )

@@ -24,10 +24,10 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     if !ordered.reached {
         let since = hooked().find_map(|(harness, hooks)| {
             let [major, minor, patch] = hooks.names_agents_since()?;
-            Some(format!("before {} {major}.{minor}.{patch} they never do, and ", harness.title()))
+            Some(format!("before {} {major}.{minor}.{patch} they never do; ", harness.title()))
         });
         let since = since.unwrap_or_default();
-        context.warn(&format!("no hook of its session has named an agent yet: {since}it cannot be told"));
+        context.warn(&format!("no hook of its session has named an agent yet: {since}it may not be reached"));
     }
     if args.json {
         return output::print_json(&ordered);

@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     /// Further tools whose argument is code, for `watch --verbose`.
     #[schemars(example = ["run_python"])]
     pub(crate) code_tools: Vec<String>,
-    /// Use of colours; auto follows `NO_COLOR` and `TERM`.
+    /// Use of colors; auto follows `NO_COLOR` and `TERM`.
     #[serde(with = "ColorWhen")]
     pub(crate) color: ColorChoice,
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
@@ -133,7 +133,7 @@ pub(crate) struct BudgetSettings {
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct UiSettings {
-    /// Colour palette; 16 is the terminal's own, auto follows `COLORFGBG`, `COLORTERM` and `TERM`.
+    /// Color palette; 16 is the terminal's own, auto follows `COLORFGBG`, `COLORTERM` and `TERM`.
     pub(crate) theme: Theme,
     /// Visibility of the tree panel; auto shows it from the first subagent on.
     pub(crate) tree: TreePanel,
@@ -163,7 +163,7 @@ pub(crate) enum AsciiChoice {
     Never,
 }
 
-/// Choice of the colour palette.
+/// Choice of the color palette.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Theme {

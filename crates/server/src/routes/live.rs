@@ -106,7 +106,7 @@ impl FeedConnection {
 /// Streams all updates.
 #[utoipa::path(
     get, path = "/api/v1/live",
-    params(("Last-Event-ID" = Option<u64>, Header, description = "Where to go on.")),
+    params(("Last-Event-ID" = Option<u64>, Header, description = "Place in the log to continue from.")),
     responses(
         (status = 200, description = "text/event-stream. `event` (subscope.event/1, id is its seq), `change` \
             (subscope.change/1), `snapshot` (subscope.tree/1), `reset` (the place asked for is outside the log; snapshots \

@@ -56,8 +56,8 @@ pub(super) struct PageQuery {
         ("q" = Option<String>, Query, description = "Only those with all of these words in title, directory, id or harness."),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
         ("after" = Option<String>, Query, description = "The `next` of the page before."),
-        ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
-        ("recent" = Option<bool>, Query, description = "Only those of which something new was kept in the last 30 minutes, whatever its own time."),
+        ("live" = Option<bool>, Query, description = "Only sessions in which something has not ended."),
+        ("recent" = Option<bool>, Query, description = "Only sessions that were stored or changed in the last 30 minutes, whatever their own times are."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),

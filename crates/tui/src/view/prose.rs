@@ -1,8 +1,12 @@
 //! Wraps agents' texts into lines. Headings and code keywords differ by weight: colours are reserved for status.
 
-use subscope_render::{Ink, Style, safe, style::StyledLine, text};
-
-use super::markdown;
+use subscope_render::{
+    Ink, Style,
+    markdown::{self, ParagraphBreaks},
+    safe,
+    style::StyledLine,
+    text,
+};
 
 /// Keywords common in programming languages, separated by spaces.
 const KEYWORDS: &str = "async await break case class const continue def else enum export fn for from func function if \
@@ -35,7 +39,7 @@ pub(super) fn lines(
     let body = body.trim_end();
     let needed = text::prefix(body, bound);
     let mut out = match kind {
-        TextKind::Prose => markdown::lines(needed, width, style, code),
+        TextKind::Prose => markdown::lines(needed, width, ParagraphBreaks::Keep, style, code),
         TextKind::Code => {
             let text = safe::lines(needed, style.charset());
             let pieces = text.trim_matches('\n').lines().flat_map(|line| {

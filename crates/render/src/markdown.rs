@@ -1,19 +1,34 @@
-//! Lays out agents' Markdown as lines of text: headings, lists, tables, quotes, code with its indentation.
+//! Lays out Markdown as lines of text: headings, lists, tables, quotes, code with its indentation.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use subscope_render::{Ink, Style, safe, style::StyledLine, text};
+
+use crate::{
+    safe,
+    style::{Ink, Style, StyledLine, write_lines},
+    text,
+};
 
 /// Least columns of a table's cell.
 const LEAST_CELL: usize = 4;
 
-/// Lays out a text at a width. Line breaks within paragraphs are kept. What entities stand for is sanitised, too.
-pub(super) fn lines(
+/// What a line break within a paragraph becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParagraphBreaks {
+    /// A line break: agents write lines as they want them shown.
+    Keep,
+    /// A blank: the text was wrapped by its author's editor.
+    Join,
+}
+
+/// Lays out a text at a width. Decoded entities are sanitised like the text.
+pub fn lines(
     source: &str,
     width: usize,
+    breaks: ParagraphBreaks,
     style: &Style,
     code: impl Fn(&str) -> StyledLine,
 ) -> Vec<StyledLine> {
-    let mut page = Page::new(width.max(8), style, &code);
+    let mut page = Page::new(width.max(8), breaks, style, &code);
     for event in Parser::new_ext(source, Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS) {
         page.take(event);
     }
@@ -21,7 +36,13 @@ pub(super) fn lines(
     page.lines
 }
 
-/// What stands before the lines of a nested block.
+/// Renders a page of documentation in the columns of the style.
+pub fn render_page(source: &str, style: &Style) -> String {
+    let code = |words: &str| StyledLine::default().with(None, words);
+    write_lines(lines(source, style.width, ParagraphBreaks::Join, style, code), style)
+}
+
+/// Text before the lines of a nested block.
 struct Prefix {
     first: String,
     rest: String,
@@ -37,6 +58,7 @@ struct Inked {
 
 struct Page<'a> {
     width: usize,
+    breaks: ParagraphBreaks,
     style: &'a Style,
     code: &'a dyn Fn(&str) -> StyledLine,
     lines: Vec<StyledLine>,
@@ -57,9 +79,15 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(width: usize, style: &'a Style, code: &'a dyn Fn(&str) -> StyledLine) -> Self {
+    fn new(
+        width: usize,
+        breaks: ParagraphBreaks,
+        style: &'a Style,
+        code: &'a dyn Fn(&str) -> StyledLine,
+    ) -> Self {
         Self {
             width,
+            breaks,
             style,
             code,
             lines: Vec::new(),
@@ -83,6 +111,7 @@ impl<'a> Page<'a> {
             Event::InlineMath(words) | Event::DisplayMath(words) | Event::FootnoteReference(words) => {
                 self.push(&words);
             }
+            Event::SoftBreak if self.breaks == ParagraphBreaks::Join => self.push(" "),
             Event::SoftBreak | Event::HardBreak => self.push("\n"),
             Event::TaskListMarker(is_done) => self.push(if is_done { "[x] " } else { "[ ] " }),
             Event::Rule => {
@@ -343,7 +372,7 @@ mod tests {
 
     fn plain(source: &str, width: usize) -> Vec<String> {
         let code = |words: &str| StyledLine::default().with(None, words);
-        let lines = lines(source, width, &STYLE, code);
+        let lines = lines(source, width, ParagraphBreaks::Keep, &STYLE, code);
         lines
             .iter()
             .map(|line| {
@@ -395,13 +424,25 @@ mod tests {
     #[test]
     fn strong_words_links_and_quotes() {
         let code = |words: &str| StyledLine::default().with(None, words);
-        let drawn = lines("# Title\n\na **b c** [d](https://e.test) <https://f.test>", 60, &STYLE, code);
+        let drawn = lines(
+            "# Title\n\na **b c** [d](https://e.test) <https://f.test>",
+            60,
+            ParagraphBreaks::Keep,
+            &STYLE,
+            code,
+        );
         let parts: Vec<(Option<Ink>, String)> =
             drawn[2].parts().map(|(ink, part)| (ink, part.to_owned())).collect();
         assert_eq!(drawn[0].parts().next(), Some((Some(Ink::Strong), "Title")));
         assert_eq!(parts[1], (Some(Ink::Strong), "b c".into()));
         assert_eq!(plain("[d](https://e.test) <https://f.test>", 60), ["d (https://e.test) https://f.test"]);
         assert_eq!(plain("> said\n> so", 60), ["│ said", "│ so"]);
+    }
+
+    #[test]
+    fn a_page_joins_the_lines_of_a_paragraph_and_keeps_those_of_code() {
+        let page = render_page("# A\n\none\ntwo\n\n```sh\na\nb\n```\n", &Style { color: false, ..STYLE });
+        assert_eq!(page, "A\n\none two\n\n  a\n  b\n");
     }
 
     #[test]
