@@ -136,16 +136,18 @@ fn parse(call: &[String], place: Place) -> Result<(), String> {
     let Err(error) = Cli::try_parse_from(call) else { return Ok(()) };
     let is_placeholder =
         |word: &String| word.len() > 1 && word.chars().all(|letter| letter.is_ascii_uppercase());
-    let is_fine = match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+    let kind = error.kind();
+    let is_answer = matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let is_incomplete = matches!(
+        kind,
         ErrorKind::MissingRequiredArgument
-        | ErrorKind::MissingSubcommand
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => place == Place::Sentence,
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::InvalidSubcommand => {
-            place == Place::Sentence && call.iter().any(is_placeholder)
-        }
-        _ => false,
-    };
+            | ErrorKind::MissingSubcommand
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    let is_open =
+        matches!(kind, ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::InvalidSubcommand)
+            && call.iter().any(is_placeholder);
+    let is_fine = is_answer || place == Place::Sentence && (is_incomplete || is_open);
     if is_fine { Ok(()) } else { Err(error.to_string().lines().next().unwrap_or_default().to_owned()) }
 }
 
