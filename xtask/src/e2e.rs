@@ -44,7 +44,7 @@ pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
 }
 
 /// Returns the program installed by npm: this platform's native one, or up to 2.1.110 the one for Node.
-fn claude_below(modules: &Path) -> Result<PathBuf> {
+pub(crate) fn claude_below(modules: &Path) -> Result<PathBuf> {
     let packages = fs::read_dir(modules.join("@anthropic-ai")).context("a package without its folder")?;
     let mut packages = packages.filter_map(Result::ok);
     let native = packages.find_map(|package| Some(package.path().join("claude")).filter(|it| it.is_file()));
@@ -55,7 +55,7 @@ fn claude_below(modules: &Path) -> Result<PathBuf> {
 /// Returns the command without access to the network: in its own network namespace, if the system allows it.
 ///
 /// If possible also in its own process namespace, so that no process of an agent outlives the run.
-fn without_network(command: &Path) -> Command {
+pub(crate) fn without_network(command: &Path) -> Command {
     const NET: &[&str] = &["--net"];
     const USER: &[&str] = &["--user", "--map-current-user", "--keep-caps"];
     const PROCESSES: &[&str] = &["--pid", "--fork", "--kill-child", "--mount-proc"];

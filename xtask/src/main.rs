@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | parity |
+//! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
 //! compare | bench | book | fuzz | kills | pictures`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -8,6 +8,7 @@ mod bench;
 mod book;
 mod ci;
 mod compare;
+mod drift;
 mod e2e;
 mod edges;
 mod fuzz;
@@ -37,6 +38,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci              everything that must pass: fmt, clippy, tests, docs, deny, web, page, e2e, tidy
   test            the tests of the workspace, and tidy
   e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
+  drift [HARNESS…] [--version X]
+                  plays the newest version of each harness against a scripted model; writes docs/src/drift.md
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
@@ -69,6 +72,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["ci"] => ci::ci(),
         ["test"] => ci::test(),
         ["e2e", scenarios @ ..] => e2e::all(scenarios),
+        ["drift", which @ ..] => drift::run(which),
         ["tidy"] => tidy::run(),
         ["book"] => book::build(),
         ["truth"] => truth::run(),

@@ -1,9 +1,10 @@
-//! Converts a step of the script to a response of the Messages API: blocks, ids and tokens.
+//! Converts a step of the script to an answer: blocks, ids and tokens, in the form of the Messages API.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    api::Api,
     choice::everything_read,
     log::{Called, Spent},
     scenario::{Step, Tool},
@@ -11,6 +12,18 @@ use crate::{
 
 /// Replacement of `{{re:REGEX}}` without a match, so that a wrong script is noticed.
 const MISSING: &str = "MISSING";
+
+/// A request to the model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'r> {
+    pub(crate) api: Api,
+    pub(crate) request: &'r Value,
+    /// Its conversation, in the form of the Messages API.
+    pub(crate) messages: &'r [Value],
+    pub(crate) model: &'r str,
+    /// Its length.
+    pub(crate) bytes: usize,
+}
 
 /// A complete answer.
 #[derive(Clone, Debug)]
@@ -26,8 +39,8 @@ pub(crate) struct ModelAnswer {
 
 impl ModelAnswer {
     /// Makes the answer to a request; `name` and `number` make its ids, which are the same in no two answers.
-    pub(crate) fn of(step: &Step, name: &str, number: usize, request: &Value, bytes: usize) -> Self {
-        let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pub(crate) fn of(step: &Step, name: &str, number: usize, asked: &Asked<'_>) -> Self {
+        let Asked { api, request, messages, .. } = *asked;
         let read = everything_read(messages);
         let mut blocks = Vec::new();
         if let Some(thinking) = &step.thinking {
@@ -39,15 +52,19 @@ impl ModelAnswer {
         }
         let mut calls = Vec::new();
         for (at, tool) in step.tools.iter().enumerate() {
-            let call_id = id("toolu_01", &[name, &number.to_string(), &at.to_string()]);
-            let (tool, input) = fitted(tool, request, &read);
-            blocks.push(json!({"type": "tool_use", "id": call_id, "name": tool, "input": input}));
-            calls.push(Called { id: call_id, name: tool.to_owned(), input, told_at: None });
+            let call_id = id(api.call_prefix(), &[name, &number.to_string(), &at.to_string()]);
+            let (name, input) = fitted(tool, request, &read);
+            let mut block = json!({"type": "tool_use", "id": call_id, "name": name, "input": input});
+            if let Some(namespace) = &tool.namespace {
+                block["namespace"] = namespace.as_str().into();
+            }
+            blocks.push(block);
+            calls.push(Called { id: call_id, name: name.to_owned(), input, told_at: None });
         }
         Self {
             id: id("msg_01", &[name, &number.to_string()]),
-            model: request["model"].as_str().unwrap_or_default().to_owned(),
-            usage: usage(step, &blocks, messages.len(), bytes),
+            model: asked.model.to_owned(),
+            usage: usage(step, &blocks, asked),
             stop_reason: if calls.is_empty() { "end_turn" } else { "tool_use" },
             blocks,
             calls,
@@ -63,6 +80,12 @@ impl ModelAnswer {
             cache_read: figure("cache_read_input_tokens"),
             cache_write: figure("cache_creation_input_tokens"),
         }
+    }
+
+    /// Of its tokens of output, those of its thoughts, as APIs claim them that count these of their own.
+    pub(crate) fn reasoning(&self) -> u64 {
+        let thinks = self.blocks.iter().any(|block| block["type"] == "thinking");
+        if thinks { self.spent().output / 3 } else { 0 }
     }
 
     /// The message without its content, as it stands when the model begins to speak.
@@ -148,10 +171,11 @@ fn filled(value: &Value, read: &str) -> Value {
 }
 
 /// Invented but plausible: a quarter token a byte, nine tenths of a continued conversation from the cache.
-fn usage(step: &Step, blocks: &[Value], messages: usize, bytes: usize) -> Map<String, Value> {
-    let total = bytes / 4;
-    let cached = if messages > 1 { total * 9 / 10 } else { 0 };
-    let fresh = ((total - cached) / 20).max(3);
+fn usage(step: &Step, blocks: &[Value], asked: &Asked<'_>) -> Map<String, Value> {
+    let total = asked.bytes / 4;
+    let cached = if asked.messages.len() > 1 { total * 9 / 10 } else { 0 };
+    let share = if asked.api.has_cache_writes() { 20 } else { 1 };
+    let fresh = ((total - cached) / share).max(3);
     let written = total.saturating_sub(cached + fresh);
     let output = blocks.iter().map(|block| block.to_string().len()).sum::<usize>() / 4 + 1;
     let invented = json!({"input_tokens": fresh, "cache_creation_input_tokens": written,
@@ -176,7 +200,11 @@ mod tests {
 
     #[test]
     fn calls_an_agent_as_the_version_does() {
-        let tool = Tool { name: "Agent".into(), input: json!({"prompt": "p", "run_in_background": true}) };
+        let tool = Tool {
+            name: "Agent".into(),
+            namespace: None,
+            input: json!({"prompt": "p", "run_in_background": true}),
+        };
         let old = json!({"tools": [{"name": "Task", "input_schema": {"properties": {"prompt": {}}}}]});
         assert_eq!(fitted(&tool, &old, ""), ("Task", json!({"prompt": "p"})));
         let new = json!({"tools": [{"name": "Agent", "input_schema": {"properties": {"prompt": {}, "run_in_background": {}}}}]});

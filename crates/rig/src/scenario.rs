@@ -138,6 +138,9 @@ pub struct Step {
 pub struct Tool {
     /// The tool's name. `Agent` is called `Task` where the request offers only that (up to 2.1.50).
     pub name: String,
+    /// The group of tools that it belongs to, in APIs that have such groups.
+    #[serde(default)]
+    pub namespace: Option<String>,
     /// Its arguments.
     pub input: Value,
 }

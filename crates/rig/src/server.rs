@@ -1,7 +1,7 @@
-//! Fake server of the Messages API on the loopback.
+//! Fake server of model APIs on the loopback.
 //!
-//! `POST /v1/messages` streams or answers in one piece, `POST /v1/messages/count_tokens` counts, and `HEAD /` says that
-//! it is there. Everything else is recorded and answered with 404, also `CONNECT`: a program that uses it as a proxy
+//! A `POST` to an [`Api`] streams or answers in one piece, the routes that count tokens count, `GET …/models` lists no
+//! model, and `HEAD /` says that it is there. Everything else is recorded and answered with 404, also `CONNECT`: a program that uses it as a proxy
 //! can reach nothing.
 
 use std::{
@@ -24,12 +24,12 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime, time::sleep};
 
 use crate::{
-    answer::{ModelAnswer, id},
+    answer::{Asked, ModelAnswer, id},
+    api::{Api, Piece},
     choice::choose,
     clock::tick,
     log::{Exchange, Log, Outcome, Spent, Ticket},
     scenario::{Failure, Scenario, Step},
-    stream::{Piece, pieces},
 };
 
 /// Between two events of an answer: enough that a call is seen while the message still streams.
@@ -45,7 +45,7 @@ pub enum StandInError {
     Io(#[from] io::Error),
 }
 
-/// A stand-in for the Messages API; it ends when dropped.
+/// A stand-in for model APIs; it ends when dropped.
 #[derive(Debug)]
 pub struct StandIn {
     address: SocketAddr,
@@ -109,33 +109,46 @@ async fn answer(State(player): State<Arc<Player>>, request: Request) -> Result<R
     if parts.method == Method::HEAD && path == "/" && parts.uri.host().is_none() {
         return Ok(empty(StatusCode::OK));
     }
-    if parts.method != Method::POST || parts.uri.host().is_some() || !path.starts_with("/v1/messages") {
-        player.log.other(format!("{} {}", parts.method, parts.uri));
-        return Ok(error(StatusCode::NOT_FOUND, "not_found_error", "not found", "0", None));
-    }
-    let bytes = axum::body::to_bytes(body, REQUEST_BYTES).await.unwrap_or_default();
-    let Ok(request) = serde_json::from_slice::<Value>(&bytes) else {
-        return Ok(error(StatusCode::BAD_REQUEST, "invalid_request_error", "the body is no JSON", "0", None));
-    };
-    if path == "/v1/messages/count_tokens" {
+    if parts.method == Method::GET && parts.uri.host().is_none() && path.ends_with("/models") {
         return Ok(in_one_piece(
             StatusCode::OK,
-            &json!({"input_tokens": (bytes.len() / 4).max(1)}),
+            &json!({"object": "list", "data": [], "models": []}),
             "0",
             None,
         ));
     }
-    if path != "/v1/messages" {
+    let counts = path == "/v1/messages/count_tokens" || path.ends_with(":countTokens");
+    let api = Api::of(path);
+    if parts.method != Method::POST || parts.uri.host().is_some() || (api.is_none() && !counts) {
         player.log.other(format!("{} {}", parts.method, parts.uri));
-        return Ok(error(StatusCode::NOT_FOUND, "not_found_error", "not found", "0", None));
+        return Ok(error(StatusCode::NOT_FOUND, "not_found_error", "not found"));
     }
-    Ok(player.play(&parts.headers, &request, bytes.len()).await)
+    let bytes = axum::body::to_bytes(body, REQUEST_BYTES).await.unwrap_or_default();
+    let Ok(request) = serde_json::from_slice::<Value>(&bytes) else {
+        return Ok(error(StatusCode::BAD_REQUEST, "invalid_request_error", "the body is no JSON"));
+    };
+    let Some(api) = api else {
+        let tokens = (bytes.len() / 4).max(1);
+        let name = if path.starts_with("/v1/messages") { "input_tokens" } else { "totalTokens" };
+        return Ok(in_one_piece(StatusCode::OK, &json!({name: tokens}), "0", None));
+    };
+    Ok(player.play(api, path, &parts.headers, &request, bytes.len()).await)
 }
 
 impl Player {
-    async fn play(&self, headers: &HeaderMap, request: &Value, bytes: usize) -> Response {
-        let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let chosen = choose(&self.scenario, messages);
+    async fn play(
+        &self,
+        api: Api,
+        path: &str,
+        headers: &HeaderMap,
+        request: &Value,
+        bytes: usize,
+    ) -> Response {
+        let messages = api.conversation(request);
+        let chosen = if api.is_agents(request) { choose(&self.scenario, &messages) } else { None };
+        // Gemini has the model in the path.
+        let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
+        let model = request["model"].as_str().or(named.map(|(model, _)| model)).unwrap_or_default();
         let nobodys = Step { text: Some("OK".to_owned()), ..Step::default() };
         let beyond = Step { text: Some("Done.".to_owned()), ..Step::default() };
         let (actor, at, step) = match chosen {
@@ -150,7 +163,7 @@ impl Player {
             session: header("x-claude-code-session-id"),
             agent: agent.clone(),
             parent: header("x-claude-code-parent-agent-id"),
-            model: request["model"].as_str().unwrap_or_default().to_owned(),
+            model: model.to_owned(),
             asked_at: tick(),
             outcome: Outcome::Open,
             message: String::new(),
@@ -167,17 +180,18 @@ impl Player {
         if let Some(failure) = &step.error
             && failure.times.is_none_or(|limit| times <= limit as usize)
         {
-            return refuse(failure, &ticket, &request_id);
+            return refuse(api, failure, &ticket, &request_id);
         }
-        let answer = ModelAnswer::of(step, &self.scenario.name, number, request, bytes);
+        let asked = Asked { api, request, messages: &messages, model, bytes };
+        let answer = ModelAnswer::of(step, &self.scenario.name, number, &asked);
         self.log.amend(number, |exchange| {
             exchange.message.clone_from(&answer.id);
             exchange.calls.clone_from(&answer.calls);
             exchange.spent = answer.spent();
         });
         let is_cut = times <= step.cut as usize;
-        if request["stream"] == true {
-            return streamed(pieces(&answer, is_cut), is_cut, ticket, &request_id);
+        if api.is_streamed(path, request) {
+            return streamed(api.pieces(&answer, is_cut), is_cut, ticket, &request_id);
         }
         if is_cut {
             return streamed(vec![], true, ticket, &request_id);
@@ -186,14 +200,14 @@ impl Player {
             self.log.told(number, &call.id);
         }
         ticket.close(Outcome::Answered);
-        in_one_piece(StatusCode::OK, &answer.whole(), &request_id, None)
+        in_one_piece(StatusCode::OK, &api.whole(&answer), &request_id, None)
     }
 }
 
-fn refuse(failure: &Failure, ticket: &Ticket, request_id: &str) -> Response {
+fn refuse(api: Api, failure: &Failure, ticket: &Ticket, request_id: &str) -> Response {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     ticket.close(Outcome::Refused(status.as_u16()));
-    error(status, &failure.kind, &failure.message, request_id, failure.retry_after)
+    in_one_piece(status, &api.refusal(failure, request_id), request_id, failure.retry_after)
 }
 
 /// Sends events one by one. A body that ends with an error has the connection cut.
@@ -231,16 +245,9 @@ fn streamed(pieces: Vec<Piece>, is_cut: bool, ticket: Ticket, request_id: &str) 
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
-fn error(
-    status: StatusCode,
-    kind: &str,
-    message: &str,
-    request_id: &str,
-    retry_after: Option<u32>,
-) -> Response {
+fn error(status: StatusCode, kind: &str, message: &str) -> Response {
     let error = json!({"type": kind, "message": message});
-    let body = json!({"type": "error", "error": error, "request_id": request_id});
-    in_one_piece(status, &body, request_id, retry_after)
+    in_one_piece(status, &json!({"type": "error", "error": error, "request_id": "0"}), "0", None)
 }
 
 fn in_one_piece(status: StatusCode, body: &Value, request_id: &str, retry_after: Option<u32>) -> Response {

@@ -234,3 +234,111 @@ fn lets_nobody_through_to_anywhere_and_takes_it_down() {
     assert!(head.starts_with("HTTP/1.1 400"), "{head}");
     assert!(stand_in.log().is_empty());
 }
+
+/// A call of a tool and its result, as one more turn in the request of an API.
+fn turn(request: &mut Value, list: &str, items: Value) {
+    request[list].as_array_mut().unwrap().extend(items.as_array().unwrap().clone());
+}
+
+#[test]
+fn speaks_the_responses_api_and_takes_messages_between_agents_as_prompts() {
+    let stand_in = scripted(
+        "[[actor]]\nid = 'main'\nmatch = 'Hello'\n[[actor.step]]\nthinking = 'Hm.'\ntext = 'One.'\nusage = { input_tokens = 70, cache_read_input_tokens = 30, output_tokens = 9 }
+tools = [{ name = 'spawn', namespace = 'team', input = { message = 'Think' } }]\n[[actor.step]]\ntext = 'Done with {{re:agent (\\w+)}}.'
+[[actor]]\nid = 'child'\nmatch = 'Think'\n[[actor.step]]\ntext = 'yes'",
+    );
+    let said =
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]});
+    let mut request = json!({"model": "gpt-x", "stream": true, "tools": [{}], "input": [said]});
+    let ask = |request: &Value| read(send(&stand_in, "POST /v1/responses", "", &request.to_string())).1;
+    let found = events(&ask(&request));
+    let kinds: Vec<_> = found.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], kinds.len(), kinds[7]), ("response.created", 8, "response.completed"));
+    let call = &found[6]["item"];
+    assert_eq!((&call["name"], &call["namespace"]), (&json!("spawn"), &json!("team")));
+    assert_eq!(call["arguments"], r#"{"message":"Think"}"#);
+    let usage = &found[7]["response"]["usage"];
+    assert_eq!(
+        (&usage["input_tokens"], &usage["input_tokens_details"]["cached_tokens"]),
+        (&json!(100), &json!(30))
+    );
+    assert_eq!(
+        (&usage["output_tokens"], &usage["output_tokens_details"]["reasoning_tokens"]),
+        (&json!(9), &json!(3))
+    );
+    // The model's turn is three items, and one answer.
+    turn(
+        &mut request,
+        "input",
+        json!([{"type": "reasoning"}, {"type": "message", "role": "assistant", "content": []},
+        {"type": "function_call", "call_id": call["call_id"]},
+        {"type": "function_call_output", "call_id": call["call_id"], "output": "agent a7"}]),
+    );
+    assert!(ask(&request).contains("Done with a7."));
+    turn(
+        &mut request,
+        "input",
+        json!([{"type": "agent_message", "content": [{"type": "input_text", "text": "Think!"}]}]),
+    );
+    assert!(ask(&request).contains("yes"));
+    let log = stand_in.log();
+    let asked: Vec<_> = log.iter().map(|it| (it.actor.as_deref(), it.step)).collect();
+    assert_eq!(asked, [(Some("main"), 0), (Some("main"), 1), (Some("child"), 0)]);
+    assert_eq!((log[0].spent.input, log[0].spent.cache_read, log[0].spent.cache_write), (70, 30, 0));
+    assert_eq!((log[0].calls[0].name.as_str(), log[0].calls[0].told_at.is_some()), ("spawn", true));
+}
+
+#[test]
+fn speaks_chat_completions_in_a_stream_and_in_one_piece() {
+    let stand_in = stand_in(&TWO_CALLS.replace("{{REPO}}", ""));
+    let mut request = json!({"model": "m", "stream": true, "tools": [{}], "messages": [{"role": "user", "content": "Hello"}]});
+    let ask =
+        |request: &Value| read(send(&stand_in, "POST /v1/chat/completions", "", &request.to_string())).1;
+    let body = ask(&request);
+    assert!(body.trim_end().trim_end_matches("\r\n0").trim_end().contains("data: [DONE]"), "{body}");
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    let chunks: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    let calls: Vec<_> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].get(0)).collect();
+    assert_eq!(
+        (calls.len(), &calls[1]["index"], &calls[1]["function"]["name"]),
+        (2, &json!(1), &json!("Bash"))
+    );
+    assert_eq!(chunks[chunks.len() - 2]["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(chunks[chunks.len() - 1]["usage"]["prompt_tokens"], 47);
+    request["stream"] = false.into();
+    let whole: Value = serde_json::from_str(&ask(&request)).unwrap();
+    assert_eq!(whole["choices"][0]["message"]["tool_calls"].as_array().unwrap().len(), 2);
+    request["tools"] = json!([]);
+    assert!(ask(&request).contains("OK"), "a request without tools is for a title");
+    assert_eq!(stand_in.log()[2].actor, None);
+}
+
+#[test]
+fn speaks_the_gemini_api_and_refuses_in_its_words() {
+    let stand_in = stand_in(
+        "[[actor.step]]\nthinking = 'Hm.'\ntools = [{ name = 'shell', input = { command = 'ls' } }]\nusage = { input_tokens = 7, cache_read_input_tokens = 40, output_tokens = 9 }
+[[actor.step]]\nerror = { status = 400, type = 'x', message = 'no' }",
+    );
+    let mut request = json!({"tools": [{}], "contents": [{"role": "user", "parts": [{"text": "Hello"}]}]});
+    let ask = |request: &Value| {
+        let path = "POST /v1beta/models/gemini-x:streamGenerateContent?alt=sse";
+        read(send(&stand_in, path, "", &request.to_string()))
+    };
+    let found = events(&ask(&request).1);
+    assert_eq!(found[0]["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["command"], "ls");
+    let usage = &found[0]["usageMetadata"];
+    let figures =
+        ["promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "thoughtsTokenCount"];
+    assert_eq!(figures.map(|figure| usage[figure].as_u64().unwrap()), [47, 40, 6, 3]);
+    turn(
+        &mut request,
+        "contents",
+        json!([{"role": "model", "parts": [{"functionCall": {"name": "shell"}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "shell", "response": {"output": "Hello"}}}]}]),
+    );
+    let (head, body) = ask(&request);
+    assert!(head.starts_with("HTTP/1.1 400") && body.contains("\"message\":\"no\""), "{head} {body}");
+    let log = stand_in.log();
+    assert_eq!((log[0].model.as_str(), log[1].step, log[1].outcome), ("gemini-x", 1, Outcome::Refused(400)));
+}

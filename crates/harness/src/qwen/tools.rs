@@ -108,13 +108,33 @@ pub(super) fn status(word: &str) -> Option<AgentStatus> {
 }
 
 /// What the text of a call begins with that was not allowed.
-const DENIALS: &[&str] =
-    &["Tool execution denied", "Qwen Code requires permission", "[Operation Cancelled] Reason: User denied"];
+const DENIALS: &[&str] = &[
+    "Tool execution denied",
+    "Tool execution blocked by",
+    "Permission denied by",
+    "Permission denied for tool",
+    "Qwen Code requires permission",
+    "[Operation Cancelled] Reason: User denied",
+];
+
+/// What stands before and behind the name of the tool in other such texts (observed or in the program: 0.24.4).
+const NAMED_DENIALS: &[(&str, &str)] =
+    &[("This \"", "\" invocation was denied by permission rules"), ("Tool \"", "\" is denied: ")];
+
+/// Whether the text of a call says that it was not allowed.
+fn is_denial(text: &str) -> bool {
+    DENIALS.iter().any(|denial| text.starts_with(denial))
+        || NAMED_DENIALS.iter().any(|(before, behind)| {
+            let rest = text.strip_prefix(before);
+            rest.and_then(|rest| rest.find('"').and_then(|at| rest.get(at..)))
+                .is_some_and(|rest| rest.starts_with(behind))
+        })
+}
 
 /// Returns how a call ended, by the harness's word, where it has one, and the text of an error.
 pub(super) fn outcome(word: Option<&str>, error: Option<&str>) -> Outcome {
     match (word, error) {
-        (_, Some(text)) if DENIALS.iter().any(|denial| text.starts_with(denial)) => Outcome::Denied,
+        (_, Some(text)) if is_denial(text) => Outcome::Denied,
         (Some("cancelled"), _) => Outcome::Interrupted,
         (Some("error"), _) | (_, Some(_)) => Outcome::Error,
         (_, None) => Outcome::Ok,
@@ -155,6 +175,24 @@ fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn call_that_a_rule_a_hook_or_a_person_refuses_is_denied() {
+        let of = |text| outcome(Some("error"), Some(text));
+        for text in [
+            "This \"run_shell_command\" invocation was denied by permission rules. Matching deny rule: \"Bash(rm *)\".",
+            "Tool \"agent\" is denied: the tool's default permission is 'deny'.",
+            "Permission denied by hook for \"agent\"",
+            "Qwen Code requires permission to use \"agent\", but that permission was declined.",
+        ] {
+            assert_eq!(of(text), Outcome::Denied, "{text}");
+        }
+        for text in
+            ["Permission denied (EACCES)", "This \"x\" invocation failed", "Tool \"agent", "cat: a: denied"]
+        {
+            assert_eq!(of(text), Outcome::Error, "{text}");
+        }
+    }
 
     #[test]
     fn notice_names_agent_call_and_ending() {

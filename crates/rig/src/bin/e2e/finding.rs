@@ -26,6 +26,11 @@ impl Findings {
         self.faults.push(what.to_string());
     }
 
+    /// What is wrong so far.
+    pub(crate) fn faults(&self) -> &[String] {
+        &self.faults
+    }
+
     /// All of another's, behind one's own.
     pub(crate) fn add(&mut self, others: Self) {
         self.notes.extend(others.notes);

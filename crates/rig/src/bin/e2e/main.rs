@@ -2,10 +2,11 @@
 //! builds the other and runs this.
 //!
 //! Each scenario runs in its own home directory without network. subscope's rows are compared with those from the
-//! transcripts alone, and with the log of the fake server.
+//! transcripts alone, and with the log of the fake server. [`drift`] plays other harnesses.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod blocks;
+mod drift;
 mod finding;
 mod heard;
 mod idle;
@@ -32,7 +33,7 @@ use subscope_rig::tick;
 use crate::{finding::Findings, world::Programs};
 
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --page-watch SCRIPT] [--minutes N] [--log FILE] \
-    [SCENARIO…]";
+    [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH";
 
 /// The scenarios in the order in which they are played.
 const SCENARIOS: [&str; 15] = [
@@ -81,10 +82,12 @@ fn main() -> ExitCode {
 
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let (mut claude, mut subscope, mut names) = (None, None, Vec::new());
+    let mut harness = None;
     let (mut browser, mut script, mut options) = (None, None, several::Options::default());
     while let Some(word) = arguments.next() {
         match word.as_str() {
-            "--claude" => claude = arguments.next().map(PathBuf::from),
+            "--harness" => harness = arguments.next(),
+            "--claude" | "--program" => claude = arguments.next().map(PathBuf::from),
             "--subscope" => subscope = arguments.next().map(PathBuf::from),
             "--browser" => browser = arguments.next().map(PathBuf::from),
             "--page-watch" => script = arguments.next().map(PathBuf::from),
@@ -98,7 +101,10 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
         }
     }
     let (Some(claude), Some(subscope)) = (claude, subscope) else { bail!("{USAGE}") };
-    let programs = Programs { claude, subscope };
+    let programs = Programs { harness: claude, subscope };
+    if let Some(harness) = harness {
+        return drift::all(&harness, &programs);
+    }
     options.page = script.zip(browser).map(|(script, browser)| several::PageWatch { script, browser });
     if names.is_empty() {
         names = SCENARIOS.map(str::to_owned).to_vec();

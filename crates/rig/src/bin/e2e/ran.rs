@@ -51,7 +51,7 @@ fn play_as(
     let world = World::new(programs, script)?;
     world.write("home/.claude/settings.json", SETTINGS);
     let before = world.settings();
-    let copied = copying(&world, &programs.claude)?;
+    let copied = copying(&world, &programs.harness)?;
     let mut command = world.subscope(&format!("run {} --", limits(&world.scenario)));
     // As on anybody's machine: what is seen goes to a hub, which is started where there is none.
     command.env_remove("SUBSCOPE_NO_AUTOSTART").arg(world.path("copying/claude")).args(world.arguments());

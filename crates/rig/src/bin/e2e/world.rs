@@ -27,7 +27,8 @@ const ALLOWED: &str = "Agent,Task,Bash,Read,Grep,Glob,ToolSearch,TaskStop,mcp__s
 /// The programs that are tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
-    pub(crate) claude: PathBuf,
+    /// The harness: Claude Code, but for `drift`.
+    pub(crate) harness: PathBuf,
     pub(crate) subscope: PathBuf,
 }
 
@@ -38,6 +39,8 @@ pub(crate) struct World {
     pub(crate) stand_in: StandIn,
     env: TestEnv,
     programs: Programs,
+    /// More variables, for all programs.
+    variables: Vec<(&'static str, String)>,
 }
 
 /// Exit and output of a program.
@@ -53,19 +56,37 @@ pub(crate) struct Ended {
 }
 
 impl World {
-    /// Makes one for a script.
+    /// Makes one for a script of Claude Code.
     pub(crate) fn new(programs: &Programs, script: &Path) -> Result<Self> {
         let env = TestEnv::new(&programs.subscope);
         let scenario = Scenario::load(script, &env.work())?;
-        copy(&repository(), &env.work())?;
         for (name, text) in &scenario.agents {
             env.write(&format!("work/.claude/agents/{name}.md"), text);
         }
         fs::create_dir_all(env.path("bin"))?;
-        symlink(&programs.claude, env.path("bin/claude"))?;
+        symlink(&programs.harness, env.path("bin/claude"))?;
+        let mut world = Self::in_env(programs, scenario, env)?;
+        world.variables = claude_variables(&world.stand_in.url());
+        Ok(world)
+    }
+
+    /// Makes one for any harness, with the variables that its programs need besides.
+    pub(crate) fn of(
+        programs: &Programs,
+        scenario: Scenario,
+        variables: impl FnOnce(&str) -> Vec<(&'static str, String)>,
+    ) -> Result<Self> {
+        let mut world = Self::in_env(programs, scenario, TestEnv::new(&programs.subscope))?;
+        world.variables = variables(&world.stand_in.url());
+        Ok(world)
+    }
+
+    fn in_env(programs: &Programs, scenario: Scenario, env: TestEnv) -> Result<Self> {
+        copy(&repository(), &env.work())?;
+        fs::create_dir_all(env.path("bin"))?;
         symlink(&programs.subscope, env.path("bin/subscope"))?;
         let stand_in = StandIn::start(scenario.clone())?;
-        Ok(Self { scenario, stand_in, env, programs: programs.clone() })
+        Ok(Self { scenario, stand_in, env, programs: programs.clone(), variables: Vec::new() })
     }
 
     /// Copies the repository into another folder of it.
@@ -100,14 +121,14 @@ impl World {
 
     /// Claude Code, about to play the script.
     pub(crate) fn claude(&self) -> Command {
-        let mut command = self.env.command_of(&self.programs.claude);
+        let mut command = self.env.command_of(&self.programs.harness);
         self.isolate(&mut command);
         command.args(self.arguments());
         command
     }
 
     /// Another program, as subscope and Claude Code are started.
-    pub(crate) fn other(&self, program: &str) -> Command {
+    pub(crate) fn other(&self, program: impl AsRef<Path>) -> Command {
         let mut command = self.env.command_of(program);
         self.isolate(&mut command);
         command
@@ -126,15 +147,7 @@ impl World {
         for name in ["NO_PROXY", "no_proxy"] {
             command.env(name, "127.0.0.1,localhost");
         }
-        for name in [
-            "DISABLE_TELEMETRY",
-            "DISABLE_ERROR_REPORTING",
-            "DISABLE_AUTOUPDATER",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-        ] {
-            command.env(name, "1");
-        }
-        command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "sk-ant-none");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.envs(&self.scenario.env);
     }
 
@@ -196,6 +209,18 @@ impl World {
     pub(crate) fn write(&self, relative: &str, text: &str) {
         self.env.write(relative, text);
     }
+}
+
+/// The variables with which Claude Code talks to the stand-in and to nobody else.
+pub(crate) fn claude_variables(url: &str) -> Vec<(&'static str, String)> {
+    let quiet = [
+        "DISABLE_TELEMETRY",
+        "DISABLE_ERROR_REPORTING",
+        "DISABLE_AUTOUPDATER",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    ];
+    let model = [("ANTHROPIC_BASE_URL", url.to_owned()), ("ANTHROPIC_API_KEY", "sk-ant-none".to_owned())];
+    quiet.into_iter().map(|name| (name, "1".to_owned())).chain(model).collect()
 }
 
 /// The repository that agents look at.

@@ -1,22 +1,15 @@
-//! An answer as server-sent events, as the Messages API streams it.
+//! Anthropic's Messages API: an answer as its server-sent events.
 
 use serde_json::{Value, json};
 
+use super::Piece;
 use crate::answer::ModelAnswer;
 
 /// Characters of a text or of arguments per event.
 const PIECE: usize = 48;
 
-/// An event, with the call that it completes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) bytes: String,
-    /// The call that is whole with it.
-    pub(crate) completes: Option<String>,
-}
-
 /// Returns the events of an answer in order; where it is to be cut, those up to the middle of its first block.
-pub(crate) fn pieces(answer: &ModelAnswer, is_cut: bool) -> Vec<Piece> {
+pub(super) fn pieces(answer: &ModelAnswer, is_cut: bool) -> Vec<Piece> {
     let mut pieces =
         vec![event("message_start", json!({"message": answer.beginning()})), event("ping", json!({}))];
     for (index, block) in answer.blocks.iter().enumerate() {

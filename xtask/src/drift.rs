@@ -1,0 +1,196 @@
+//! `cargo xtask drift [HARNESS…] [--version X]`: is the newest version of each harness still read right?
+//!
+//! Each program is installed from npm and plays two scripts without network (`crates/rig`, `e2e --harness`): the tree of
+//! the files that it writes is compared with the log of the model's stand-in. Where the newest version is read wrong,
+//! older ones are tried. The table goes to `docs/src/drift.md`. Fails if a newest version is read wrong.
+
+mod report;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, bail};
+use report::{Played, Row};
+use serde_json::Value;
+
+use crate::{
+    e2e::{claude_below, without_network},
+    npm,
+    step::{announce, cargo, output, program, root, run as run_step, skip, target_folder},
+};
+
+/// A harness from npm.
+struct Cli {
+    /// Its name in the registry of harnesses.
+    name: &'static str,
+    /// The name that people know.
+    title: &'static str,
+    package: &'static str,
+}
+
+const CLIS: [Cli; 6] = [
+    Cli { name: "claude-code", title: "Claude Code", package: "@anthropic-ai/claude-code" },
+    Cli { name: "codex", title: "Codex", package: "@openai/codex" },
+    Cli { name: "copilot", title: "Copilot CLI", package: "@github/copilot" },
+    Cli { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },
+    Cli { name: "opencode", title: "OpenCode", package: "opencode-ai" },
+    Cli { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
+];
+
+/// So many versions before a newest one that is read wrong are tried.
+const OLDER: usize = 5;
+
+/// Plays these harnesses, or all.
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let (names, version) = match words {
+        [names @ .., "--version", version] => (names, Some(*version)),
+        names => (names, None),
+    };
+    if let Some(unknown) = names.iter().find(|name| CLIS.iter().all(|cli| cli.name != **name)) {
+        bail!("no harness {unknown:?}: it is one of {}", CLIS.map(|cli| cli.name).join(", "));
+    }
+    if version.is_some() && names.len() != 1 {
+        bail!("--version is of one harness");
+    }
+    run_step(
+        "build for drift",
+        cargo().args(["build", "--package", "subscope", "--package", "subscope-rig"]),
+    )?;
+    let mut rows = report::read()?;
+    let mut wrong = Vec::new();
+    for cli in CLIS.iter().filter(|cli| names.is_empty() || names.contains(&cli.name)) {
+        if let Some(version) = version {
+            let played = play(cli, version)?;
+            if !played.iter().all(Played::is_right) {
+                bail!("{} {version} is read wrong", cli.title);
+            }
+            println!("{} {version} is read right", cli.title);
+            continue;
+        }
+        let Some(row) = newest_right(cli)? else { continue };
+        if row.newest_right.as_deref() != Some(&row.newest) {
+            wrong.push(format!("{} {}", cli.title, row.newest));
+        }
+        rows.retain(|other| other.name != row.name);
+        rows.push(row);
+    }
+    if version.is_some() {
+        return Ok(());
+    }
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    report::write(&rows)?;
+    if !wrong.is_empty() {
+        bail!("read wrong: {}; docs/src/drift.md says what", wrong.join(", "));
+    }
+    Ok(())
+}
+
+/// Plays the newest version, and where that is read wrong those before it; `None` if npm is unavailable.
+fn newest_right(cli: &Cli) -> Result<Option<Row>> {
+    let view = [
+        "view",
+        cli.package,
+        "version",
+        "versions",
+        "time",
+        "--json",
+        "--fetch-retries=1",
+        "--fetch-timeout=30000",
+    ];
+    let json = match output(program("npm").args(view)) {
+        Ok(json) => json,
+        Err(reason) => {
+            skip(&format!("drift {}", cli.name), &format!("npm does not answer: {reason:#}"));
+            return Ok(None);
+        }
+    };
+    let view: Value = serde_json::from_str(&json).context("cannot read what npm view prints")?;
+    let newest = view["version"].as_str().context("npm names no newest version")?.to_owned();
+    let published =
+        view["time"][&newest].as_str().and_then(|time| time.get(..10)).unwrap_or_default().to_owned();
+    let played = play(cli, &newest)?;
+    let mut newest_right = played.iter().all(Played::is_right).then(|| newest.clone());
+    for version in stable_before(&view, &newest).into_iter().take(OLDER) {
+        if newest_right.is_some() {
+            break;
+        }
+        // One that is not there for this system any more says nothing of the others.
+        let is_right = play(cli, &version).is_ok_and(|played| played.iter().all(Played::is_right));
+        newest_right = is_right.then_some(version);
+    }
+    Ok(Some(Row {
+        name: cli.name.to_owned(),
+        title: cli.title.to_owned(),
+        package: cli.package.to_owned(),
+        newest,
+        published,
+        newest_right,
+        played,
+    }))
+}
+
+/// Returns the versions without a suffix that were published before this one, the newest first.
+fn stable_before(view: &Value, newest: &str) -> Vec<String> {
+    let time = |version: &str| view["time"][version].as_str().unwrap_or_default().to_owned();
+    let all = view["versions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let is_stable = |version: &&str| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let mut before: Vec<String> =
+        all.filter(is_stable).filter(|version| time(version) < time(newest)).map(str::to_owned).collect();
+    before.sort_by_key(|version| std::cmp::Reverse(time(version)));
+    before
+}
+
+/// Installs a version and has it play both scripts.
+fn play(cli: &Cli, version: &str) -> Result<Vec<Played>> {
+    let target = target_folder()?;
+    let folder = target.join("drift").join(cli.name).join(version);
+    let modules = npm::install(&folder, cli.package, version)?;
+    let modules =
+        modules.map_err(|reason| anyhow::anyhow!("npm gives no {} {version}: {reason}", cli.title))?;
+    let harness = program_below(cli, &modules)?;
+    announce(&format!("drift: {} {version}", cli.title));
+    let built = target.join("debug");
+    let mut e2e = without_network(&built.join("e2e"));
+    e2e.args(["--harness", cli.name, "--program"]).arg(harness).arg("--subscope").arg(built.join("subscope"));
+    let ended = e2e.stderr(Stdio::inherit()).output().context("cannot start e2e")?;
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let (text, json) = said.trim_end().rsplit_once('\n').unwrap_or(("", &said));
+    println!("{text}");
+    serde_json::from_str(json).with_context(|| format!("e2e ended with {}: {json}", ended.status))
+}
+
+/// Returns the program that npm has installed. Without its scripts npm puts nothing in the place of a native one.
+fn program_below(cli: &Cli, modules: &Path) -> Result<PathBuf> {
+    match cli.name {
+        "claude-code" => claude_below(modules),
+        "opencode" => {
+            let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+            let system = if system == "macos" { "darwin" } else { system };
+            let machine = if machine == "x86_64" { "x64" } else { "arm64" };
+            Ok(modules.join(format!("opencode-{system}-{machine}/bin/opencode")))
+        }
+        name => Ok(modules.join(".bin").join(name)),
+    }
+}
+
+/// The page that the table goes to.
+fn page() -> PathBuf {
+    root().join("docs/src/drift.md")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn stable_versions_before_the_newest_come_newest_first() {
+        let view = json!({"versions": ["0.9.0", "1.0.0", "1.1.0-beta.1", "1.1.0", "0.9.1"], "time": {
+            "0.9.0": "2026-01-01", "1.0.0": "2026-02-01", "1.1.0-beta.1": "2026-02-02", "1.1.0": "2026-03-01",
+            "0.9.1": "2026-02-15"}});
+        assert_eq!(stable_before(&view, "1.1.0"), ["0.9.1", "1.0.0", "0.9.0"]);
+    }
+}
