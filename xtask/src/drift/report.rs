@@ -108,7 +108,7 @@ version of each from npm and has it play two scripts against a stand-in for its 
 the tree that `subscope tree last` makes of the files with the log of the stand-in: agents, parents, calls and their
 endings, tokens, endings of agents, prompts.
 
-* **parallel, nested**: two agents at once, one of which starts an agent of its own. Gemini CLI and the second generation
+* **parallel, nested**: two agents at once; the first starts an agent of its own. Gemini CLI and the second generation
   of Codex's agents (V2) refuse that: there it is a call that failed.
 * **failed, denied, resumed**: an agent whose model refuses it, a call that a rule denies, one that fails, and a second
   process that resumes the session.
