@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     let outcome = match &cli.command {
         Some(command) if !cli.plain => command::run(command, &mut context),
         Some(_) => {
-            let error = CliError::usage("--plain goes behind the command, or stands without one");
+            let error = CliError::usage("--plain comes after the command, or is used without one");
             Err(error.hint("`subscope replay --plain TARGET`, `subscope --plain`"))
         }
         None if cli.plain || context.terminal.is_terminal => command::run_ui(cli.plain, &mut context),

@@ -220,7 +220,7 @@ fn config_is_created_changed_and_read_back() {
     assert_eq!(settings(&shown_again), settings(&shown));
     for (line, told) in [
         ("config set watch.stal 5m", "there is no setting \"watch.stal\"; did you mean watch.stall?"),
-        ("config set watch.stall soon", "watch.stall: \"soon\" is no span of time"),
+        ("config set watch.stall soon", "watch.stall: \"soon\" is not a duration"),
     ] {
         let (code, _, stderr) = env.run(line);
         assert!(code == 2 && stderr.contains(told), "{stderr}");

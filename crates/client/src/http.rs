@@ -166,7 +166,7 @@ fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<ResponseHead>> {
         return Ok(None);
     };
     let head = str::from_utf8(bytes.get(..end).unwrap_or_default())
-        .map_err(|_| invalid("a head that is no text"))?;
+        .map_err(|_| invalid("a header that is not text"))?;
     let head = parse(head)?;
     bytes.drain(..end + 4);
     Ok(Some(head))
@@ -190,7 +190,7 @@ fn parse(head: &str) -> io::Result<ResponseHead> {
         } else if is("content-length") && head.body == BodyFraming::UntilClose {
             // RFC 9112, 6.3: transfer-encoding overrides content-length.
             head.body =
-                BodyFraming::Length(value.parse().map_err(|_| invalid("a length that is no number"))?);
+                BodyFraming::Length(value.parse().map_err(|_| invalid("a length that is not a number"))?);
         } else if is("connection") && value.eq_ignore_ascii_case("close") {
             head.is_reusable = false;
         }
@@ -265,7 +265,7 @@ fn take_line(bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
         return if bytes.len() > MAX_HEAD_BYTES { Err(invalid("a line without an end")) } else { Ok(None) };
     };
     let line = String::from_utf8(bytes.drain(..end + 2).take(end).collect());
-    line.map(Some).map_err(|_| invalid("a line that is no text"))
+    line.map(Some).map_err(|_| invalid("a line that is not text"))
 }
 
 /// Whether a read or write timed out.

@@ -36,7 +36,7 @@ const MAX_ANSWER_BYTES: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The address is none.
-    #[error("{url} is no address of a receiver: it must begin with http:// or https://")]
+    #[error("{url} is not the address of a receiver: it must begin with http:// or https://")]
     Address {
         /// The address.
         url: String,

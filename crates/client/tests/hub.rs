@@ -76,7 +76,7 @@ fn questions_are_answered_over_both_doors() {
         assert_eq!(client.status(Some(&SessionId::from("a-1"))).unwrap().running, 0);
         assert_eq!(client.stats(&StatsQuery::default()).unwrap().total.sessions, 3);
         let query = SearchQuery { terms: vec!["x".to_owned()], limit: 5, ..SearchQuery::default() };
-        assert_eq!(client.search(&query).unwrap(), None, "there is no full text");
+        assert_eq!(client.search(&query).unwrap(), None, "there is no full-text index");
     }
 }
 

@@ -201,7 +201,7 @@ impl LineDecoder for SubagentEvents {
             }));
         }
         if emitter.head.time.is_none() {
-            return Err("an event whose timestamp is no time, taken without one".into());
+            return Err("an event without a valid timestamp: it is kept without a time".into());
         }
         Ok(())
     }

@@ -147,10 +147,10 @@ pub enum HookHandler {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HookUrlError {
     /// Not an HTTP URL.
-    #[error("{0:?} is no URL: it begins with http:// or https://")]
+    #[error("{0:?} is not a URL: it must begin with http:// or https://")]
     Scheme(String),
     /// No host, or more than host, port and path.
-    #[error("{0:?} is no URL of a hub: write it as http://127.0.0.1:7337")]
+    #[error("{0:?} is not the URL of a hub: write it as http://127.0.0.1:7337")]
     Form(String),
 }
 

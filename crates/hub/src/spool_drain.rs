@@ -79,7 +79,7 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String
             Ok(ingests) => ingests,
             Err(SpoolReject::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
             Err(reject) => {
-                report(format!("what was spooled cannot be taken in: {reject}"));
+                report(format!("spooled input cannot be read: {reject}"));
                 // It would never be accepted.
                 let _ = spool.put_aside(&spooled);
                 continue;

@@ -33,7 +33,7 @@ pub enum StopError {
     #[error("no such agent")]
     Unknown,
     /// The main thread is no subagent.
-    #[error("the main thread is not stopped this way: interrupt it where it runs")]
+    #[error("the main agent cannot be stopped this way: interrupt it in its own terminal")]
     Root,
     /// Several agents match.
     #[error("{0} agents at work have an id that begins so: give more of it, or its session")]

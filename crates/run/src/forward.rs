@@ -412,7 +412,7 @@ impl ForwardWorker {
 
     fn connect(&mut self) -> Result<Client, HubUnavailable> {
         if self.retry_after.is_some_and(|until| clock::tick() < until) {
-            return Err(HubUnavailable::Absent("there is no hub".to_owned()));
+            return Err(HubUnavailable::Absent("no hub is running".to_owned()));
         }
         let connected = (self.connect.lock().unwrap_or_else(PoisonError::into_inner))();
         connected.inspect_err(|unavailable| {

@@ -105,7 +105,7 @@ pub struct ServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is reachable from other machines, or the system cannot identify local clients.
-    #[error("{0} needs a token: nothing else tells who its callers are")]
+    #[error("{0} needs a token: nothing else identifies its callers. Use --token-file")]
     NeedsToken(SocketAddr),
     /// Binding the address failed.
     #[error("cannot listen on {address}")]

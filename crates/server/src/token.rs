@@ -74,7 +74,7 @@ pub enum TokenError {
     #[error("{path} is not this user's alone: make it so with chmod 600", path = .0.display())]
     Open(PathBuf),
     /// The token is too short.
-    #[error("the token in {path} is no word of {MIN_LENGTH} characters or more: remove the file, and one is made", path = .0.display())]
+    #[error("the token in {path} is not one word of at least {MIN_LENGTH} characters: remove the file, and `serve` creates a new one", path = .0.display())]
     Weak(PathBuf),
 }
 

@@ -150,7 +150,7 @@ pub enum StoreError {
     )]
     Damaged(#[source] rusqlite::Error),
     /// The full-text index was damaged and is deleted: the next index run builds it anew.
-    #[error("the full text was damaged: it is built anew, try again in a moment")]
+    #[error("the full-text index was damaged and is being rebuilt: try again in a moment")]
     TextsDamaged,
     /// Any other storage error.
     #[error("the store failed")]

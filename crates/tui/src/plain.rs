@@ -25,8 +25,8 @@ impl Plain {
         let lines = match &update {
             Update::Snapshot(tree) => self.format_agents(&tree.session, &tree.agents, now_ms),
             Update::Change(change) => self.format_agents(change.session(), &change.agents, now_ms),
-            Update::Reset => self.line(now_ms, "some events were not told"),
-            Update::Missed(count) => self.line(now_ms, &format!("{count} events were not told")),
+            Update::Reset => self.line(now_ms, "some events were missed"),
+            Update::Missed(count) => self.line(now_ms, &format!("{count} events were missed")),
             Update::CaughtUp => {
                 self.is_caught_up = true;
                 let agents = self.view.trees().flat_map(|tree| &tree.agents);

@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Command, CommandFactory, Parser, error::ErrorKind};
 
-use super::Cli;
+use super::{Cli, TEMPLATE};
 
 /// Least command lines that the documentation has; fewer means that the search misses them.
 const LEAST_LINES: usize = 150;
@@ -178,11 +178,32 @@ fn every_example_in_help_is_accepted() {
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands());
         let help = command.get_after_long_help().or(command.get_after_help());
-        for line in help.map(ToString::to_string).unwrap_or_default().lines() {
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        // Examples are indented; sentences are not.
+        for line in help.lines().filter(|line| line.starts_with("  ")) {
             for call in calls(line.trim()) {
                 assert_eq!(parse(&call, Place::Block), Ok(()), "{}: {line}", command.get_name());
             }
         }
+    }
+}
+
+#[test]
+fn help_lists_every_command_in_a_group() {
+    let all = Cli::command();
+    for command in all.get_subcommands() {
+        let line = format!("\n  {:12} {}\n", command.get_name(), command.get_about().unwrap());
+        assert_eq!(TEMPLATE.contains(&line), !command.is_hide_set(), "TEMPLATE and {line}");
+    }
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let all = Cli::command();
+    for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        let example = format!("subscope {}", command.get_name());
+        assert!(help.starts_with("Examples:\n") && help.contains(&example), "{}", command.get_name());
     }
 }
 

@@ -8,22 +8,24 @@ use subscope_render::Detail;
 
 use super::value::{self, Moment};
 
-/// Index transcripts into the store: only those that are new or have changed.
+/// Read new and changed transcripts into the store.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope index
   subscope index /mnt/backup/.claude --json
 
-A ROOT is a harness's directory, its `projects` folder, or any folder with transcripts below it; without one, Claude Code's own. The files are only read. Where `subscope serve` runs, that reads them.")]
+A ROOT is the folder of a harness, or any folder with transcripts below it. Without a ROOT, the folders of all harnesses are read. The files are never changed. If a hub runs, it reads them.
+
+Commands such as `ls` and `search` do this themselves: `index` is for other folders, and for scripts.")]
 pub(crate) struct IndexArgs {
-    /// Directories to index.
+    /// The folders to read.
     #[arg(value_name = "ROOT")]
     pub(crate) roots: Vec<PathBuf>,
-    /// Skip the full text: `ls`, `tree` and `stats` are complete, `search` finds nothing new.
+    /// Skip the full-text index: `ls`, `tree` and `stats` are complete, `search` finds nothing new.
     #[arg(long)]
     pub(crate) no_text: bool,
-    /// Keep transcripts that Claude Code deletes: hard-linked while they exist, compressed afterwards.
+    /// Archive transcripts, so that they stay when the harness deletes them: hard links first, compressed later.
     #[arg(long)]
     pub(crate) archive: bool,
     /// Forget sessions whose last event is older than this many days.
@@ -36,39 +38,47 @@ pub(crate) struct IndexArgs {
 
 /// List sessions, the newest first.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope ls
+  subscope ls --live
+  subscope ls --harness codex -n 100
+  subscope ls --iterations                what `subscope run` recorded in this folder
+  subscope ls --json | jq -r '.sessions[].id'")]
 pub(crate) struct LsArgs {
-    /// List only sessions that are still at work.
+    /// List only sessions with an agent at work.
     #[arg(long)]
     pub(crate) live: bool,
     /// List only sessions of this harness.
     #[arg(long, value_name = "HARNESS", conflicts_with = "iterations")]
     pub(crate) harness: Option<String>,
-    /// List the iterations that `run` has recorded in this folder instead.
+    /// List the iterations that `run` recorded in this folder.
     #[arg(long)]
     pub(crate) iterations: bool,
     /// List the iterations recorded in the folders of all known sessions.
     #[arg(long, requires = "iterations", conflicts_with = "log_dir")]
     pub(crate) all_projects: bool,
-    /// List the records below this folder.
+    /// List the iterations below this folder.
     #[arg(long, value_name = "DIR", requires = "iterations")]
     pub(crate) log_dir: Option<PathBuf>,
-    /// Return at most this many.
+    /// List at most this many.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
     pub(crate) limit: usize,
-    /// Print JSON (subscope.sessions/1; subscope.iterations/1 of iterations).
+    /// Print JSON (subscope.sessions/1; with --iterations subscope.iterations/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Search prompts, messages, thoughts, tool arguments and results; the newest hits first.
+/// Search prompts, messages, thoughts, tool arguments and results.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope search rounding cents
   subscope search 'half cents' --session 59d3cea2
-  subscope search 'migrat*' --json
+  subscope search 'migrat*' --tool Bash --since -7d
+  subscope search timeout --failed --json
 
-All words have to occur in one passage; a word ending in * stands for all that begin so; a quoted phrase has to occur as it is.")]
+All words must occur in one passage. A word that ends in * matches all words that begin so. A quoted phrase must occur as it is. The newest hits come first.")]
 pub(crate) struct SearchArgs {
     /// The words to search for.
     #[arg(value_name = "QUERY", required = true)]
@@ -85,7 +95,7 @@ pub(crate) struct SearchArgs {
     /// Search only sessions that were started in this folder or below it.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
-    /// Search only from this time on: a time, or a span ago as -7d.
+    /// Search only from this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Moment>,
     /// Search only before this time.
@@ -94,77 +104,93 @@ pub(crate) struct SearchArgs {
     /// Search only results of failed and denied calls.
     #[arg(long)]
     pub(crate) failed: bool,
-    /// Return at most this many.
+    /// Print at most this many hits.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     pub(crate) limit: usize,
-    /// Print JSON (subscope.hits/1).
+    /// Print JSON (subscope.hits/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Show one agent in full: its prompt, every tool call, its result.
+/// Print one agent in full: prompt, calls, result.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope show a24cf25
+  subscope show 59d3cea2/a24 --detail moderate
+  subscope show a24cf25 --json | jq .result")]
 pub(crate) struct ShowArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
     #[arg(value_name = "AGENT")]
     pub(crate) agent: String,
-    /// Level of detail.
+    /// Set the level of detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Print the agent's row as JSON (subscope.agent/1).
+    /// Print the agent's row as JSON (subscope.agent/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Show statistics over all sessions: by type of agent, tool, model and day.
+/// Print statistics over all sessions.
+///
+/// Counts agents, calls, tokens and cost by agent type, tool, model, project and day.
 #[derive(Args, Clone, Debug, Default)]
+#[command(after_long_help = "\
+Examples:
+  subscope stats
+  subscope stats --since -30d --harness claude-code
+  subscope stats --project . --json")]
 pub(crate) struct StatsArgs {
-    /// From the day (UTC) of this time on: a time, or a span ago as -7d.
+    /// Count from the day (UTC) of this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Moment>,
-    /// Up to the day (UTC) of this time, that day included.
+    /// Count up to the day (UTC) of this time, including that day.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<Moment>,
-    /// Only sessions that were started in this folder or below it.
+    /// Count only sessions that were started in this folder or below it.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
-    /// Only sessions of this harness.
+    /// Count only sessions of this harness.
     #[arg(long, value_name = "HARNESS")]
     pub(crate) harness: Option<String>,
-    /// Print JSON (subscope.stats/1).
+    /// Print JSON (subscope.stats/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Remove sessions from the store. The harness's own files are not touched; a session that continues afterwards is
-/// ingested again.
+/// Remove sessions from the store.
+///
+/// Removes rows, words, events and archived files. The files of the harness are not touched. A session that continues
+/// afterwards is stored again.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope forget 59d3cea2
   subscope forget --before -90d")]
 pub(crate) struct ForgetArgs {
-    /// The sessions: their ids or prefixes of them.
+    /// The sessions: ids or prefixes.
     #[arg(value_name = "SESSION", required_unless_present = "before")]
     pub(crate) sessions: Vec<String>,
-    /// Remove all sessions whose last event is older: RFC 3339, milliseconds since 1970, or a time ago as -90d.
+    /// Remove all sessions whose last event is older than this: RFC 3339, milliseconds since 1970, or a time ago such as -90d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "sessions")]
     pub(crate) before: Option<Moment>,
 }
 
-/// Print one line for a prompt, tmux or Claude Code's status line: agents at work, what they wait for, cost.
+/// Print one line for a prompt or status bar.
+///
+/// Shows the agents at work, what they wait for, and cost.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
-  subscope status                            everything at work on this machine
+  subscope status                            all sessions of this machine
   subscope status --session last
   set -g status-right '#(subscope status)'   in ~/.tmux.conf
-  \"statusLine\": {\"type\": \"command\", \"command\": \"subscope status\"}   in Claude Code's settings: it names its session on stdin")]
+  \"statusLine\": {\"type\": \"command\", \"command\": \"subscope status\"}   in Claude Code's settings; it sends its session on stdin")]
 pub(crate) struct StatusLineArgs {
     /// Show only this session: its id, a prefix of it, or `last`.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Print JSON (subscope.status/1).
+    /// Print JSON (subscope.status/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }

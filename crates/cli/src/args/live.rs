@@ -9,25 +9,25 @@ use subscope_render::Detail;
 use super::value::{self, TargetArg, parse_heartbeat, parse_limit};
 use crate::config::LoadedConfig;
 
-/// Follow sessions live and print what happens, block by block.
+/// Follow live sessions and print what happens.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
-  subscope watch                              every live session, new ones too
+  subscope watch                              follow every live session, new ones too
   subscope watch last --verbose
   subscope watch session.jsonl --stall 2m
   subscope watch --json | jq 'select(.kind == \"subagent.stop\")'
   claude -p --output-format stream-json --verbose … | subscope watch -
 
-Without a TARGET the events come from the hub, which applies one set of limits and prices for all clients: with --stall, --stall-subagents or --prices the files are followed without it.")]
+Without a TARGET the events come from the hub, which has one set of limits and prices for all clients. With --stall, --stall-subagents or --prices, subscope follows the files without the hub.")]
 pub(crate) struct WatchArgs {
-    /// What to follow: a path, a session's id or prefix, `last`, or - for stdin. None: every live session.
+    /// The session: a path, a session id or prefix, `last`, or - for stdin. None: every live session.
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<TargetArg>,
     /// Print arguments and results in full instead of one line per event.
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Do not cut results longer than 20 lines.
+    /// Print results longer than 20 lines in full.
     #[arg(long)]
     pub(crate) full: bool,
     /// Print events as JSON, one per line (subscope.event/1).
@@ -46,56 +46,58 @@ pub(crate) struct WatchArgs {
     pub(crate) prices: Option<PathBuf>,
 }
 
-/// Run a command and show what its agents do, without changing what it prints.
+/// Run a command and show what its agents do.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope run -- claude -p \"Review this branch\"
-  subscope run -- codex exec \"Review this branch\"           also opencode run, copilot -p, gemini -p, qwen -p
-  subscope run -- claude                                    the terminal stays the program's: `subscope watch` elsewhere shows it
-  subscope run --iterations 5 --until-success -- ./agent.sh records each below .subscope/iterations
-  subscope run --render -- claude -p \"…\" > log.txt          the readable view in place of what the command prints
+  subscope run -- codex exec \"Review this branch\"            also opencode run, copilot -p, gemini -p, qwen -p
+  subscope run -- claude                                     interactive; `subscope watch` in another terminal shows its agents
+  subscope run --iterations 5 --until-success -- ./agent.sh  record each run below .subscope/iterations
+  subscope run --render -- claude -p \"…\" > log.txt           print the readable view in place of the command's output
 
-What the command prints passes through unchanged, and its exit code is returned (128 and the number of a signal that ended it). Blocks of what its agents do go to stderr. `claude -p` without --output-format gets the options that make it tell what it does (--verbose says which); what it prints stays what it would have printed. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: their sessions are those that begin in the working folder while the command runs, or continue there if it resumes one.
+The output of the command passes through unchanged, and its exit code is returned (128 plus the number of a signal that ended it). What its agents do is printed on stderr.
 
-The command finds an address in CPE_SUBAGENT_LOGGING_ADDRESS, to which whatever it starts can post events of subagents of its own.")]
+`claude -p` without --output-format gets options that make it print a stream of events (--verbose shows them); subscope prints what it would have printed without them. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: subscope follows the sessions that begin in the working folder while the command runs, or continue there if it resumes one.
+
+The command and everything it starts can publish events of their own subagents to the address in CPE_SUBAGENT_LOGGING_ADDRESS.")]
 pub(crate) struct RunArgs {
     /// The command and its arguments.
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
-    /// Print what happens on stdout, in place of the command's own output.
+    /// Print what happens on stdout, in place of the command's output.
     #[arg(long)]
     pub(crate) render: bool,
     /// Print arguments and results in full instead of one line per event, and print the options added to the command.
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Do not cut results longer than 20 lines.
+    /// Print results longer than 20 lines in full.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Print events as JSON in place of blocks, one per line (subscope.event/1): on stderr, with --render on stdout.
+    /// Print events as JSON lines (subscope.event/1): on stderr, with --render on stdout.
     #[arg(long)]
     pub(crate) json: bool,
     /// Run the command this many times, one after another, and record each run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
-    /// Run the command until it exits with 0, at most --iterations times if given, and record each run.
+    /// Repeat the command until it exits with 0, at most --iterations times, and record each run.
     #[arg(long)]
     pub(crate) until_success: bool,
-    /// Record below this folder. [default: .subscope/iterations]
+    /// Record each run below this folder. [default: .subscope/iterations]
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
-    /// Name of the records; the command's name by default.
+    /// Name the records; the command's name by default.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Print the agent tree on stderr when the command has ended, in this detail.
+    /// Print the agent tree on stderr at the end, in this level of detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
-    /// End the command when an agent is stalled.
+    /// End the command when an agent stalls.
     #[arg(long)]
     pub(crate) stall_kill: bool,
-    /// Store nothing: no hub is used or started.
+    /// Store nothing, and use no hub.
     #[arg(long)]
     pub(crate) no_store: bool,
 }
@@ -107,36 +109,34 @@ impl RunArgs {
     }
 }
 
-/// Serve a page, an HTTP API and live feeds on this machine, over all live sessions and published events.
+/// Serve the page and the HTTP API on this machine.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
-  subscope serve                                 prints http://127.0.0.1:7337 and serves until Ctrl-C
-  subscope serve --open                          shows the page in a browser, too
-  subscope serve --listen 127.0.0.1:0            takes a free port and prints which
-  subscope serve --stop                          ends it, or the one that a command started in the background
+  subscope serve                                 print http://127.0.0.1:7337 and serve until Ctrl-C
+  subscope serve --open                          also open the page in a browser
+  subscope serve --listen 127.0.0.1:0            use a free port
+  subscope serve --stop                          end the running hub
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
-Only programs of the same user on the same machine are let in, unless --token-file says otherwise.
-The hub stores input before it acknowledges it.")]
+Only programs of your own user on this machine have access, unless you use --token-file. `subscope help http-api` describes the routes, `subscope help security` the access rules.")]
 pub(crate) struct ServeArgs {
-    /// Listen on this address; port 0 takes a free one. One that is not on the loopback needs --token-file. [default:
+    /// Listen on this address; port 0 is a free port. An address outside of the loopback needs --token-file. [default:
     /// 127.0.0.1:7337]
     #[arg(long, value_name = "ADDRESS", value_parser = value::parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
     /// Accept TCP clients of any user or machine that send the token in this file (Authorization: Bearer TOKEN). A
-    /// missing file is created with a random token. A browser is let in by a URL with a code, which is printed.
+    /// missing file is created with a random token. `serve` prints an address with a code for one browser.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Open the page in a browser; that of the running hub, if there is one.
+    /// Open the page in a browser. If a hub runs, open its page.
     #[arg(long)]
     pub(crate) open: bool,
-    /// Stop the running hub, however it was started: it finishes what it has begun. The next command that needs a hub
-    /// starts one.
+    /// End the running hub, however it was started. It finishes open work; the next command that needs a hub starts one.
     #[arg(long)]
     pub(crate) stop: bool,
-    /// Run in the background, detached, until idle: as commands start it.
+    /// Run in the background until idle, as commands start it.
     #[arg(long, hide = true, conflicts_with = "stop")]
     pub(crate) background: bool,
     #[command(flatten)]
@@ -155,14 +155,14 @@ pub(crate) struct ServeArgs {
     pub(crate) prices: Option<PathBuf>,
 }
 
-/// Ask one running subagent to stop; all others continue.
+/// Ask one running subagent to stop; all other agents continue.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope stop a24cf25
   subscope stop 59d3cea2/a24
 
-The agent learns it from the answer to a hook: when its running tool call is over, or before its next one. So its session needs hooks (`subscope hooks install`) and a hub (`subscope serve`). Until then it is shown as stopping; one that calls no tool any more ends by itself. Those it has started in the background continue.")]
+The agent gets the order in the answer to a hook: after its running tool call, or before its next one. This needs hooks in its session (`subscope hooks install`) and a hub (`subscope serve`). Until it ends, the agent has the flag `stopping`. An agent that makes no more calls completes. Background agents that it started continue. `subscope help stop` has the details.")]
 pub(crate) struct StopArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
     #[arg(value_name = "AGENT")]
@@ -175,13 +175,13 @@ pub(crate) struct StopArgs {
 /// Heartbeat interval and stall limits.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SilenceArgs {
-    /// Report active agents at this interval: 1s to 60s. [default: 10s]
+    /// Report active agents at this interval, 1s to 60s. [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
     pub(crate) heartbeat: Option<Duration>,
     /// Mark an agent as stalled after this silence. [default: 180s]
     #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
     pub(crate) stall: Option<Duration>,
-    /// The same while any subagent is active. [default: 600s]
+    /// Mark an agent as stalled after this silence while a subagent is active. [default: 600s]
     #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
     pub(crate) stall_subagents: Option<Duration>,
 }

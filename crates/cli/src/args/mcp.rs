@@ -14,13 +14,20 @@ use super::{
 
 /// Whether an agent has to call `final_answer`.
 const FINAL_ANSWER: [Choice<FinalAnswer>; 2] = [
-    ("required", "A run without it has failed", FinalAnswer::Required),
-    ("optional", "Without it, the agent's last message is the answer", FinalAnswer::Optional),
+    ("required", "A run without this call has failed", FinalAnswer::Required),
+    ("optional", "Without this call, the last message of the agent is the answer", FinalAnswer::Optional),
 ];
 
-/// Serve MCP on stdin and stdout: an agent command as a tool, or queries over sessions.
+/// Serve MCP: an agent command as a tool, or questions about sessions.
 #[derive(Args, Clone, Debug)]
-#[command(arg_required_else_help = true, subcommand_required = true)]
+#[command(
+    after_long_help = "\
+Examples:
+  subscope mcp agent --name researcher -- claude -p --output-format stream-json --verbose
+  subscope mcp query",
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
 pub(crate) struct McpArgs {
     /// The server to run.
     #[command(subcommand)]
@@ -34,50 +41,51 @@ pub(crate) enum McpServer {
     Query(QueryArgs),
 }
 
-/// Serve an agent command as a tool, and publish what it does.
+/// Serve an agent command as an MCP tool, and publish what it does.
 ///
-/// One tool, NAME, with `prompt`, `inputs` and `runId`. A call runs CMD, publishes what it does as events of that run
-/// id to CPE_SUBAGENT_LOGGING_ADDRESS (set by `subscope run`; `serve` takes them, too), and returns its final answer.
+/// The tool is NAME, with the arguments `prompt`, `inputs` and `runId`. A call runs CMD, publishes what it does as
+/// events of that run to CPE_SUBAGENT_LOGGING_ADDRESS (set by `subscope run`, or the address of `subscope serve`), and
+/// returns its final answer.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   claude mcp add researcher -- subscope mcp agent --name researcher -- claude -p --output-format stream-json --verbose
   subscope mcp agent --name grep -- my-agent --task {prompt} --files {inputs}
 
-CMD gets the prompt where one of its words has {prompt}, else on its stdin. A word that is {inputs} becomes one word for each input; without it they follow the prompt as lines. Inside of a shell's script neither is quoted: give them as words behind it (sh -c '… \"$1\"' sh {prompt}). A prompt or input that would begin a word with - is refused, unless -- stands before it.
+CMD gets the prompt in the word that contains {prompt}, otherwise on stdin. A word {inputs} becomes one word per input; without it the inputs follow the prompt as lines. In a shell script neither is quoted: pass them as words after it (sh -c '… \"$1\"' sh {prompt}). A prompt or input that would begin a word with - is refused, unless -- comes before it.
 
-Its inside is seen where it prints a stream that subscope knows (for Claude Code: --output-format stream-json --verbose); whatever else it prints is its answer. It finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that what it starts reports below it.
+Tool calls of the command are visible if it prints a stream that subscope knows (Claude Code: --output-format stream-json --verbose); other output is its answer. CMD finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that everything it starts reports below it.
 
-A call that is canceled or takes too long, and a client that leaves, end all processes of the run.")]
+A call that is canceled or exceeds --timeout, and a client that leaves, end all processes of the run.")]
 pub(crate) struct AgentArgs {
-    /// The tool's name, and the subagent's: letters, digits, `_`, `-` and `.`.
+    /// Name the tool and the subagent: letters, digits, `_`, `-` and `.`.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) name: String,
-    /// Description of the tool for the model.
+    /// Describe the tool to the model.
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Format of CMD's stdout; recognized by default.
+    /// Read CMD's stdout in this dialect; recognized by default.
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = dialect())]
     pub(crate) dialect: DialectChoice,
-    /// Time limit of a run.
+    /// Limit the time of a run.
     #[arg(long, value_name = "SPAN", default_value = "30m", value_parser = value::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Whether a run that never calls the tool `final_answer` has failed.
+    /// Set whether a run must call the tool `final_answer`.
     #[arg(long, value_name = "WHETHER", value_parser = value::choice(FINAL_ANSWER), default_value = "optional")]
     pub(crate) final_answer: FinalAnswer,
-    /// What to do if an event of a run cannot be delivered: abort the run, or spool its events for the next hub.
+    /// If an event of a run cannot be delivered, abort the run, or spool its events for the next hub.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
     pub(crate) on_publish_failure: FailureChoice,
-    /// The agent's command.
+    /// The command of the agent, and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// Serve queries of agents over sessions: trees, agents, events, full text. Read-only.
+/// Answer questions of agents about sessions: lists, trees, agents, events, search. Read-only.
 ///
-/// Only sessions of the project are visible: those started in the working folder or below it.
+/// Only sessions of the project are visible: those that were started in the working folder or below it.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   claude mcp add subscope -- subscope mcp query
   claude mcp add --scope user subscope -- subscope mcp query")]

@@ -18,38 +18,102 @@ use crate::{
     context::Verbosity,
 };
 
-/// Show what every subagent of a coding agent is doing: live, and afterwards.
+/// The help of the program: the commands in groups.
+const TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Look at sessions:
+  ls           List sessions, the newest first
+  tree         Print the agent tree of a session
+  show         Print one agent in full: prompt, calls, result
+  search       Search prompts, messages, thoughts, tool arguments and results
+  stats        Print statistics over all sessions
+  diff         Compare two sessions or two agents
+  replay       Replay a past session in the terminal UI
+  demo         Play a recorded session with eight subagents
+
+Follow agents:
+  watch        Follow live sessions and print what happens
+  run          Run a command and show what its agents do
+  stop         Ask one running subagent to stop; all other agents continue
+  serve        Serve the page and the HTTP API on this machine
+  status       Print one line for a prompt or status bar
+
+Exchange data:
+  export       Export sessions for other programs and people
+  import       Import a checkpoint, a feed or a recorded stream into the store
+  publish      Publish what the subagents of your own agent do
+  mcp          Serve MCP: an agent command as a tool, or questions about sessions
+
+Set up:
+  doctor       Check what subscope needs, and explain what is missing
+  hooks        Install, remove or show the hooks that report to subscope
+  config       Show or change settings
+  index        Read new and changed transcripts into the store
+  forget       Remove sessions from the store
+  completions  Print the completion script for a shell
+  man          Print the manual page, or write all manual pages
+  help         Print a topic of the documentation, or the help of a command
+
+Options:
+{options}{after-help}";
+
+/// Show what every subagent of a coding agent does, live and afterwards.
 #[derive(Debug, Parser)]
 #[command(
     name = "subscope",
     version,
     about,
+    help_template = TEMPLATE,
     after_help = "\
 Examples:
-  subscope                           the terminal UI over everything live on this machine
-  subscope demo                      watch a real recording unfold
-  subscope watch                     follow every live session on this machine
+  subscope                           open the terminal UI over all sessions of this machine
+  subscope demo                      play a recorded session with eight subagents
+  subscope watch                     follow every live session
   subscope run -- claude -p \"…\"      run an agent and see what its subagents do
-  subscope tree last                 the latest session as a tree
-  subscope ls                        all sessions, the newest first
-  subscope search rounding cents     who said that, and where
-  subscope tree session.jsonl --json the same for programs
+  subscope tree last                 print the latest session as a tree
+  subscope ls                        list all sessions, the newest first
+  subscope search rounding cents     find these words in all sessions
 
-TARGET is a path (a transcript, a session's folder, a recorded stream or hook log, a checkpoint's folder; - is stdin), a session's id or its shortest unique prefix, or `last`.
+`subscope help` lists topics, `subscope COMMAND --help` explains a command.",
+    after_long_help = "\
+Examples:
+  subscope                           open the terminal UI over all sessions of this machine
+  subscope demo                      play a recorded session with eight subagents
+  subscope watch                     follow every live session
+  subscope run -- claude -p \"…\"      run an agent and see what its subagents do
+  subscope tree last                 print the latest session as a tree
+  subscope ls                        list all sessions, the newest first
+  subscope search rounding cents     find these words in all sessions
 
-Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.",
+TARGET:
+  last                the latest session
+  59d3cea2            a session id, or its shortest unique prefix
+  session.jsonl       a transcript, a session's folder, a recorded stream or hook log
+  -                   stdin
+
+Exit codes:
+  0  done; damaged parts of the input were skipped
+  1  what you asked for does not exist, is empty, or failed
+  2  wrong usage or settings
+  3  nothing in the input could be read; with --strict: the input has a problem
+  `run` returns the exit code of its command.
+
+`subscope help` lists topics, `subscope help status` prints one.",
     max_term_width = 110,
     disable_help_subcommand = true,
     propagate_version = false
 )]
 pub(crate) struct Cli {
+    /// Print changes as lines instead of opening the terminal UI, for screen readers and logs (without a command only).
+    #[arg(long)]
+    pub(crate) plain: bool,
     /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// Without a command: print changes as lines instead of the terminal UI, for screen readers and logs.
-    #[arg(long)]
-    pub(crate) plain: bool,
-    /// What to do; without one, the terminal UI over everything live on this machine.
+    /// The command; without one, the terminal UI opens.
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
 }
@@ -58,19 +122,19 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Use colors always, never, or if stdout is a terminal and NO_COLOR is not set.
+    /// Use colors: always, never, or auto (if stdout is a terminal and NO_COLOR is not set).
     #[arg(long, global = true, value_name = "WHEN", value_enum)]
     pub(crate) color: Option<ColorChoice>,
-    /// Draw with ASCII only; automatic if TERM is dumb or the locale is not UTF-8.
+    /// Draw with ASCII characters only; automatic if TERM is dumb or the locale is not UTF-8.
     #[arg(long, global = true)]
     pub(crate) ascii: bool,
-    /// Read the user's settings from this file (also SUBSCOPE_CONFIG).
+    /// Read your settings from this file (also SUBSCOPE_CONFIG).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
     /// Use this data folder (also SUBSCOPE_DATA_DIR).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
-    /// Fail on any problem in the input: exit code 3.
+    /// Exit with code 3 if the input has any problem.
     #[arg(long, global = true)]
     pub(crate) strict: bool,
     /// Print no warnings.

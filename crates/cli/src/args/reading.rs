@@ -12,72 +12,78 @@ use super::value::{self, Choice, Moment, TargetArg};
 
 /// Shapes of a feed's lines.
 const SHAPES: [Choice<Shape>; 2] = [
-    ("event", "Each event as it is (subscope.event/1)", Shape::Event),
-    ("uap", "`subagent_start`, `subagent_event` and `subagent_end`, without the root's events", Shape::Uap),
+    ("event", "Events of subscope (subscope.event/1)", Shape::Event),
+    (
+        "uap",
+        "`subagent_start`, `subagent_event` and `subagent_end`, without events of the main agent",
+        Shape::Uap,
+    ),
 ];
 
 /// Print the agent tree of a session.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope tree last
   subscope tree 59d3cea2 --detail full --agent a70
-  subscope tree ~/.claude/projects/my-project/59d3cea2.jsonl --at -5m
-  subscope tree stream.jsonl hooks.jsonl --json
+  subscope tree session.jsonl --at -5m             as it was five minutes ago
+  subscope tree stream.jsonl hooks.jsonl --json    merge two sources of one session
   claude -p --output-format stream-json --verbose … | subscope tree -
 
-Guesses are marked ~, lower bounds ≥, unknown values —.")]
+~ marks what is inferred, ≥ a lower bound, — what is unknown. `subscope help attribution` explains the marks, `subscope help status` the states.")]
 pub(crate) struct TreeArgs {
-    /// What to show: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
     #[arg(value_name = "TARGET", required = true)]
     pub(crate) targets: Vec<TargetArg>,
-    /// Show nothing, one line per agent, also one line per call and result, or everything.
+    /// Set the level of detail: no agents, one line per agent, also one line per call and result, or everything.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Show this agent and those below it: a unique prefix of its id.
+    /// Show only this agent and everything below it: a unique prefix of its id.
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// Show the tree at a past time: RFC 3339, milliseconds since 1970, or a time ago as -5m.
+    /// Show the tree as it was at this time: RFC 3339, milliseconds since 1970, or a time ago such as -5m.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<Moment>,
     /// Print JSON (subscope.tree/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read the targets as this dialect instead of recognizing it.
+    /// Read the input in this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Draw in this many columns instead of the terminal's.
+    /// Use this many columns instead of the terminal's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
     pub(crate) width: Option<u16>,
-    /// Print one agent per line without guides, for grep and cut.
+    /// Print one agent per line without tree lines, for grep and cut.
     #[arg(long)]
     pub(crate) flat: bool,
 }
 
-/// Compare two sessions, or two agents with what they started: agents and how they ended, tools, time, tokens, cost.
+/// Compare two sessions or two agents.
+///
+/// Compares how agents ended, their tools, time, tokens and cost; an agent counts with everything below it.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope diff 59d3cea2 last
   subscope diff before.jsonl after.jsonl --json
   subscope diff last last --agent-a a3f2 --agent-b b81c
   subscope diff .subscope/iterations/a1b2c3d4_2024-01-15_10-30-45_fix .subscope/iterations/c0ffee12_2024-01-15_10-41-02_fix
 
-Agents stand side by side whose task is the same (type and description, below agents that stand side by side), else those of one type in their order, marked ~.")]
+Agents with the same task (type and description, below paired parents) are paired. Remaining agents of the same type are paired in their order and marked ~.")]
 pub(crate) struct DiffArgs {
-    /// The first session: a path, a session's id or prefix, `last`, the record of an iteration, or - for stdin.
+    /// The first session: a path, a session id or prefix, `last`, a recorded iteration, or - for stdin.
     #[arg(value_name = "A")]
     pub(crate) a: TargetArg,
     /// The second session.
     #[arg(value_name = "B")]
     pub(crate) b: TargetArg,
-    /// Of the first session, only the agent with this id or prefix, and what it started.
+    /// Compare only this agent of the first session and everything below it: its id or a prefix.
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent_a: Option<String>,
-    /// Of the second session, only the agent with this id or prefix, and what it started.
+    /// Compare only this agent of the second session and everything below it: its id or a prefix.
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent_b: Option<String>,
     /// Print JSON (subscope.diff/1) instead of text.
@@ -86,14 +92,14 @@ pub(crate) struct DiffArgs {
     /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Draw in this many columns instead of the terminal's.
+    /// Use this many columns instead of the terminal's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
     pub(crate) width: Option<u16>,
 }
 
-/// Export a session in a format that other programs read.
+/// Export sessions for other programs and people.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope export last --as trace
   subscope export last --as execution -o traces.json
@@ -105,22 +111,22 @@ Examples:
   subscope export --all --since -1d --as otlp --to http://localhost:4318
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
-    /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
     #[arg(value_name = "TARGET", required_unless_present = "all")]
     pub(crate) targets: Vec<TargetArg>,
     /// Export every session that `ls` lists (otlp).
     #[arg(long, conflicts_with_all = ["targets", "dialect"])]
     pub(crate) all: bool,
-    /// With --all: only sessions with an event since this time: RFC 3339, milliseconds since 1970, or a time ago as -1d.
+    /// With --all, export only sessions with an event since this time: RFC 3339, milliseconds since 1970, or a time ago such as -1d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "targets")]
     pub(crate) since: Option<Moment>,
-    /// Output format.
+    /// Set the output format.
     #[arg(long = "as", value_name = "FORMAT", value_enum)]
     pub(crate) format: Format,
-    /// Write to this file (a folder for a checkpoint) instead of stdout.
+    /// Write to this file instead of stdout; for a checkpoint, to this folder.
     #[arg(long, short, value_name = "PATH", required_if_eq("format", "checkpoint"))]
     pub(crate) output: Option<PathBuf>,
-    /// The shape of a feed's lines. [default: event]
+    /// Set the shape of the lines of a feed. [default: event]
     #[arg(long, value_parser = value::choice(SHAPES))]
     pub(crate) shape: Option<Shape>,
     /// Push spans (otlp) to this receiver, by http/protobuf: http://HOST:4318, https://…, with or without /v1/traces.
@@ -129,16 +135,16 @@ pub(crate) struct ExportArgs {
     /// Send this header with each request to the receiver; may be repeated.
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "to", value_parser = value::parse_header)]
     pub(crate) headers: Vec<(String, String)>,
-    /// Include prompts, answers, arguments and results in spans (otlp), secrets masked.
+    /// Include prompts, answers, arguments and results in spans (otlp); secrets are masked.
     #[arg(long)]
     pub(crate) content: bool,
-    /// Mask what looks like a secret; html and --content do it by default.
+    /// Mask what looks like a secret; the default for html and --content.
     #[arg(long)]
     pub(crate) redact: bool,
     /// Mask nothing.
     #[arg(long, conflicts_with = "redact")]
     pub(crate) no_redact: bool,
-    /// Read the targets as this dialect instead of recognizing it.
+    /// Read the input in this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     /// Read prices from this file instead of the bundled table.
@@ -158,85 +164,85 @@ impl ExportArgs {
 /// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// One JSON object: the lifecycle of all subagents, their hierarchy and figures.
+    /// One JSON object: lifecycle, hierarchy and figures of all subagents.
     Trace,
-    /// A JSON array: one execution trace for each ended subagent.
+    /// A JSON array with one record per ended subagent.
     Execution,
     /// A folder with checkpoint.json and metadata.json; needs --output.
     Checkpoint,
     /// Events as JSON, one per line.
     Feed,
-    /// A page in one file that shows the session in any browser.
+    /// The page with this session in one file, for any browser.
     Html,
     /// A table with one line per agent, for spreadsheets.
     Csv,
     /// A binary trace for the Perfetto UI (ui.perfetto.dev): agents as tracks, calls as slices.
     Perfetto,
-    /// OpenTelemetry spans of what has ended, by the GenAI conventions: OTLP/JSON, a request a line.
+    /// OpenTelemetry spans of what has ended, by the GenAI conventions: OTLP/JSON, one request per line.
     Otlp,
 }
 
-/// Take a checkpoint, a feed or a recorded stream into the store, for all commands to work with.
+/// Import a checkpoint, a feed or a recorded stream into the store.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope import checkpoints/1
   subscope import feed.jsonl --json
   subscope import checkpoint.json --dry-run --detail full
 
-The same content is taken once; agents, calls and events that the store has by their ids count once. `subscope tree FILE` and the other commands read such files without the store.")]
+The same content is imported once, and agents, calls and events with known ids count once. Commands such as `subscope tree feed.jsonl` read these files without importing them.")]
 pub(crate) struct ImportArgs {
-    /// A checkpoint's folder or file, a feed, a recorded stream or hook log, or - for lines on stdin.
+    /// The input: a checkpoint's folder or file, a feed, a recorded stream or hook log, or - for stdin.
     #[arg(value_name = "FILE")]
     pub(crate) file: TargetArg,
-    /// Store nothing: print the agent tree.
+    /// Print the agent tree and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print JSON (subscope.import/1; subscope.tree/1 with --dry-run) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show nothing, one line per agent, also one line per call and result, or everything.
+    /// Set the level of detail: no agents, one line per agent, also one line per call and result, or everything.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail(), requires = "dry_run")]
     pub(crate) detail: Option<Detail>,
 }
 
 /// Replay a past session in the terminal UI.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope replay last
   subscope replay 59d3cea2 --speed 4
   subscope replay session.jsonl --step
   subscope replay last --plain --speed 100 | less
 
-In the terminal UI, space pauses and continues, [ and ] go event by event, { and } a tenth of the session, < and > change the speed; ? shows all keys.")]
+In the terminal UI, space pauses and continues, [ and ] step by one event, { and } by a tenth of the session, < and > change the speed, ? lists all keys.")]
 pub(crate) struct ReplayArgs {
-    /// What to replay: a path, a session's id or prefix, or `last`. Several of one session are merged.
+    /// The session: a path, a session id or prefix, or `last`. Several sources of one session are merged.
     #[arg(value_name = "TARGET", required = true)]
     pub(crate) targets: Vec<TargetArg>,
-    /// Replay this many times as fast: 0.01 to 10000.
+    /// Set the speed: 2 is twice as fast (0.01 to 10000).
     #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]
     pub(crate) speed: f64,
-    /// Start paused, to step event by event.
+    /// Start paused, to step through events.
     #[arg(long)]
     pub(crate) step: bool,
-    /// Print changes as lines instead; automatic if stdout is no terminal.
+    /// Print changes as lines; automatic if stdout is not a terminal.
     #[arg(long)]
     pub(crate) plain: bool,
 }
 
-/// Replay a real recording that is built into the program.
+/// Play a recorded session with eight subagents.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope demo
   subscope demo --speed 10
   subscope demo --plain | less")]
 pub(crate) struct DemoArgs {
-    /// Replay this many times as fast: 0.01 to 10000.
+    /// Set the speed: 2 is twice as fast (0.01 to 10000).
     #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]
     pub(crate) speed: f64,
-    /// Print blocks one after the other instead of redrawing a tree; automatic if stdout is no terminal.
+    /// Print events one after the other instead of redrawing a tree; automatic if stdout is not a terminal.
     #[arg(long)]
     pub(crate) plain: bool,
 }

@@ -12,17 +12,17 @@ use super::value::{self, Choice};
 pub(crate) const SCOPES: [Choice<SettingsScope>; 3] = [
     (
         "user",
-        "all sessions of this user; Claude Code: settings.json in CLAUDE_CONFIG_DIR or ~/.claude",
+        "All your sessions; Claude Code: settings.json in CLAUDE_CONFIG_DIR or ~/.claude",
         SettingsScope::User,
     ),
     (
         "project",
-        "everybody who works on the project in this folder; Claude Code: .claude/settings.json",
+        "Everybody who works on the project in this folder; Claude Code: .claude/settings.json",
         SettingsScope::Project,
     ),
     (
         "local",
-        "this project, on this machine; Claude Code: .claude/settings.local.json",
+        "This project, on this machine; Claude Code: .claude/settings.local.json",
         SettingsScope::Local,
     ),
 ];
@@ -37,21 +37,23 @@ fn hooked_names(takes_all: bool) -> PossibleValuesParser {
 /// Option of `hooks install` that names the version of the harness.
 pub(crate) const VERSION_OPTION: &str = "--claude-version";
 
-/// Install, remove or show the hooks of Claude Code, Codex, Copilot CLI, Gemini CLI or Qwen Code that report to subscope.
+/// Install, remove or show the hooks that report to subscope.
+///
+/// Claude Code, Codex, Copilot CLI, Gemini CLI and Qwen Code have hooks.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "\
+    after_long_help = "\
 Examples:
-  subscope hooks install                    for all sessions of this user
+  subscope hooks install                    for all your sessions of Claude Code
   subscope hooks install --scope local      for this project, on this machine only
-  subscope hooks install --harness codex    the hooks of Codex instead of those of Claude Code
-  subscope hooks install --harness all      of every harness that has a folder on this machine
+  subscope hooks install --harness codex    for Codex
+  subscope hooks install --harness all      for every harness that has a folder on this machine
   subscope hooks status
   subscope hooks remove
 
-A running hub takes each event over its private socket; without one, events wait in the spool until a hub takes them. A hook answers within 0.75 s whatever happens, blocks nothing, and prints nothing but a decision of the hub.
+subscope works without hooks. Hooks add events at the moment they happen, permission requests, and a way to stop one agent.
 
-Transcripts say most of what hooks say, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.",
+A hook sends its event to the hub over a private socket. If no hub runs, the event waits in the spool. A hook ends within 0.75 s, never blocks an agent, and prints nothing except an order of the hub to stop.",
     arg_required_else_help = true,
     subcommand_required = true
 )]
@@ -64,15 +66,15 @@ pub(crate) struct HooksArgs {
 /// Actions of `subscope hooks`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum HooksAction {
-    /// Add hooks to the settings of a harness; everything else in them is kept.
+    /// Add hooks to the settings of a harness, and keep everything else in them.
     ///
-    /// Subscribes to the events that subscope uses; of Claude Code 18, as far as your version knows them. The other 15
-    /// of 2.1.330 say nothing about agents, and a hook for WorktreeCreate would have to create the worktree itself.
-    /// Installing again updates the hooks, or changes nothing.
+    /// Subscribes to the events that subscope uses: 18 of Claude Code, as far as your version knows them. Other events
+    /// say nothing about agents, and a hook for WorktreeCreate would have to create the worktree itself. Installing
+    /// again updates the hooks.
     Install(InstallArgs),
-    /// Remove the hooks; a file that was not changed since is restored byte for byte.
+    /// Remove the hooks. A settings file that nobody else changed is restored byte for byte.
     Remove(ScopeArgs),
-    /// Show which hooks are installed, whether a hub answers, and how many events wait in the spool.
+    /// Show the installed hooks, whether a hub answers, and how many events wait in the spool.
     Status(StatusArgs),
 }
 
@@ -82,19 +84,19 @@ pub(crate) struct InstallArgs {
     /// Settings file to use.
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Run `subscope hook` for each event (the default). Works without a hub: events wait in the spool.
+    /// Run `subscope hook` for each event (the default). Without a hub, events wait in the spool.
     #[arg(long, conflicts_with = "http")]
     pub(crate) command: bool,
     /// Let Claude Code post events itself (SessionStart still runs the command: it is never sent over HTTP). Without a
     /// running hub an event is lost, and any program that listens at the URL can answer in its place.
     #[arg(long)]
     pub(crate) http: bool,
-    /// URL of the hub.
+    /// Set the URL of the hub.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
     pub(crate) url: String,
-    /// Let the HTTP hooks send the token in SUBSCOPE_TOKEN, for a hub that asks for one (`serve --token-file`; on macOS
-    /// every hub does, with the file `token` in the data folder). Claude Code reads it from its environment; it is not
-    /// written to the settings.
+    /// Let HTTP hooks send the token in SUBSCOPE_TOKEN, for a hub that asks for one (`serve --token-file`; on macOS
+    /// every hub does, with the file `token` in the data folder). Claude Code reads the variable from its environment;
+    /// the token is not written to the settings.
     #[arg(long, requires = "http")]
     pub(crate) with_token: bool,
     /// Assume this version of Claude Code instead of running `claude --version`. Versions before 2.1.101 ignore a whole
@@ -106,10 +108,10 @@ pub(crate) struct InstallArgs {
 /// Choice of a settings file.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScopeArgs {
-    /// Harness whose settings are changed; `all` for each that has a folder on this machine.
+    /// Choose the harness; `all` is every harness that has a folder on this machine.
     #[arg(long, value_name = "HARNESS", value_parser = hooked_names(true), default_value = DEFAULT_HOOKED)]
     pub(crate) harness: String,
-    /// Settings file to use.
+    /// Set the settings file.
     #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
     pub(crate) scope: SettingsScope,
 }
@@ -117,7 +119,7 @@ pub(crate) struct ScopeArgs {
 /// Arguments of `subscope hooks status`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
-    /// Show only this harness; otherwise Claude Code and all that have a folder on this machine.
+    /// Show only this harness. Default: Claude Code, and every harness that has a folder on this machine.
     #[arg(long, value_name = "HARNESS", value_parser = hooked_names(false))]
     pub(crate) harness: Option<String>,
     /// Show only this settings file.
@@ -130,7 +132,7 @@ pub(crate) struct StatusArgs {
 
 /// Send one event from stdin to the hub, or spool it: the command of installed hooks.
 ///
-/// Always exits with code 0 within 0.75 s, and prints nothing but a decision of the hub.
+/// Always exits with code 0 within 0.75 s, and prints nothing except an order of the hub to stop.
 #[derive(Args, Clone, Debug)]
 #[command(hide = true)]
 pub(crate) struct HookArgs {
@@ -142,19 +144,21 @@ pub(crate) struct HookArgs {
     pub(crate) event: Option<String>,
 }
 
-/// Show or change settings, and where they come from.
+/// Show or change settings.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = concat!(
+#[command(after_long_help = concat!(
     "\
 Examples:
-  subscope config                        what every setting is, and which layer set it: as a file of settings
-  subscope config init                   a file of settings with all of them, commented out
-  subscope config set watch.stall 5m     change a setting in the user's file
-  subscope config path                   where files of settings are looked for
+  subscope config                        show every setting, its value, and the layer that set it
+  subscope config init                   create your settings file, with every setting commented out
+  subscope config set watch.stall 5m     change a setting in your file
+  subscope config path                   show the settings files
   subscope config show --json
-  subscope config schema                 for editors: names, types, defaults and meanings of all settings
+  subscope config schema                 print the JSON Schema, for editors
 
-The layers, the later wins: built in, the user's file, the project's .subscope/config.toml (nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
+Each layer overrides the ones before it: defaults, your file, the project's .subscope/config.toml (in the nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
+
+All settings with an example or their default:
 
 ",
     include_str!("../../data/config.toml")
@@ -173,35 +177,35 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigAction {
     /// Show every setting with its value and the layer that set it (the default).
     Show,
-    /// Show the paths of settings files, and which exist.
+    /// Show the paths of the settings files, and which exist.
     Path,
     /// Print the JSON Schema of a settings file.
     Schema,
-    /// Create the user's settings file, with every setting commented out.
+    /// Create your settings file, with every setting commented out.
     Init,
-    /// Change a setting in the user's file; everything else in it is kept.
+    /// Change one setting in your file, and keep everything else in it.
     Set {
-        /// The setting, as `watch.stall`.
+        /// The setting, for example `watch.stall`.
         key: String,
-        /// Its value; a list separated by commas.
+        /// The new value; commas separate the entries of a list.
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
 }
 
-/// Check what subscope needs on this machine, and explain what is missing.
+/// Check what subscope needs, and explain what is missing.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope doctor
   subscope doctor --repair
   subscope doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit code 1 if something is broken (✗). What is marked ! works, but perhaps not as you expect.
+✗ marks what is broken (exit code 1), ! what works but perhaps not as you expect.
 
---repair moves the files of a damaged store into a folder beside it, keeps what can be read of them (all input that programs have sent, and the rows of sessions whose transcripts are gone), and has a hub build the rest anew from transcripts and the archive.")]
+--repair moves the files of a damaged store to a folder beside it. It keeps everything in them that can be read: input that programs sent, and rows of sessions whose transcripts are gone. A hub rebuilds the rest from transcripts and the archive.")]
 pub(crate) struct DoctorArgs {
-    /// Rebuild a damaged store and full text instead; what is intact stays as it is.
+    /// Rebuild a damaged store and full-text index; intact files stay as they are.
     #[arg(long, conflicts_with = "json")]
     pub(crate) repair: bool,
     /// Print JSON (subscope.doctor/1) instead of text.
@@ -211,7 +215,7 @@ pub(crate) struct DoctorArgs {
 
 /// Print a topic of the documentation, or the help of a command.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope help                  list all topics
   subscope help status           the command `status`, and what each status means
@@ -225,7 +229,7 @@ pub(crate) struct HelpArgs {
 
 /// Print the completion script for a shell.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope completions bash > ~/.local/share/bash-completion/completions/subscope
   subscope completions zsh > ~/.zfunc/_subscope
@@ -236,14 +240,14 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// Print the manual page.
+/// Print the manual page, or write all manual pages.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   subscope man | man -l -
   subscope man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Write the pages of all commands into this folder instead of printing the main one.
+    /// Write the manual pages of all commands to this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

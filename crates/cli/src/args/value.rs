@@ -26,7 +26,7 @@ const MIN_LIMIT: Duration = Duration::from_secs(1);
 /// An invalid value of an option or setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
-    #[error("{0:?} is no span of time: write it as 500ms, 10s, 3m, 1h or 2d")]
+    #[error("{0:?} is not a duration: write it as 500ms, 10s, 3m, 1h or 2d")]
     Span(String),
     #[error("{0:?} is longer than 366d")]
     LongSpan(String),
@@ -34,27 +34,29 @@ pub(crate) enum ValueError {
     ShortLimit(Duration),
     #[error("{} is not between 1s and 60s", format_duration(*.0))]
     Heartbeat(Duration),
-    #[error("{0:?} is no limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"")]
+    #[error("{0:?} is not a limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"")]
     Limit(String),
-    #[error("{0:?} is no address: write 127.0.0.1:7337 or [::1]:7337")]
+    #[error("{0:?} is not an address: write 127.0.0.1:7337 or [::1]:7337")]
     Address(String),
-    #[error("{0:?} is no number of days")]
+    #[error("{0:?} is not a number of days")]
     Days(String),
-    #[error("0 would keep nothing; leave it out to keep everything")]
+    #[error("0 days would keep nothing; leave the option out to keep everything")]
     NoDays,
     #[error("{0} is out of range")]
     OutOfRange(String),
-    #[error("{0:?} is no time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a span ago as -5m")]
+    #[error(
+        "{0:?} is not a time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a time ago such as -5m"
+    )]
     Time(String),
-    #[error("{0:?} is no speed: write a number from 0.01 to 10000")]
+    #[error("{0:?} is not a speed: write a number from 0.01 to 10000")]
     Speed(String),
-    #[error("{0:?} is no header: write NAME=VALUE, the name in letters, digits and -")]
+    #[error("{0:?} is not a header: write NAME=VALUE, with letters, digits and - in the name")]
     Header(String),
-    #[error("a tool's name has 1 to 64 letters, digits, _, - and .")]
+    #[error("the name of a tool has 1 to 64 characters: letters, digits, _, - and .")]
     ToolName,
-    #[error("an id is not blank")]
+    #[error("an id must not be blank")]
     BlankId,
-    #[error("neither RFC 3339 nor milliseconds since 1970")]
+    #[error("not a time: write RFC 3339 or milliseconds since 1970")]
     Timestamp,
 }
 

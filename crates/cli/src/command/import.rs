@@ -85,7 +85,9 @@ fn read(file: &TargetArg) -> Result<Lines, CliError> {
     }
     let dialect = recognise(bytes.get(..HEAD_BYTES).unwrap_or(&bytes));
     if dialect.is_some_and(|dialect| dialect.is_main()) {
-        let error = CliError::usage(format!("{label} is a transcript, which is read where it is"));
+        let error = CliError::usage(format!(
+            "{label} is a transcript: subscope reads it in place, without importing it"
+        ));
         return Err(error.hint("`subscope index FOLDER` reads those below a folder"));
     }
     let dialect = dialect.filter(|dialect| dialect.is_ingestible());

@@ -12,8 +12,9 @@ use crate::prelude::*;
 pub(crate) fn print_completions(args: CompletionsArgs) -> Result<(), CliError> {
     let all = Cli::command();
     // The generator of some shells offers hidden commands, too.
-    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut shown = clap::Command::new("subscope").args(all.get_arguments().cloned()).subcommands(shown);
+    let ours = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("subscope").disable_help_subcommand(true);
+    shown = shown.args(all.get_arguments().cloned()).subcommands(ours);
     // Buffered: the generator panics if its writer fails, for example on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut shown, "subscope", &mut script);

@@ -49,7 +49,7 @@ pub(crate) fn request_stop(
     agent: &str,
     context: &Context,
 ) -> Result<Ordered, CliError> {
-    let hint = "an order needs a hub that tells the agent: start `subscope serve`";
+    let hint = "only a hub can ask the agent to stop: start `subscope serve`";
     let mut hub = HubConnection::new(StartPolicy::Never, context)?.hub().map_err(|no_hub| match no_hub {
         NoHub::Unresponsive(why) => CliError::failed(why),
         NoHub::Failed(why) => CliError::failed(why).hint(hint),

@@ -80,7 +80,7 @@ pub(crate) fn shown(roots: &[Root]) -> String {
     }
     let mut titles: Vec<&str> = roots.iter().map(|root| root.harness.title()).collect();
     titles.dedup();
-    format!("the folders of {}, of which none is there yet", titles.join(", "))
+    format!("the folders of {}; none exists yet", titles.join(", "))
 }
 
 pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<ResolvedTarget>, CliError> {

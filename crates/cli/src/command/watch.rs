@@ -99,7 +99,7 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
     match (without_files.pop(), has_stdin) {
         (Some((session, sources)), false) if paths.is_empty() && without_files.is_empty() => {
             if args.silence.has_limits() || args.prices.is_some() {
-                context.warn("limits and prices are those of the hub that tells of it");
+                context.warn("this session is known to the hub only, so the hub's limits and prices apply");
             }
             session::follow(session, &sources, context)
         }

@@ -26,7 +26,7 @@ pub(super) fn read(
 ) -> Result<Vec<(usize, String, SettingValue)>, CliError> {
     // A repository may hold a named pipe there, which would block for ever.
     if source.layer == Layer::Project && !source.path.is_file() {
-        return Err(CliError::failed(format!("{} is no regular file", source.path.display())));
+        return Err(CliError::failed(format!("{} is not a regular file", source.path.display())));
     }
     let text = read_text(&source.path, LIMIT_BYTES, ErrorKind::Usage)?;
     let table = DeTable::parse(&text).map_err(|error| syntax_error(&source.path, &text, &error))?;

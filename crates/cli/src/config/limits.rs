@@ -71,8 +71,8 @@ mod tests {
         assert_eq!(rule.scope, LimitScope::Model("claude-opus".into()));
         for wrong in ["", "claude-opus", "stall=5m", "claude-opus stal=5m", "claude-opus stall"] {
             let told = parse(wrong).unwrap_err();
-            assert!(told.contains("is no limit: write it as"), "{told}");
+            assert!(told.contains("is not a limit: write it as"), "{told}");
         }
-        assert_eq!(parse("x stall=soon").unwrap_err().split(':').next(), Some("\"soon\" is no span of time"));
+        assert_eq!(parse("x stall=soon").unwrap_err().split(':').next(), Some("\"soon\" is not a duration"));
     }
 }

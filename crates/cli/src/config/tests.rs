@@ -58,10 +58,10 @@ fn accept_each_palette_that_the_ui_saves() {
 #[test]
 fn refuse_other_levels_of_detail_with_file_line_and_the_allowed_words() {
     for (value, told) in [
-        ("\"invalid\"", "\"invalid\" is no level of detail"),
-        ("\"\"", "\"\" is no level of detail"),
+        ("\"invalid\"", "\"invalid\" is not a level of detail"),
+        ("\"\"", "\"\" is not a level of detail"),
         ("123", "must be text in quotes, not a number"),
-        ("\"Full\"", "\"Full\" is no level of detail"),
+        ("\"Full\"", "\"Full\" is not a level of detail"),
     ] {
         let folder = folders(Some(&format!("# comment\nsubagent_tracing_detail = {value}\n")), None);
         let loaded = load_in(folder.path(), &[]);
@@ -172,16 +172,16 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
             "/project/.subscope/config.toml:5: watch.heartbeat: 2m is not between 1s and 60s",
             "/project/.subscope/config.toml:6: watch.stall: must be a span of time in quotes, such as \"10s\"",
             "/project/.subscope/config.toml:7: watch.stall_open: 1ms is less than 1s",
-            "/project/.subscope/config.toml:8: watch.limits: \"x\" is no limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"",
+            "/project/.subscope/config.toml:8: watch.limits: \"x\" is not a limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"",
             "/project/.subscope/config.toml:10: ui.theme: must be text in quotes, not a date",
             "/project/.subscope/config.toml:11: ui.tree: \"up\" is none of auto, shown, hidden",
             "/project/.subscope/config.toml:12: ui.alerts: must be text in quotes, not a list",
-            "/project/.subscope/config.toml:14: store.keep_days: 0 would keep nothing; leave it out to keep everything",
+            "/project/.subscope/config.toml:14: store.keep_days: 0 days would keep nothing; leave the option out to keep everything",
             "/project/.subscope/config.toml:15: store.archive: must be true or false, not a number",
-            "/project/.subscope/config.toml:17: hub.listen: \"x\" is no address: write 127.0.0.1:7337 or [::1]:7337",
+            "/project/.subscope/config.toml:17: hub.listen: \"x\" is not an address: write 127.0.0.1:7337 or [::1]:7337",
             "/project/.subscope/config.toml:18: hub.idle: \"400d\" is longer than 366d",
             "SUBSCOPE_ASCII: must be true or false, not \"maybe\"",
-            "SUBSCOPE_STORE_KEEP_DAYS: \"many\" is no number of days",
+            "SUBSCOPE_STORE_KEEP_DAYS: \"many\" is not a number of days",
             "SUBSCOPE_UI_THEME: \"pink\" is none of dark, light, contrast, 16, auto",
         ]
     );

@@ -19,7 +19,7 @@ pub(super) fn detail<'de, D: Deserializer<'de>>(value: D) -> Result<Detail, D::E
         D::Error::custom(format!("{what}: allowed are {allowed}"))
     };
     let word = String::deserialize(value).map_err(|error| wrong(error.to_string()))?;
-    word.parse().map_err(|_| wrong(format!("{word:?} is no level of detail")))
+    word.parse().map_err(|_| wrong(format!("{word:?} is not a level of detail")))
 }
 
 pub(super) fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {

@@ -185,7 +185,7 @@ impl Backend {
 
     /// Returns the newest passages that match.
     pub(crate) fn search(&mut self, query: &SearchQuery) -> Result<Hits, CliError> {
-        let none = || CliError::failed("there is no full text");
+        let none = || CliError::failed("there is no full-text index");
         match self {
             Self::Hub(client) => client.search(query)?.ok_or_else(none),
             Self::Store(store, texts) => {

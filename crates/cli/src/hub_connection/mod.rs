@@ -204,11 +204,9 @@ pub(crate) fn greet(data: &Path) -> Result<(Client, Health), ClientError> {
 /// Formats the error of a hub that does not answer, with a remedy.
 fn unresponsive_message(error: &ClientError) -> String {
     let remedy = if let ClientError::Unresponsive { pid: Some(pid), .. } = error {
-        format!(
-            "`kill -CONT {pid}` continues it where it was stopped, `kill -9 {pid}` ends it where it hangs"
-        )
+        format!("`kill -CONT {pid}` continues it if it was paused, `kill -9 {pid}` ends it if it hangs")
     } else {
-        "end its process where it hangs".to_owned()
+        "end its process if it hangs".to_owned()
     };
     format!("{error} within {} s; {remedy}", HEALTH_TIMEOUT.as_secs())
 }

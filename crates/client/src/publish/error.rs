@@ -19,7 +19,7 @@ pub enum PublishError {
         cause: AddressError,
     },
     /// The environment variable is not UTF-8.
-    #[error("{0} is no text")]
+    #[error("{0} is not UTF-8 text")]
     Variable(&'static str),
     /// An event could not be delivered.
     #[error("{} could not be delivered to {address}: {cause}", describe(event))]

@@ -52,7 +52,7 @@ pub enum SpoolError {
         found: u64,
     },
     /// It is no regular file, or larger than any payload.
-    #[error("{} is no payload", path.display())]
+    #[error("{} is not a payload", path.display())]
     NoPayload {
         /// Its content.
         path: PathBuf,

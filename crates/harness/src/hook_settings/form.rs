@@ -35,13 +35,13 @@ pub(super) fn check(text: &str, syntax: &ParseOptions) -> Result<(), SettingsErr
     };
     let Some(hooks) = once(&root, HOOKS, text)? else { return Ok(()) };
     let Value::Object(hooks) = &hooks.value else {
-        return Err(at(hooks, text, "hooks is no object"));
+        return Err(at(hooks, text, "hooks is not an object"));
     };
     for property in &hooks.properties {
         let name = property.name.as_str();
         once(hooks, name, text)?;
         if !matches!(property.value, Value::Array(_)) {
-            return Err(at(property, text, format!("hooks.{name} is no list")));
+            return Err(at(property, text, format!("hooks.{name} is not a list")));
         }
     }
     Ok(())
@@ -56,7 +56,7 @@ fn once<'a, 't>(
     let mut named = object.properties.iter().filter(|property| property.name.as_str() == name);
     let first = named.next();
     match named.next() {
-        Some(second) => Err(at(second, text, format!("{name} stands twice"))),
+        Some(second) => Err(at(second, text, format!("{name} occurs twice"))),
         None => Ok(first),
     }
 }

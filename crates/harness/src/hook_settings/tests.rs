@@ -187,10 +187,10 @@ fn texts_of_another_form_are_told_with_their_line() {
         ("{\n\"a\": 1\n\"b\": 2}", "2: no JSON: expected comma"),
         ("{\n'a': 1}", "2: no JSON: single-quoted strings are not allowed"),
         ("{\"a\":", "1: no JSON: "),
-        ("{\n \"hooks\": []\n}", "2: hooks is no object"),
-        ("{\n \"hooks\": {\n  \"Stop\": {}\n }\n}", "3: hooks.Stop is no list"),
-        ("{\n \"hooks\": {},\n \"hooks\": {}\n}", "3: hooks stands twice"),
-        ("{\"hooks\": {\"Stop\": [],\n \"Stop\": []}}", "2: Stop stands twice"),
+        ("{\n \"hooks\": []\n}", "2: hooks is not an object"),
+        ("{\n \"hooks\": {\n  \"Stop\": {}\n }\n}", "3: hooks.Stop is not a list"),
+        ("{\n \"hooks\": {},\n \"hooks\": {}\n}", "3: hooks occurs twice"),
+        ("{\"hooks\": {\"Stop\": [],\n \"Stop\": []}}", "2: Stop occurs twice"),
         ("{} {}", "1: no JSON: text cannot contain more than one JSON value"),
     ] {
         let wrong = Document::parse(&FORM, text).unwrap_err().to_string();

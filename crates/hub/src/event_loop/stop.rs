@@ -153,7 +153,7 @@ impl EventLoop {
             Ok((None, _)) => {}
             Err(error) => self.publish_problem(Problem {
                 at: format!("{}/{agent}", stall.session_id),
-                what: format!("it is stalled, and is not told to stop: {error}"),
+                what: format!("it is stalled, and cannot be asked to stop: {error}"),
             }),
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn schema() -> JsonObject {
             "inputs": {
                 "type": "array",
                 "items": { "type": "string" },
-                "description": "Further inputs of the task, such as paths of files; each is handed over as a line of its own.",
+                "description": "Further inputs of the task, such as paths of files; each is passed as a line of its own.",
             },
             "runId": {
                 "type": "string",

@@ -71,7 +71,7 @@ pub enum QueryError {
     #[error("after is no `next` of a page")]
     NoPage,
     /// A query without words.
-    #[error("there is no word in the query")]
+    #[error("the query has no word")]
     NoWord,
     /// A root agent without its session.
     #[error("root needs a session: every session has one")]

@@ -104,6 +104,6 @@ fn text(about: &str) -> Value {
 fn limit((usual, most): (usize, usize)) -> Value {
     json!({
         "type": "integer", "minimum": 1, "maximum": most,
-        "description": format!("At most so many; {usual} otherwise, {most} at most. A page may have fewer: `next` tells of more."),
+        "description": format!("The most entries of a page: {usual} by default, {most} at most. A page may have fewer; `next` is set if there are more."),
     })
 }

@@ -28,10 +28,10 @@ struct SignInRequest {
 /// Issues a URL of the page that signs one browser in, once, within an hour.
 #[utoipa::path(
     post, path = "/api/v1/codes",
-    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 200, description = "url: the page's address, with a code behind its # where callers show a token.", body = Object),
+        (status = 200, description = "`url`: the address of the page, with a code after its # if the server asks for a token.", body = Object),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 415, description = "Not application/json."),
     )
@@ -48,9 +48,9 @@ pub(super) async fn post(State(app): State<App>, _: ProtectedBody) -> Result<Jso
     post, path = "/api/v1/sign-in",
     request_body(content_type = "application/json", description = "code.", content = Object),
     responses(
-        (status = 204, description = "Let in: Set-Cookie, HttpOnly and SameSite=Strict, until the hub ends."),
+        (status = 204, description = "Signed in: Set-Cookie (HttpOnly, SameSite=Strict), valid until the hub ends."),
         (status = 400, description = "No code."),
-        (status = 403, description = "The code was used, is too old, or was never one."),
+        (status = 403, description = "The code was used before, is too old, or is wrong."),
         (status = 415, description = "Not application/json."),
     )
 )]

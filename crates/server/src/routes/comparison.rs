@@ -25,14 +25,14 @@ pub(super) struct CompareQuery {
     agent_b: Option<AgentId>,
 }
 
-/// Compares two sessions, or two agents with what they started.
+/// Compares two sessions, or two agents with everything below them.
 #[utoipa::path(
     get, path = "/api/v1/compare",
     params(
         ("a" = String, Query, description = "The first session's id."),
         ("b" = String, Query, description = "The second session's id; it may be the same."),
-        ("agent_a" = Option<String>, Query, description = "Of the first session, only this agent and what it started."),
-        ("agent_b" = Option<String>, Query, description = "Of the second session, only this agent and what it started."),
+        ("agent_a" = Option<String>, Query, description = "Compare only this agent of the first session and everything below it."),
+        ("agent_b" = Option<String>, Query, description = "Compare only this agent of the second session and everything below it."),
     ),
     responses(
         (status = 200, description = "subscope.diff/1.", body = Object),

@@ -25,7 +25,7 @@ pub(super) struct AcceptedEvent {
     stop: bool,
 }
 
-/// Ingests one event of a program about a subagent of its own.
+/// Ingests one event of a program about its own subagent.
 #[utoipa::path(
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
@@ -37,7 +37,7 @@ pub(super) struct AcceptedEvent {
         (status = 400, description = "Not JSON, or a required field is missing or not valid: `field` names it."),
         (status = 413, description = "More than 4 MiB."),
         (status = 415, description = "Not application/json."),
-        (status = 503, description = "Not kept: post it again."),
+        (status = 503, description = "Not stored: send it again."),
     )
 )]
 pub(super) async fn post(

@@ -20,22 +20,22 @@ use crate::{
 /// How far a time of receipt may be in the future.
 const MAX_AHEAD_MS: Millis = 60_000;
 
-/// Ingests one hook payload. The response is empty unless a user ordered that the agent stop.
+/// Ingests one payload of a hook. The response is empty unless a user asked the agent to stop.
 #[utoipa::path(
     post, path = "/hooks/{harness}",
     params(
         ("harness" = String, Path, description = "claude, codex, copilot, gemini or qwen."),
-        ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
-        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the harness handed it over, if not just now."),
+        ("X-Subscope-Delivery" = Option<String>, Header, description = "A delivery key: input with the same key counts once."),
+        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the payload arrived, in milliseconds since 1970. Default: now."),
     ),
     request_body(content_type = "application/json", description = "The payload.", content = Object),
     responses(
-        (status = 200, description = "Kept; empty, or the harness's JSON that makes a subagent stop.", body = Object),
+        (status = 200, description = "Stored. The answer is empty, or the JSON with which the harness stops the subagent.", body = Object),
         (status = 400, description = "Not JSON."),
-        (status = 404, description = "No harness with hooks is there."),
+        (status = 404, description = "No harness with hooks has this name."),
         (status = 413, description = "More than 16 MiB."),
         (status = 415, description = "Not application/json."),
-        (status = 503, description = "Not kept: hand it over again."),
+        (status = 503, description = "Not stored: send it again."),
     )
 )]
 pub(super) async fn post(

@@ -18,20 +18,20 @@ struct IndexBody {
     roots: Vec<PathBuf>,
 }
 
-/// Has the hub index folders with transcripts; `is_reading` of `/healthz` is true until it has.
+/// Makes the hub index folders with transcripts; `is_reading` of `/healthz` is true until it has finished.
 ///
 /// Only over the Unix socket: other holders of the token must not choose what the hub reads on this machine.
 #[utoipa::path(
     post, path = "/api/v1/index",
-    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     request_body(content_type = "application/json", description = "roots: absolute paths of folders.", content = Object),
     responses(
-        (status = 202, description = "It is going to read them.", body = Object),
-        (status = 400, description = "No list of absolute paths."),
+        (status = 202, description = "The hub will read them.", body = Object),
+        (status = 400, description = "The body is not a list of absolute paths."),
         (status = 403, description = "Without X-Subscope: 1, or not over the Unix socket."),
-        (status = 404, description = "This hub indexes nothing."),
+        (status = 404, description = "This hub has no index."),
         (status = 415, description = "Not application/json."),
-        (status = 503, description = "Too many requests wait."),
+        (status = 503, description = "Too many requests are waiting."),
     )
 )]
 pub(super) async fn post(

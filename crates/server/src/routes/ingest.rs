@@ -73,17 +73,17 @@ impl IngestReport {
     post, path = "/api/v1/ingest/{dialect}",
     params(
         ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events, feed or executions."),
-        ("source" = Option<String>, Query, description = "Names the stream that the lines belong to; `default` otherwise."),
-        ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
-        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When they came, if not just now."),
+        ("source" = Option<String>, Query, description = "The name of the stream that the lines belong to. Default: `default`."),
+        ("X-Subscope-Delivery" = Option<String>, Header, description = "A delivery key: input with the same key counts once."),
+        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the lines arrived, in milliseconds since 1970. Default: now."),
     ),
     request_body(content_type = "application/x-ndjson", description = "Whole lines.", content = String),
     responses(
-        (status = 200, description = "Kept, with counts and problems.", body = Object),
+        (status = 200, description = "Stored. The answer has counts and problems.", body = Object),
         (status = 404, description = "No such dialect."),
         (status = 413, description = "More than 256 MiB."),
-        (status = 415, description = "Neither application/x-ndjson nor application/json."),
-        (status = 503, description = "Not kept: hand it over again."),
+        (status = 415, description = "The content type is neither application/x-ndjson nor application/json."),
+        (status = 503, description = "Not stored: send it again."),
     )
 )]
 pub(super) async fn post(

@@ -113,14 +113,14 @@ impl FeedConnection {
             follow), `caught-up` (the hub has read the files that existed when it started), `missed` (the reader was too slow; \
             count and the last seq before).", body = String,
             content_type = "text/event-stream"),
-        (status = 400, description = "Last-Event-ID is no number."),
+        (status = 400, description = "Last-Event-ID is not a number."),
         (status = 503, description = "Too many live feeds are open."),
     )
 )]
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<impl IntoResponse, ApiError> {
     let after = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => None,
-        Some(text) => Some(text.parse().map_err(|_| ApiError::bad_request("Last-Event-ID is no number"))?),
+        Some(text) => Some(text.parse().map_err(|_| ApiError::bad_request("Last-Event-ID is not a number"))?),
     };
     let (feed, joined) = FeedConnection::open(&app, after).await?;
     let SubscriptionStart { is_reset, snapshots, events, seq, is_caught_up } = joined;

@@ -12,9 +12,9 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 #[utoipa::path(
     get, path = "/healthz",
     responses(
-        (status = 200, description = "It answers: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
+        (status = 200, description = "The hub is up: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
             (foreground, background, command), url.", body = Object),
-        (status = 503, description = "It does not."),
+        (status = 503, description = "The hub does not answer."),
     )
 )]
 pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
@@ -50,10 +50,10 @@ pub(super) async fn setup(State(app): State<App>) -> Result<Json<Setup>, ApiErro
 /// Drains the hub: it finishes open requests, accepts nothing more and exits.
 #[utoipa::path(
     post, path = "/api/v1/drain",
-    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 200, description = "It leaves.", body = Object),
+        (status = 200, description = "The hub will exit.", body = Object),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 415, description = "Not application/json."),
     )

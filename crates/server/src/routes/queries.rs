@@ -53,15 +53,15 @@ pub(super) struct PageQuery {
 #[utoipa::path(
     get, path = "/api/v1/sessions",
     params(
-        ("q" = Option<String>, Query, description = "Only those with all of these words in title, directory, id or harness."),
-        ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
-        ("after" = Option<String>, Query, description = "The `next` of the page before."),
+        ("q" = Option<String>, Query, description = "Only sessions with all of these words in title, directory, id or harness."),
+        ("limit" = Option<usize>, Query, description = "The most entries of a page: 100 by default, 1000 at most."),
+        ("after" = Option<String>, Query, description = "The `next` of the previous page."),
         ("live" = Option<bool>, Query, description = "Only sessions in which something has not ended."),
         ("recent" = Option<bool>, Query, description = "Only sessions that were stored or changed in the last 30 minutes, whatever their own times are."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),
-        (status = 400, description = "`after` is no `next` of a page."),
+        (status = 400, description = "`after` is not the `next` of a page."),
     )
 )]
 pub(super) async fn sessions(
@@ -71,7 +71,7 @@ pub(super) async fn sessions(
     let limit = query.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
     let after = match query.after.as_deref() {
         Some(cursor) => {
-            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is no place in the list"))?)
+            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is not a place in the list"))?)
         }
         None => None,
     };
@@ -106,13 +106,13 @@ pub(super) struct EventPage {
     get, path = "/api/v1/sessions/{id}/events",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("after" = Option<u64>, Query, description = "A `seq`; from the log's beginning otherwise."),
-        ("limit" = Option<usize>, Query, description = "At most so many; 1000 otherwise, 10000 at most."),
+        ("after" = Option<u64>, Query, description = "A `seq`. Default: the beginning of the log."),
+        ("limit" = Option<usize>, Query, description = "The most entries of a page: 1000 by default, 10000 at most."),
     ),
     responses(
-        (status = 200, description = "subscope.events/1; `next` is null where there is no more for now.", body = Object),
+        (status = 200, description = "subscope.events/1; `next` is null if there are no more for now.", body = Object),
         (status = 404, description = "No such session."),
-        (status = 410, description = "The log does not reach back there."),
+        (status = 410, description = "The log no longer has this place."),
     )
 )]
 pub(super) async fn events(
@@ -150,7 +150,7 @@ pub(super) struct SearchParameters {
 #[utoipa::path(
     get, path = "/api/v1/search",
     params(
-        ("q" = String, Query, description = "Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
+        ("q" = String, Query, description = "Words that must all occur in one passage; \"a phrase\" in quotes; word* matches all words that begin so."),
         ("session" = Option<String>, Query, description = "Only in this session."),
         ("kind" = Option<String>, Query, description = "Only `prompt`, `message`, `thought`, `tool input` or `tool result`."),
         ("tool" = Option<String>, Query, description = "Only arguments and results of this tool."),
@@ -158,11 +158,11 @@ pub(super) struct SearchParameters {
         ("since" = Option<i64>, Query, description = "Only from this time on, in milliseconds since 1970."),
         ("until" = Option<i64>, Query, description = "Only before this time."),
         ("failed" = Option<bool>, Query, description = "Only results of failed and denied calls."),
-        ("limit" = Option<usize>, Query, description = "At most so many; 50 otherwise, 1000 at most."),
+        ("limit" = Option<usize>, Query, description = "The most hits: 50 by default, 1000 at most."),
     ),
     responses(
         (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
-        (status = 404, description = "There is no full text."),
+        (status = 404, description = "There is no full-text index."),
     )
 )]
 pub(super) async fn search(
@@ -202,12 +202,12 @@ fn split_terms(query: &str) -> Vec<String> {
     terms.filter(|term| !term.trim().is_empty()).collect()
 }
 
-/// Returns statistics over stored sessions: all, or those of a time, a project, a harness.
+/// Returns statistics over stored sessions, filtered by time, project or harness.
 #[utoipa::path(
     get, path = "/api/v1/stats",
     params(
-        ("since" = Option<i64>, Query, description = "From the day (UTC) of this time in milliseconds since 1970."),
-        ("until" = Option<i64>, Query, description = "Up to the day (UTC) of this time, that day included."),
+        ("since" = Option<i64>, Query, description = "Count from the day (UTC) of this time on, in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Count up to the day (UTC) of this time, including that day."),
         ("project" = Option<String>, Query, description = "Only sessions whose root's working directory is this one or lies below it."),
         ("harness" = Option<String>, Query, description = "Only sessions of this harness."),
     ),
@@ -231,13 +231,13 @@ pub(super) struct SessionFilter {
 #[utoipa::path(
     get, path = "/api/v1/agents/{id}",
     params(
-        ("id" = String, Path, description = "The agent's id; `root` needs its session."),
+        ("id" = String, Path, description = "The agent's id; `root` also needs `session`."),
         ("session" = Option<String>, Query, description = "The session's id."),
     ),
     responses(
         (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = Object),
         (status = 404, description = "No such agent."),
-        (status = 409, description = "Several sessions have one of that id: name the session."),
+        (status = 409, description = "Several sessions have an agent with that id: add `session`."),
     )
 )]
 pub(super) async fn agent(
@@ -267,8 +267,8 @@ pub(super) struct NamesQuery {
 #[utoipa::path(
     get, path = "/api/v1/names",
     params(
-        ("prefix" = String, Query, description = "How the ids begin."),
-        ("limit" = Option<usize>, Query, description = "At most so many of each kind; 50 otherwise, 1000 at most."),
+        ("prefix" = String, Query, description = "The beginning of the ids."),
+        ("limit" = Option<usize>, Query, description = "The most ids of each kind: 50 by default, 1000 at most."),
     ),
     responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
 )]
@@ -283,7 +283,7 @@ pub(super) async fn names(
 /// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
-    params(("session" = Option<String>, Query, description = "Only this session; one that is not known counts as none.")),
+    params(("session" = Option<String>, Query, description = "Only this session. An unknown session counts as empty.")),
     responses((status = 200, description = "subscope.status/1.", body = Object))
 )]
 pub(super) async fn status(

@@ -53,7 +53,7 @@ pub(super) struct TimelinePage {
     get, path = "/api/v1/sessions/{id}/timeline",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("since" = Option<u64>, Query, description = "The `rev` of a timeline of before: only lanes that may have changed since."),
+        ("since" = Option<u64>, Query, description = "The `rev` of an earlier timeline: returns only lanes that may have changed since."),
     ),
     responses(
         (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path, path.", body = Object),
@@ -111,9 +111,9 @@ pub(super) struct FeedPage {
         ("id" = String, Path, description = "The session's id."),
         ("agent" = Option<String>, Query, description = "Only what this agent did."),
         ("kind" = Option<String>, Query, description = "Only events of this kind, such as `permission.request`."),
-        ("before" = Option<u64>, Query, description = "The `before` of a page: only what comes before it."),
-        ("limit" = Option<usize>, Query, description = "The last so many; 1000 otherwise, 50000 at most."),
-        ("brief" = Option<bool>, Query, description = "Long texts are cut."),
+        ("before" = Option<u64>, Query, description = "The `before` of a page: returns the events before it."),
+        ("limit" = Option<usize>, Query, description = "The most events of a page: 1000 by default, 50000 at most."),
+        ("brief" = Option<bool>, Query, description = "Cut long texts."),
     ),
     responses(
         (status = 200, description = "subscope.feed/1: events in order of time; `seq` is a place in this feed and in no other; \
@@ -177,11 +177,11 @@ pub(super) struct TreeQuery {
     get, path = "/api/v1/sessions/{id}/tree",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("at" = Option<i64>, Query, description = "As it was at this moment, in milliseconds since 1970."),
+        ("at" = Option<i64>, Query, description = "The time for which to return the tree, in milliseconds since 1970."),
     ),
     responses(
         (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = Object),
-        (status = 404, description = "No such session, or nothing of it was there then."),
+        (status = 404, description = "No such session, or it had not begun at that time."),
     )
 )]
 pub(super) async fn tree(
@@ -234,11 +234,11 @@ pub(super) struct ExportQuery {
         ("id" = String, Path, description = "The session's id."),
         ("as" = String, Query, description = "`trace`; `execution`; `checkpoint`, its checkpoint.json, which `subscope import` reads; `feed`, its events; \
             `html`, a page in one file; `csv`, its agents."),
-        ("redact" = Option<bool>, Query, description = "Whether what looks like a secret is masked. Without it only `html` is masked."),
+        ("redact" = Option<bool>, Query, description = "Mask what looks like a secret. Default: true for `html`, else false."),
     ),
     responses(
         (status = 200, description = "The file.", body = String, content_type = "application/octet-stream"),
-        (status = 400, description = "No such form."),
+        (status = 400, description = "No such format."),
         (status = 404, description = "No such session."),
         (status = 503, description = "Its sources cannot be read now."),
     )

@@ -17,18 +17,18 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(
-        ("id" = String, Path, description = "The agent's id, or a beginning that no other agent at work has."),
-        ("session" = Option<String>, Query, description = "The session's id, or a beginning of it."),
-        ("X-Subscope" = String, Header, description = "`1`: no web page can send it unasked."),
+        ("id" = String, Path, description = "The agent's id, or a prefix that no other agent at work has."),
+        ("session" = Option<String>, Query, description = "The session's id, or a prefix of it."),
+        ("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header."),
     ),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 202, description = "subscope.stop-asked/1: kept. The agent's row has the flag `stopping` until it has ended.", body = Object),
+        (status = 202, description = "subscope.stop-asked/1: the order is stored. The agent has the flag `stopping` until it ends.", body = Object),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 404, description = "No such agent."),
-        (status = 409, description = "The root, one that has ended, several of that id, or one that nothing can tell: no hooks, and nobody publishes it."),
+        (status = 409, description = "The agent is the main agent, has ended, is not unique, or cannot be reached: no hook has named it, and no program publishes it."),
         (status = 415, description = "Not application/json."),
-        (status = 503, description = "Not kept."),
+        (status = 503, description = "Not stored."),
     )
 )]
 pub(super) async fn post(

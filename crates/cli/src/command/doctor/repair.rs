@@ -36,7 +36,7 @@ pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     let texts = TextIndex::find_damage(&folder)?;
     if let Some(what) = &texts {
         TextIndex::delete(&folder)?;
-        output::print_line(&format!("the full text was damaged, and is built anew: {what}"), context)?;
+        output::print_line(&format!("the full-text index was damaged and is rebuilt: {what}"), context)?;
     }
     if store.is_none() && texts.is_none() {
         return output::print("nothing is damaged\n");

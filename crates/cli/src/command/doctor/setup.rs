@@ -67,10 +67,10 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     };
     let hint = "--store or SUBSCOPE_DATA_DIR names another folder";
     if folder.exists() && !folder.is_dir() {
-        return Check::failure("store", format!("{}, meant for data, is no folder", folder.display()))
+        return Check::failure("store", format!("the data folder {} is not a folder", folder.display()))
             .hint(hint);
     }
-    let repair = "`subscope doctor --repair` sets it aside, keeps what can be read and builds the rest anew";
+    let repair = "`subscope doctor --repair` sets it aside, keeps what can be read and rebuilds the rest";
     match SqliteStore::find_damage(&folder) {
         Ok(None) => {}
         Ok(Some(what)) => {
@@ -98,7 +98,7 @@ pub(super) fn texts(folder: Result<PathBuf, CliError>) -> Option<Check> {
     Some(match TextIndex::find_damage(&folder.ok()?) {
         Ok(None) => return None,
         Ok(Some(what)) => Check::warning(name, format!("it is damaged: {what}"))
-            .hint("it is built anew when it is used, or by `subscope doctor --repair`"),
+            .hint("it is rebuilt when it is used, or by `subscope doctor --repair`"),
         Err(error) => Check::failure(name, CliError::from(error).to_string()),
     })
 }
@@ -140,8 +140,9 @@ pub(super) fn archive(archive: Result<Archive, CliError>) -> Vec<Check> {
     let Verified { files, without_checksums, damaged } = archive.verify();
     if !damaged.is_empty() {
         let failure = |(path, what): (PathBuf, String)| {
-            Check::failure(name, format!("{}: {what}", path.display()))
-                .hint("copy the file from a backup; without one, subscope goes on reading what is left of it")
+            Check::failure(name, format!("{}: {what}", path.display())).hint(
+                "copy the file from a backup; without one, subscope continues to read what is left of it",
+            )
         };
         return damaged.into_iter().map(failure).collect();
     }

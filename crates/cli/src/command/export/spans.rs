@@ -109,9 +109,10 @@ pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), Cli
     let mut export = SpanExport::open(args, context)?;
     for row in &rows {
         export_one(row, &reading, &mut export).map_err(|error| match row.last_event_at_ms {
-            Some(last) if args.to.is_some() => {
-                error.hint(format!("go on with --all --since {}: what ended before is pushed", iso8601(last)))
-            }
+            Some(last) if args.to.is_some() => error.hint(format!(
+                "continue with --all --since {}: everything that ended before is pushed",
+                iso8601(last)
+            )),
             Some(_) | None => error,
         })?;
     }

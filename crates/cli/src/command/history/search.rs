@@ -8,12 +8,12 @@ use crate::prelude::*;
 
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
     if args.query.iter().all(|word| words(word).is_empty()) {
-        return Err(CliError::usage("there is no word in the query"));
+        return Err(CliError::usage("the query has no word"));
     }
     let mut backend = Backend::open(Needs::Texts, context)?;
     let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
     if let Some(kind) = args.kind.as_deref().filter(|kind| PassageKind::parse(kind).is_none()) {
-        return Err(CliError::usage(format!("{kind:?} is no kind of passage"))
+        return Err(CliError::usage(format!("{kind:?} is not a kind of passage"))
             .hint("prompt, message, thought, tool input, tool result"));
     }
     let now = context.now_ms();

@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Ok(metadata) if !metadata.is_file() => {
-            Err(CliError::failed(format!("{} is no regular file", path.display())))
+            Err(CliError::failed(format!("{} is not a regular file", path.display())))
         }
         Ok(_) | Err(_) => read_text(path, LIMIT_BYTES, ErrorKind::Input).map(Some),
     }

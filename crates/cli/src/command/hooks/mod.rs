@@ -90,7 +90,7 @@ impl Scope {
         let path = path.ok_or_else(|| {
             let title = harness.title();
             CliError::failed(match choice {
-                SettingsScope::User => "HOME is not set, so there is no place for settings".to_owned(),
+                SettingsScope::User => "HOME is not set, so the settings file cannot be found".to_owned(),
                 SettingsScope::Project => "the working folder is gone".to_owned(),
                 SettingsScope::Local => format!("{title} has no settings of a project for one machine alone"),
             })
@@ -152,9 +152,7 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
             replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
         }
         None => {
-            context.warn(
-                "there is no place to remember the file as it was; remove will take out the hooks only",
-            );
+            context.warn("the original file cannot be saved; `remove` will remove the hooks only");
             file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
         }
     }
@@ -222,7 +220,7 @@ fn wanted(
     let Scope { harness, hooks, .. } = scope;
     let version = match &args.harness_version {
         Some(text) => {
-            let wrong = || CliError::usage(format!("{text:?} is no version: write it as 2.1.330"));
+            let wrong = || CliError::usage(format!("{text:?} is not a version: write it as 2.1.330"));
             Some(version::parse(text).ok_or_else(wrong)?)
         }
         None if hooks.forgives_since().is_none() => None,
@@ -319,7 +317,7 @@ pub(crate) fn program() -> Result<PathBuf, CliError> {
         return Ok(program);
     }
     let message = format!("the hooks cannot run {}", program.display());
-    let hint = format!("run the program as {} from where it is to stay", PROGRAM);
+    let hint = format!("run {} from its final place", PROGRAM);
     Err(CliError::failed(message).hint(hint))
 }
 
@@ -335,14 +333,14 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
     let (text, document) = scope.read()?;
     let Some(text) = text.filter(|_| !document.ours().is_empty()) else {
         shelf.iter().for_each(SettingsBackup::forget);
-        return output::print_line(&format!("{path}: there are no hooks of subscope"), context);
+        return output::print_line(&format!("{path}: no hooks of subscope are installed"), context);
     };
     let events = document.ours().len();
     let untouched = memory.as_ref().filter(|memory| memory.after == text);
     let (done, folders) = match untouched {
         Some(Memory { before: Some(before), .. }) => {
             file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
-            ("the file is what it was before", &[][..])
+            ("the file is restored", &[][..])
         }
         Some(Memory { before: None, folders, .. }) => {
             file::remove(&scope.target, &text)?;

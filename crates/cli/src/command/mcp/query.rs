@@ -23,7 +23,8 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
         _ if args.all_projects => Scope::everything(),
         folder if folder.is_absolute() => Scope::project(folder),
         _ => {
-            let error = CliError::failed("the working folder is gone, so there is no project to ask about");
+            let error =
+                CliError::failed("the working folder does not exist, so there is no project to ask about");
             return Err(error.hint("--all-projects shows all of them"));
         }
     };

@@ -26,7 +26,7 @@ pub(super) fn forwarder(context: &Context) -> Result<Forwarder, CliError> {
         match PreparedHub::prepare(HubMode::Command, None, context)? {
             Ok(prepared) => pending = Some(prepared),
             Err(error @ OpenError::Locked(_)) => {
-                context.warn(&format!("what this run tells is spooled for the next hub: {error}"));
+                context.warn(&format!("events of this run are spooled for the next hub: {error}"));
             }
             Err(error) => return Err(error.into()),
         }

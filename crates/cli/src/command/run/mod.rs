@@ -71,7 +71,7 @@ fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>
     let upstream = outer.as_deref().and_then(Upstream::parse);
     if let (Some(address), None) = (&outer, upstream) {
         context.warn(&format!(
-            "{ADDRESS_VARIABLE} is {address:?}, which is no address of a run: events end here"
+            "{ADDRESS_VARIABLE} is {address:?}, which is not the address of a run: events are not passed on"
         ));
     }
     let forwarder = if args.no_store { None } else { Some(forwarding::forwarder(context)?) };

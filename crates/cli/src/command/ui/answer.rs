@@ -82,7 +82,7 @@ impl QueryHandler {
             ),
             Question::Search(query) => {
                 if query.terms.iter().all(|term| words(term).is_empty()) {
-                    return Err(CliError::usage("there is no word in it"));
+                    return Err(CliError::usage("the query has no word"));
                 }
                 let hits = Backend::open(Needs::Texts, context)?.search(&query)?;
                 Answer::Found(query, hits)

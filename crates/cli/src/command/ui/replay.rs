@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {
         return Err(CliError::failed(format!(
-            "nothing in session {} has a time, so there is no pace to play it at",
+            "session {} cannot be replayed: none of its events has a time",
             tree.session.id
         )));
     };
