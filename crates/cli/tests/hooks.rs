@@ -92,7 +92,7 @@ fn remove_restores_every_byte() {
         let inode = fs::metadata(&path).unwrap().ino();
         assert!(install(&env, &[]).stdout.contains("installed already"), "{text:?}");
         assert_eq!((read(&path), fs::metadata(&path).unwrap().ino()), (once, inode), "{text:?}");
-        assert!(remove(&env).contains("what it was before"));
+        assert!(remove(&env).contains("the file is restored"));
         assert_eq!(read(&path), text);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(remove(&env).contains("no hooks of subscope"));
@@ -130,7 +130,7 @@ fn an_installation_that_fails_leaves_file_and_memory() {
     assert!(ran.code == Some(1) && ran.stderr.contains("read-only"), "{}", ran.stderr);
     assert_eq!(read(&path), before);
     mode(0o644);
-    assert!(remove(&env).contains("what it was before"));
+    assert!(remove(&env).contains("the file is restored"));
     assert_eq!(read(&path), ODD[5]);
 }
 

@@ -184,8 +184,8 @@ fn what_cannot_be_stopped_is_refused_with_the_reason() {
     let _hub = Hub::start(&env);
     three(&env);
     for (agent, code, says) in [
-        ("root", 1, "main thread"),
-        ("59d3cea2/root", 1, "main thread"),
+        ("root", 1, "main agent"),
+        ("59d3cea2/root", 1, "main agent"),
         ("a", 1, "2 agents at work"),
         ("c", 1, "no such agent"),
         ("ffff/a111", 1, "no such agent"),

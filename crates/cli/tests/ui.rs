@@ -236,7 +236,7 @@ fn without_a_terminal_there_is_help_and_plain_playback() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
     assert!(ran.stderr.contains("Usage: subscope"), "{}", ran.stderr);
     let ran = run(&env, "--plain tree last", &[]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("--plain goes behind the command"), "{}", ran.stderr);
+    assert!(ran.code == Some(2) && ran.stderr.contains("--plain comes after the command"), "{}", ran.stderr);
     let (_, main) = big();
     let told = run(&env, "replay --speed 20", &[&main]).success();
     for line in [

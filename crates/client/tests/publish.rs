@@ -378,7 +378,7 @@ fn address_is_what_the_variable_says() {
         (Some(OsStr::new("")), "off"),
         (Some(OsStr::new("http://127.0.0.1:1")), "on"),
         (Some(OsStr::new("http://10.0.0.1:1")), "its host is not this machine"),
-        (Some(odd), "CPE_SUBAGENT_LOGGING_ADDRESS is no text"),
+        (Some(odd), "CPE_SUBAGENT_LOGGING_ADDRESS is not UTF-8 text"),
     ] {
         let mut itself = Command::new(std::env::current_exe().unwrap());
         itself.args(["--exact", "address_is_what_the_variable_says"]).env(EXPECTED, expected);

@@ -291,8 +291,8 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
     assert_eq!(server.post_with("/api/v1/ingest/claude.stream?source=t", kind, lines).status, 200);
     for (path, status, word) in [
         ("/api/v1/agents/a1/stop", 409, "ended already: stopped"),
-        ("/api/v1/agents/root/stop", 409, "main thread"),
-        ("/api/v1/agents/root/stop?session=s", 409, "main thread"),
+        ("/api/v1/agents/root/stop", 409, "main agent"),
+        ("/api/v1/agents/root/stop?session=s", 409, "main agent"),
         ("/api/v1/agents/none/stop", 404, "no such agent"),
         ("/api/v1/agents/a2/stop?session=other", 404, "no such agent"),
         ("/api/v1/agents/c1/stop", 409, "it cannot be reached: no hook of its session has named it"),

@@ -275,9 +275,9 @@ fn wrong_usage_is_told_before_anything_is_served() {
     let env = env();
     for (words, expected) in [
         (&["mcp", "agent", "--", "true"][..], "--name"),
-        (&["mcp", "agent", "--name", "a b", "--", "true"], "a tool's name has"),
+        (&["mcp", "agent", "--name", "a b", "--", "true"], "the name of a tool has"),
         (&["mcp", "agent", "--name", "a"], "<CMD>"),
-        (&["mcp", "agent", "--name", "a", "--timeout", "5", "--", "true"], "no span of time"),
+        (&["mcp", "agent", "--name", "a", "--timeout", "5", "--", "true"], "is not a duration"),
     ] {
         let ran = env.run(words);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}");

@@ -202,7 +202,7 @@ async fn wrong_arguments_are_told_by_name() {
     for (tool, arguments, expected) in [
         ("get_tree", json!({}), "session is missing"),
         ("get_agent", json!({"agent": "root"}), "root needs a session"),
-        ("search", json!({"query": "- \"\""}), "there is no word"),
+        ("search", json!({"query": "- \"\""}), "the query has no word"),
         ("list_sessions", json!({"after": "x"}), "after is no `next`"),
         ("get_events", json!({"session": "last", "kinds": "tool.pre"}), "kinds has to be"),
         ("list_sessions", json!({"limit": 0}), "limit has to be"),
