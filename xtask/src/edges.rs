@@ -56,7 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tui", &["render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
-    ("testkit", &["decode", "harness", "track", "session"]),
+    ("testkit", &["collect", "decode", "harness", "track", "session"]),
     // `client`: what is tried is read as other programs read it. `testkit`: its environment for the real binary.
     ("rig", &["client", "testkit"]),
     ("xtask", &[]),

@@ -6,77 +6,15 @@
 
 mod common;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use common::{env, json, run};
 use serde_json::Value;
-use subscope_testkit::fixtures;
-
-/// What the sources of a harness are called in a recording.
-struct Sources {
-    harness: &'static str,
-    /// The harness's own files: the first that is there counts.
-    on_disk: &'static [&'static str],
-    /// What the names of printed, sent and posted sources begin with.
-    streams: &'static [&'static str],
-    /// How many recordings there are at least.
-    least: usize,
-}
-
-const HARNESSES: &[Sources] = &[
-    Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks", "rpc"], least: 8 },
-    Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout", "hooks"], least: 6 },
-    Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
-    Sources {
-        harness: "opencode",
-        on_disk: &["opencode.db", "storage"],
-        streams: &["stdout", "event", "global_event"],
-        least: 7,
-    },
-    Sources { harness: "qwen", on_disk: &["dot_qwen"], streams: &["stdout", "hooks"], least: 2 },
-];
-
-struct Recording {
-    folder: PathBuf,
-    truth: Value,
-    on_disk: Vec<PathBuf>,
-    streams: Vec<Vec<PathBuf>>,
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    all.sort();
-    all
-}
-
-fn recordings(sources: &Sources) -> Vec<Recording> {
-    let versions = entries(&fixtures::root().join(sources.harness)).into_iter().filter(|path| path.is_dir());
-    let scenarios = versions.flat_map(|at| entries(&at));
-    let all: Vec<Recording> = scenarios
-        .filter(|folder| folder.join("truth.json").is_file())
-        .map(|folder| {
-            let files = entries(&folder);
-            let begins = |file: &PathBuf, prefix: &str| {
-                file.file_name().unwrap().to_str().unwrap().split('.').next() == Some(prefix)
-            };
-            let stream = |prefix: &&str| {
-                files.iter().filter(|file| begins(file, prefix)).cloned().collect::<Vec<PathBuf>>()
-            };
-            let on_disk = sources.on_disk.iter().map(|name| folder.join(name));
-            Recording {
-                truth: json(&fs::read_to_string(folder.join("truth.json")).unwrap()),
-                on_disk: on_disk.filter(|path| path.exists()).take(1).collect(),
-                streams: sources.streams.iter().map(stream).filter(|files| !files.is_empty()).collect(),
-                folder,
-            }
-        })
-        .collect();
-    assert!(all.len() >= sources.least, "{} recordings of {}", all.len(), sources.harness);
-    all
-}
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures,
+    others::{OtherRecording, differences, other_recordings},
+};
 
 fn tree(targets: &[PathBuf]) -> Value {
     let paths: Vec<&Path> = targets.iter().map(PathBuf::as_path).collect();
@@ -86,130 +24,8 @@ fn tree(targets: &[PathBuf]) -> Value {
     json(&ran.stdout)
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn accepts(words: &Value, word: &Value) -> bool {
-    list(words).contains(word)
-}
-
-/// How many calls of an agent have a status by the truth: at least and at most, where a recording accepts several words
-/// (a command that exits with another code than 0 is an error here, and a success for some harnesses).
-fn bounds(agent: &Value, status: &str) -> (u64, u64) {
-    let tools = list(&agent["tools"]);
-    let accepting = || tools.iter().filter(|tool| accepts(&tool["status"], &status.into()));
-    let certain = accepting().filter(|tool| list(&tool["status"]).len() == 1).count();
-    (certain as u64, accepting().count() as u64)
-}
-
-/// What differs between a tree and the truth; `is_whole` is false where the tree may say less.
-fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for field in ["id", "harness", "harness_version"] {
-        let (is, should) = (&tree["session"][field], &truth["session"][field]);
-        // Gemini CLI writes its version nowhere.
-        let may_be_silent =
-            !is_whole || field == "harness_version" && truth["session"]["harness"] == "gemini";
-        if is != should && !(may_be_silent && is.is_null()) {
-            wrong.push(format!("session {field}: {is} instead of {should}"));
-        }
-    }
-    let (runs, expected) =
-        (tree["session"]["runs"].as_u64().unwrap(), truth["session"]["runs"].as_u64().unwrap());
-    if runs > expected || is_whole && runs != expected {
-        wrong.push(format!("{runs} runs instead of {expected}"));
-    }
-    for row in list(&tree["agents"]) {
-        let id = &row["id"];
-        // What Gemini CLI prints names agents by their calls alone.
-        if !is_whole && *id == row["spawned_by"] {
-            continue;
-        }
-        let Some(expected) = list(&truth["agents"]).iter().find(|agent| agent["id"] == *id) else {
-            wrong.push(format!("{id} is no agent of the session"));
-            continue;
-        };
-        compare_agent(row, expected, &truth["session"]["harness"], is_whole, &mut wrong);
-    }
-    if is_whole {
-        for agent in list(&truth["agents"]) {
-            if !list(&tree["agents"]).iter().any(|row| row["id"] == agent["id"]) {
-                wrong.push(format!("{} is missing", agent["id"]));
-            }
-        }
-        for field in ["agents", "max_depth", "tool_calls"] {
-            let (is, should) = (&tree["summary"][field], &truth["summary"][field]);
-            if is != should {
-                wrong.push(format!("summary {field}: {is} instead of {should}"));
-            }
-        }
-        for (kind, should) in truth["summary"]["usage"].as_object().unwrap() {
-            if tree["summary"]["usage"][kind] != *should {
-                wrong.push(format!("sum of {kind}: {} instead of {should}", tree["summary"]["usage"][kind]));
-            }
-        }
-    }
-    wrong
-}
-
-/// Whether a source that says less may say so of a call: its end may stand nowhere, and Codex's hooks report a failed
-/// command like a good one.
-fn may_be(status: &Value, harness: &Value, is_whole: bool) -> bool {
-    !is_whole && (status == "open" || status == "ok" && harness == "codex")
-}
-
-fn compare_agent(row: &Value, expected: &Value, harness: &Value, is_whole: bool, wrong: &mut Vec<String>) {
-    let id = &row["id"];
-    for field in ["parent_id", "spawned_by", "depth", "type", "name", "description", "model", "background"] {
-        let (is, should) = (&row[field], &expected[field]);
-        if is != should && (is_whole || !is.is_null()) {
-            wrong.push(format!("{id} {field}: {is} instead of {should}"));
-        }
-    }
-    let is_unsure = !is_whole && ["lost", "stopped"].contains(&row["status"].as_str().unwrap());
-    if !is_unsure && !accepts(&expected["status"], &row["status"]) {
-        wrong.push(format!("{id} status: {} instead of {}", row["status"], expected["status"]));
-    }
-    for tool in list(&row["tools"]) {
-        match list(&expected["tools"]).iter().find(|known| known["id"] == tool["id"]) {
-            Some(known)
-                if known["name"] == tool["name"]
-                    && (accepts(&known["status"], &tool["status"])
-                        || may_be(&tool["status"], harness, is_whole)) => {}
-            Some(known) => wrong.push(format!("{id} call {tool} instead of {known}")),
-            // A source that numbers its calls by itself says how many there are.
-            None if !is_whole && tool["id"].is_null() => {}
-            None => wrong.push(format!("{id} has no call {tool}")),
-        }
-    }
-    if !is_whole {
-        return;
-    }
-    if row["tool_calls"] != expected["tool_calls"] {
-        wrong.push(format!("{id} makes {} calls instead of {}", row["tool_calls"], expected["tool_calls"]));
-    }
-    for (field, status) in [("tool_errors", "error"), ("tools_denied", "denied"), ("open_tools", "open")] {
-        let (least, most) = bounds(expected, status);
-        if !(least..=most).contains(&row[field].as_u64().unwrap()) {
-            wrong.push(format!("{id} {field}: {} instead of {least} to {most}", row[field]));
-        }
-    }
-    for kind in ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"] {
-        if row["usage"][kind] != expected["usage"][kind] {
-            wrong.push(format!("{id} {kind}: {} instead of {}", row["usage"][kind], expected["usage"][kind]));
-        }
-    }
-    // Where a recording names no cost, the price list may know one.
-    let cost = expected["cost_micro_usd"].as_u64();
-    let is_listed = cost.is_none() && (harness == "codex" || harness == "qwen");
-    if !is_listed && row["cost_micro_usd"].as_u64() != cost {
-        wrong.push(format!("{id} costs {} instead of {cost:?}", row["cost_micro_usd"]));
-    }
-}
-
 /// What is wrong with the tree of some sources of a recording.
-fn mistakes(recording: &Recording, targets: &[PathBuf], is_whole: bool) -> Vec<String> {
+fn mistakes(recording: &OtherRecording, targets: &[PathBuf], is_whole: bool) -> Vec<String> {
     let of = |path: &PathBuf| path.strip_prefix(&recording.folder).unwrap().display().to_string();
     let names: Vec<String> = targets.iter().map(of).collect();
     let place = format!("{} [{}]", recording.folder.display(), names.join(", "));
@@ -236,16 +52,16 @@ fn orders<T: Clone>(all: &[T]) -> Vec<Vec<T>> {
 
 #[test]
 fn files_of_each_harness_give_the_truth() {
-    let recordings = HARNESSES.iter().flat_map(recordings);
-    let wrong: Vec<String> =
-        recordings.flat_map(|recording| mistakes(&recording, &recording.on_disk, true)).collect();
+    let on_disk =
+        |recording: &OtherRecording| mistakes(recording, std::slice::from_ref(&recording.on_disk), true);
+    let wrong: Vec<String> = other_recordings().iter().flat_map(on_disk).collect();
     assert_none(&wrong);
 }
 
 #[test]
 fn streams_alone_say_less_and_nothing_else() {
     let mut wrong = Vec::new();
-    for recording in HARNESSES.iter().flat_map(recordings) {
+    for recording in other_recordings() {
         for stream in &recording.streams {
             wrong.extend(mistakes(&recording, stream, false));
         }
@@ -256,9 +72,9 @@ fn streams_alone_say_less_and_nothing_else() {
 #[test]
 fn all_sources_give_the_truth_in_every_order() {
     let mut wrong = Vec::new();
-    for recording in HARNESSES.iter().flat_map(recordings) {
+    for recording in other_recordings() {
         let sources: Vec<Vec<PathBuf>> =
-            [recording.on_disk.clone()].into_iter().chain(recording.streams.clone()).collect();
+            [vec![recording.on_disk.clone()]].into_iter().chain(recording.streams.clone()).collect();
         for order in orders(&sources) {
             wrong.extend(mistakes(&recording, &order.concat(), true));
         }
@@ -283,8 +99,12 @@ fn sessions_of_several_harnesses_are_listed_with_their_harness_and_by_it() {
     let listed = |words: &[&str]| {
         let text = env.run(&[&["ls", "--json"], words].concat()).success();
         let page: Value = serde_json::from_str(&text).unwrap();
-        let mut names: Vec<String> =
-            list(&page["sessions"]).iter().map(|row| row["harness"].as_str().unwrap().to_owned()).collect();
+        let mut names: Vec<String> = page["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["harness"].as_str().unwrap().to_owned())
+            .collect();
         names.sort();
         names
     };
@@ -298,4 +118,139 @@ fn sessions_of_several_harnesses_are_listed_with_their_harness_and_by_it() {
     assert!(!one.contains("harness session") && one.lines().count() == 2, "{one}");
     let none = env.run(&["ls", "--harness", "codx"]);
     assert!(none.stderr.contains("no sessions yet of codx"), "{}", none.stderr);
+}
+
+/// A folder of the environment with the files of a recording.
+fn copied(env: &TestEnv, recorded: &str, folder: &str) -> PathBuf {
+    let from = fixtures::root().join(recorded);
+    for file in fixtures::files_below(&from) {
+        let below = file.strip_prefix(&from).unwrap().display().to_string();
+        env.write(&format!("{folder}/{below}"), fixtures::bytes(&file));
+    }
+    env.path(folder)
+}
+
+fn rollouts(folder: &Path) -> Vec<PathBuf> {
+    fixtures::files_below(folder)
+        .into_iter()
+        .filter(|path| path.to_str().unwrap().contains("rollout-"))
+        .collect()
+}
+
+#[test]
+fn database_of_several_sessions_is_its_newest_root_also_from_its_log_alone() {
+    let env = env();
+    let folder = env.path("data");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("opencode.db");
+    // A writer has it open, and nothing has come from its log to the file.
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.pragma_update(None, "journal_mode", "wal").unwrap();
+    database.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    let recorded = |scenario: &str| {
+        fixtures::root().join("opencode/1.18.33").join(scenario).join("opencode.db").display().to_string()
+    };
+    for (number, scenario) in ["two_parallel", "nested"].into_iter().enumerate() {
+        database.execute("ATTACH ?1 AS old", [format!("file:{}?immutable=1", recorded(scenario))]).unwrap();
+        for table in ["session", "event"] {
+            let create = format!("CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM old.{table} WHERE 0");
+            database.execute(&create, []).unwrap();
+            database.execute(&format!("INSERT INTO {table} SELECT * FROM old.{table}"), []).unwrap();
+        }
+        let later = format!("UPDATE session SET time_updated = {number} WHERE time_updated > 1000");
+        database.execute(&later, []).unwrap();
+        database.execute("DETACH old", []).unwrap();
+    }
+    let truth = |scenario: &str| {
+        let all = other_recordings();
+        all.into_iter().find(|it| it.name() == format!("opencode/1.18.33/{scenario}")).unwrap().truth
+    };
+    assert_eq!(differences(&tree(std::slice::from_ref(&path)), &truth("nested"), true), [""; 0]);
+    let session = truth("two_parallel")["session"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(differences(&tree(&[path.join(session)]), &truth("two_parallel"), true), [""; 0]);
+}
+
+#[test]
+fn call_copied_into_a_fork_starts_no_agent_there() {
+    let env = env();
+    let from = fixtures::root().join("opencode/1.18.33/two_parallel/opencode.db");
+    let path = env.write("data/opencode.db", fixtures::bytes(&from));
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let root: String =
+        database.query_row("SELECT id FROM session WHERE parent_id IS NULL", [], |row| row.get(0)).unwrap();
+    let fork = "ses_dffffffffffffffFORKED00000";
+    let columns = |table: &str, own: &[(&str, &str)]| {
+        let mut all = database.prepare(&format!("SELECT name FROM pragma_table_info('{table}')")).unwrap();
+        let names: Vec<String> = all.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let of = |name: &String| {
+            own.iter().find(|(own, _)| own == name).map_or(name.clone(), |(_, it)| (*it).into())
+        };
+        names.iter().map(of).collect::<Vec<String>>().join(", ")
+    };
+    let sql = format!(
+        "PRAGMA foreign_keys = OFF;
+         INSERT INTO session SELECT {} FROM session WHERE id = '{root}';
+         INSERT INTO event SELECT {} FROM event WHERE aggregate_id = '{root}' ORDER BY rowid;",
+        columns("session", &[("id", &format!("'{fork}'")), ("time_updated", "time_updated + 5000")]),
+        columns(
+            "event",
+            &[
+                ("id", "id || 'F'"),
+                ("aggregate_id", &format!("'{fork}'")),
+                (
+                    "data",
+                    &format!(
+                        "replace(replace(replace(data, '\"sessionID\":\"{root}', '\"sessionID\":\"{fork}'),
+                 '\"id\":\"{root}', '\"id\":\"{fork}'), 'msg_', 'msg_f')"
+                    )
+                ),
+            ]
+        ),
+    );
+    database.execute_batch(&sql).unwrap();
+    drop(database);
+    let forked = tree(&[path]);
+    assert_eq!(forked["session"]["id"], fork);
+    assert_eq!(forked["summary"]["agents"], 0, "{forked}");
+    assert_eq!(forked["agents"][0]["tool_calls"], 3);
+}
+
+#[test]
+fn agent_whose_next_turn_was_cut_off_is_lost() {
+    const AGENT: &str = "01a1ffd4-3801-7973-8291-134e0460ece1";
+    for (lines, last) in [(36, "task_started"), (41, "NEW_TASK")] {
+        let env = env();
+        let all = rollouts(&copied(&env, "codex/0.169.0/v2_two_parallel/sessions", "home/.codex/sessions"));
+        let of = |thread: &str| all.iter().find(|path| path.to_str().unwrap().contains(thread)).unwrap();
+        let text = fixtures::text(of(AGENT));
+        let cut: Vec<&str> = text.lines().take(lines).collect();
+        assert!(cut.last().unwrap().contains(last), "{cut:?}");
+        std::fs::write(of(AGENT), cut.join("\n")).unwrap();
+        let tree = tree(&[of("9454.jsonl").clone()]);
+        let rows = tree["agents"].as_array().unwrap();
+        assert_eq!(rows.iter().find(|row| row["id"] == AGENT).unwrap()["status"], "lost", "{last}");
+    }
+}
+
+#[test]
+fn rollouts_of_other_days_and_of_the_archive_are_found() {
+    let recording = other_recordings().into_iter().find(|it| it.name() == "codex/0.169.0/v2_resume").unwrap();
+    let env = env();
+    let folder = copied(&env, "codex/0.169.0/v2_resume/sessions", "home/.codex/sessions");
+    let all = rollouts(&folder);
+    let [root, _, second] = all.as_slice() else { panic!("{all:?}") };
+    // A child of the resumed session, days later.
+    let later = folder.join("2026/11/25").join(second.file_name().unwrap());
+    std::fs::create_dir_all(later.parent().unwrap()).unwrap();
+    std::fs::rename(second, &later).unwrap();
+    assert_eq!(differences(&tree(std::slice::from_ref(root)), &recording.truth, true), [""; 0]);
+    assert_eq!(differences(&tree(&[later]), &recording.truth, true), [""; 0], "the session of a child");
+    // The time of a copy says nothing.
+    let file = std::fs::File::options().write(true).open(root).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(differences(&tree(std::slice::from_ref(root)), &recording.truth, true), [""; 0]);
+    let archived = env.path("home/.codex/archived_sessions").join(root.file_name().unwrap());
+    std::fs::create_dir_all(archived.parent().unwrap()).unwrap();
+    std::fs::rename(root, &archived).unwrap();
+    assert_eq!(differences(&tree(&[archived]), &recording.truth, true), [""; 0], "an archived root");
 }

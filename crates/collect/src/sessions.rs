@@ -32,12 +32,9 @@ fn list(root: &Root, folder: &Path, since: SystemTime, depth: usize, found: &mut
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if bundle(&path).is_some() {
-            let sessions = bundle::sessions(&path).unwrap_or_default();
-            found.extend(
-                sessions.into_iter().filter(|session| session.modified_ms >= since_ms).filter_map(
-                    |session| Some((root.harness.classify(&session.path)?.session?, session.path)),
-                ),
-            );
+            let sessions = bundle::names(&path, since_ms).unwrap_or_default().into_iter();
+            let named = |(path, _): (PathBuf, Millis)| Some((root.harness.classify(&path)?.session?, path));
+            found.extend(sessions.filter_map(named));
             continue;
         }
         match root.harness.classify_below(&root.folder, &path) {

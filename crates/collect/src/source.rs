@@ -2,14 +2,14 @@
 
 use std::{
     fs::{self, File, Metadata},
-    io::{self, Cursor, Read, Seek, SeekFrom},
+    io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
-    bundle::{self, bundle_of},
+    bundle::{self, Window, bundle_of},
     read::open_regular,
 };
 
@@ -18,7 +18,43 @@ pub(crate) enum Source {
     /// A regular file.
     File(File),
     /// The lines of a session of a bundle.
-    Lines(Cursor<Vec<u8>>),
+    Lines(BundleLines),
+}
+
+/// The lines of a session of a bundle, of which a part is in memory.
+pub(crate) struct BundleLines {
+    path: PathBuf,
+    /// Their length when they were opened.
+    len: u64,
+    /// What is read next.
+    at: u64,
+    window: Window,
+}
+
+impl BundleLines {
+    fn open(path: &Path) -> io::Result<Self> {
+        let len = bundle::stat(path)?.len;
+        Ok(Self { path: path.to_owned(), len, at: 0, window: Window { from: 0, bytes: Vec::new() } })
+    }
+
+    /// Returns what is in memory from the next byte on.
+    fn ahead(&self) -> &[u8] {
+        let from = self.at.checked_sub(self.window.from).and_then(|from| usize::try_from(from).ok());
+        from.and_then(|from| self.window.bytes.get(from..)).unwrap_or_default()
+    }
+}
+
+impl Read for BundleLines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ahead().is_empty() && self.at < self.len {
+            self.window = bundle::window(&self.path, self.at)?;
+        }
+        let ahead = self.ahead();
+        let count = ahead.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&ahead[..count]);
+        self.at += count as u64;
+        Ok(count)
+    }
 }
 
 /// What is known of a source without reading it. Two are equal if nothing was written between them.
@@ -55,7 +91,7 @@ impl Source {
     /// As [`open_regular`]; `NotFound` for a session that its bundle does not have.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match bundle_of(path) {
-            Some(_) => bundle::lines(path).map(|lines| Self::Lines(Cursor::new(lines))),
+            Some(_) => BundleLines::open(path).map(Self::Lines),
             None => open_regular(path).map(Self::File),
         }
     }
@@ -64,7 +100,7 @@ impl Source {
     pub(crate) fn len(&self) -> io::Result<u64> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| metadata.len()),
-            Self::Lines(lines) => Ok(lines.get_ref().len() as u64),
+            Self::Lines(lines) => Ok(lines.len),
         }
     }
 
@@ -72,7 +108,7 @@ impl Source {
     pub(crate) fn stat(&self, seen: &SourceStat) -> io::Result<SourceStat> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| SourceStat::from(&metadata)),
-            Self::Lines(lines) => Ok(SourceStat { len: lines.get_ref().len() as u64, ..seen.clone() }),
+            Self::Lines(lines) => Ok(SourceStat { len: lines.len, ..seen.clone() }),
         }
     }
 }
@@ -105,7 +141,15 @@ impl Seek for Source {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self {
             Self::File(file) => file.seek(to),
-            Self::Lines(lines) => lines.seek(to),
+            Self::Lines(lines) => {
+                let at = match to {
+                    SeekFrom::Start(at) => Some(at),
+                    SeekFrom::End(by) => lines.len.checked_add_signed(by),
+                    SeekFrom::Current(by) => lines.at.checked_add_signed(by),
+                };
+                lines.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+                Ok(lines.at)
+            }
         }
     }
 }

@@ -45,6 +45,13 @@ impl<'a, 's> Emitter<'a, 's> {
         self.emit_of(self.head.claim, self.head.time, fact);
     }
 
+    /// Emits a fact under an id that the same line has in other sources.
+    pub fn emit_as(&mut self, line_id: Option<&str>, fact: Fact<'_>) {
+        let Observation { place, kind, time, clock, session, claim, .. } = self.head;
+        let out = Observation { place, kind, time, clock, session, line_id, claim, fact };
+        (self.sink)(Decoded::Observation(&out));
+    }
+
     /// Returns the place of a value of the line.
     pub fn raw(&self, value: Option<&'a RawValue>) -> Option<RawJson<'a>> {
         value.map(|value| self.line.raw(value))

@@ -47,7 +47,7 @@ impl<'de: 'a, 'a> Lenient<'de> for Str<'a> {
 }
 
 /// A whole number; anything else is absent. Numbers with a fraction are cut, negative ones absent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Num(pub Option<u64>);
 
 impl Num {

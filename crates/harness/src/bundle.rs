@@ -15,15 +15,19 @@ pub enum Bundle {
 /// Queries of a SQLite database. Of alternatives the first that the database understands counts.
 #[derive(Debug)]
 pub struct SqlBundle {
-    /// Gives session, parent session or NULL, and the time of the last change in milliseconds since 1970.
-    pub sessions: &'static [&'static str],
-    /// Gives each session of the JSON array `?1` that has rows in `lines`, and how many bytes these are, line ends
+    /// Gives each session, its parent or NULL, and the time of its last change in milliseconds since 1970.
+    pub sessions: &'static str,
+    /// Gives the session `?1` and each below it, and the time of its last change in milliseconds since 1970.
+    pub tree: &'static str,
+    /// Gives each session of the JSON array `?1` that has rows in `lengths`, and how many bytes their lines are, line ends
     /// included.
     pub sizes: &'static [&'static str],
-    /// Gives the lines of the sessions in the JSON array `?1`, in order. A line is never changed, and a new one comes
-    /// last.
-    pub lines: &'static [&'static str],
-    /// Gives all lines of the sessions in the JSON array `?1`, which have none in `lines`.
+    /// Gives the number of each line of the sessions in the JSON array `?1`, and its length with its end, in order. A line
+    /// is never changed, and a new one comes last.
+    pub lengths: &'static [&'static str],
+    /// Gives the line of a number `?1`.
+    pub line: &'static [&'static str],
+    /// Gives all lines of the sessions in the JSON array `?1`, which have none in `lengths`.
     pub rows: &'static str,
 }
 

@@ -432,6 +432,8 @@ pub enum Fact<'a> {
     },
     /// The actor was active.
     Activity,
+    /// The actor began a turn: ends before it are of earlier turns.
+    TurnStart,
     /// A text with the user's role.
     Prompt {
         /// The harness's id of the prompt.

@@ -214,7 +214,12 @@ impl SessionFeed {
             return None;
         }
         let (actor, basis) = attribution.actor(&pending.claim.borrow(), call, place);
-        let run = attribution.run_at(pending.time.or(order.time()), Some(place));
+        let begun = attribution.run_begun_in(place).filter(|_| pending.kind == EventKind::UserPrompt);
+        let run = begun.map_or_else(
+            || attribution.run_at(pending.time.or(order.time()), Some(place)),
+            // The hook of a prompt may come before its line.
+            |run| run.number,
+        );
         let key = match &pending.text {
             Some(text) => self.messages.key(pending, &actor, run, text)?.into(),
             None => event_key(pending, attribution),

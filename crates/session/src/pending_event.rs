@@ -76,8 +76,12 @@ pub(crate) struct PendingEvent {
     pub(crate) data: Value,
 }
 
-/// Converts an observation to a feed event; `None` if it only affects rows.
-pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) -> Option<PendingEvent> {
+/// Converts an observation to a feed event; `None` if it only affects rows. `label` names its source.
+pub(crate) fn to_pending_event(
+    observation: &Observation<'_>,
+    dialect: Dialect,
+    label: &str,
+) -> Option<PendingEvent> {
     let mut event = PendingEvent {
         kind: EventKind::Problem,
         source_kind: observation.kind,
@@ -92,6 +96,13 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         data: Value::Null,
     };
     let position = || format!("at/{}/{}", dialect.as_str(), observation.place.offset);
+    // Two processes that number their calls alike print the same lines, without times.
+    let call_position = || match observation.kind {
+        SourceKind::Stream if observation.time.is_none() && observation.line_id.is_none() => {
+            format!("{}/{:x}", position(), stable_hash(label))
+        }
+        _ => position(),
+    };
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
         Some(id) => format!("{kind}/{id}/{:x}", stable_hash(raw.unwrap_or_default())),
         None => format!("{kind}/{}/{:x}", position(), stable_hash(raw.unwrap_or_default())),
@@ -131,8 +142,10 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
                 "cache_write_1h_tokens": response.cache_write_1h,
             });
         }
-        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position()),
-        Fact::CallEnd(call) if call.outcome != Outcome::Over => fill_call_end(&mut event, call, &position()),
+        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &call_position()),
+        Fact::CallEnd(call) if call.outcome != Outcome::Over => {
+            fill_call_end(&mut event, call, &call_position());
+        }
         Fact::Progress { agent, message, tool_calls, total_tokens } => {
             event.kind = EventKind::SubagentProgress;
             event.key = line_key("progress", None);
@@ -233,6 +246,7 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         | Fact::ProcessEnd(_)
         | Fact::AwaitsPrompt
         | Fact::Warmup
+        | Fact::TurnStart
         | Fact::WireHasIdentity => return None,
     }
     Some(event)

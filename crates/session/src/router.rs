@@ -262,7 +262,7 @@ impl SessionRouter {
                 {
                     target.tracker.record_heard(agent, at);
                 }
-                if target.absorb(seen, dialect, options.events) && options.events {
+                if target.absorb(seen, dialect, &spec.label, options.events) && options.events {
                     sessions.changed.insert(number);
                 }
             }

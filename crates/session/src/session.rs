@@ -65,10 +65,16 @@ impl Session {
 
     /// Joins one observation; with `has_events`, its event is published by the next update. Returns `false` if it was
     /// dropped because of the cutoff.
-    pub(crate) fn absorb(&mut self, seen: &Observation<'_>, dialect: Dialect, has_events: bool) -> bool {
+    pub(crate) fn absorb(
+        &mut self,
+        seen: &Observation<'_>,
+        dialect: Dialect,
+        label: &str,
+        has_events: bool,
+    ) -> bool {
         let is_taken = self.tracker.absorb(seen);
         if is_taken && has_events {
-            self.pending_events.extend(to_pending_event(seen, dialect));
+            self.pending_events.extend(to_pending_event(seen, dialect, label));
         }
         is_taken
     }

@@ -10,6 +10,7 @@ use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter};
 use subscope_testkit::{
     corpus::{self, Memory},
     fixtures::{Recording, recording, recordings},
+    others::{OtherRecording, other_recordings},
     sessions::{self, LATER, Part, Telling, options, parts_of, parts_of_memory, read, tree, tree_at},
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
@@ -22,8 +23,19 @@ fn cases(count: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::with_cases(count) }
 }
 
-/// Any small recording, with any non-empty choice of its dialects.
+/// Any small recording of any harness, with any choice of its dialects.
 fn recorded() -> impl Strategy<Value = (String, Vec<Part>)> {
+    prop_oneof![recorded_of_claude_code(), recorded_of_others()]
+}
+
+/// Any recording of another harness: one of its sources, or all.
+fn recorded_of_others() -> impl Strategy<Value = (String, Vec<Part>)> {
+    let all: Vec<_> = other_recordings().iter().flat_map(OtherRecording::choices).collect();
+    (0..all.len()).prop_map(move |number| all[number].clone())
+}
+
+/// Any small recording, with any non-empty choice of its dialects.
+fn recorded_of_claude_code() -> impl Strategy<Value = (String, Vec<Part>)> {
     let all: Vec<Recording> = recordings();
     (0..all.len(), 1..8u8).prop_filter_map("too big", move |(number, choice)| {
         let tellings = chosen(choice);

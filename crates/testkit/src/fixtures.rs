@@ -194,14 +194,14 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The entries of a folder, by name.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let listing = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut entries: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
     entries.sort();
     entries
 }
 
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

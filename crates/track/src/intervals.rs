@@ -10,7 +10,8 @@ use crate::{
     status::Derivation,
 };
 
-/// Returns an agent's intervals of activity in order. Each resume with a known time opens a new one.
+/// Returns an agent's intervals of activity in order. Each resume with a known time opens a new one, and so does a task
+/// after an end.
 pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<[Millis; 2]> {
     triggered_intervals(derivation, number, calls).into_iter().map(|(interval, _)| interval).collect()
 }
@@ -24,15 +25,16 @@ pub(crate) fn triggered_intervals(
     let identity = &derivation.identities.all[number];
     let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
     let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
-    let mut boundaries: Vec<(Millis, &Text)> = derivation
+    let mut boundaries: Vec<(Millis, Option<&Text>)> = derivation
         .triggers(identity)
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The resuming call begins before the agent's first new line; its result may come after that line.
             let call = derivation.facts.call_by_id.get(&trigger.call);
             let begun_at = call.and_then(|call| derivation.facts.call(*call).begun_at());
-            Some((begun_at.or(trigger.time)?, &trigger.call))
+            Some((begun_at.or(trigger.time)?, Some(&trigger.call)))
         })
+        .chain(derivation.turn_times(identity).into_iter().map(|time| (time, None)))
         .filter(|(time, _)| from < *time && *time <= to)
         .collect();
     if boundaries.is_empty() {
@@ -43,7 +45,7 @@ pub(crate) fn triggered_intervals(
     let activity_times = activity_times(derivation, number, calls);
     let mut intervals = Vec::new();
     let (mut start, mut trigger) = (Millis::MIN, origin);
-    let boundaries = boundaries.into_iter().map(|(time, call)| (time, Some(call.clone())));
+    let boundaries = boundaries.into_iter().map(|(time, call)| (time, call.cloned()));
     for (end, next) in boundaries.chain([(Millis::MAX, None)]) {
         let inside = activity_times.iter().copied().filter(|time| start <= *time && *time < end);
         if let Some((first, last)) = inside.fold(None, |span, time| widest(span, Some((time, time)))) {

@@ -199,11 +199,12 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     other.triggers.into_iter().for_each(|trigger| known.add_trigger(trigger));
     known.span.join(&other.span);
     known.prompt_times.extend(other.prompt_times);
+    known.task_times.extend(other.task_times);
     for (own, tail) in known.last_lines.iter_mut().zip(other.last_lines) {
         *own = (*own).max(tail);
     }
     if let Some(text) = other.last_text
-        && known.last_text.as_ref().is_none_or(|own| (own.0, own.1) < (text.0, text.1))
+        && known.last_text.as_ref().is_none_or(|own| (own.0, own.1, &own.2) < (text.0, text.1, &text.2))
     {
         known.last_text = Some(text);
     }

@@ -159,13 +159,13 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
             run.prompt_key = Some(prompt.key());
         }
     }
-    for other in kinds.iter().flatten() {
+    // Prompts of streams make no runs: some versions do not distinguish the answer to a notification from that to a prompt.
+    for other in kinds.iter().chain([&by_kind(SourceKind::Stream)]).flatten() {
         if let Some(run) = prompts.iter().position(|prompt| prompt.is_same(other)) {
             runs.add_report(run, other.first.time, other.lines.iter().copied());
         }
     }
-    // Streams count only if no other source has prompts: some versions do not distinguish the answer to a notification
-    // from that to a prompt.
+    // Streams count only if no other source has prompts.
     let streamed = stream_runs(facts);
     if prompts.is_empty() {
         runs = streamed;

@@ -73,6 +73,7 @@ impl Derivation<'_> {
         endings.extend(self.delivered_stops(identity, last));
         endings.extend(self.spawn_result_ending(identity, last));
         endings.extend(self.last_line_ending(identity, last));
+        self.drop_ends_of_earlier_turns(&mut endings, identity);
         self.drop_ineffective_stops(&mut endings, silence);
         let left_since = drop_interim(&mut endings);
         endings.sort_by(|one, other| {
@@ -228,6 +229,34 @@ impl Derivation<'_> {
             || end.order.time >= last.order.time
     }
 
+    /// Drops ends before the agent's last turn or task, by its own lines: they are of turns before it. Some harnesses
+    /// name no call that gives an agent its next turn.
+    fn drop_ends_of_earlier_turns(&self, endings: &mut Vec<AgentEndFact>, identity: &AgentIdentity) {
+        let Some(task) = self.facts_of(identity).flat_map(|agent| &agent.task_times).max() else { return };
+        endings.retain(|end| {
+            let is_timeless = end.order.time == Millis::MIN || end.evidence == EndEvidence::Finished;
+            is_timeless || end.order.time >= *task
+        });
+    }
+
+    /// Returns the times at which another turn of an agent began, by its own lines: of the first task after an end.
+    pub(crate) fn turn_times(&self, identity: &AgentIdentity) -> Vec<Millis> {
+        let tasks = self.facts_of(identity).flat_map(|agent| agent.task_times.iter().copied());
+        let ends = self.ids(identity).into_iter().filter_map(|id| self.facts.ends.get(id)).flatten();
+        let ends: Vec<Millis> = ends.map(|end| end.order.time).filter(|time| *time > Millis::MIN).collect();
+        let mut tasks: Vec<Millis> = tasks.collect();
+        tasks.sort_unstable();
+        let mut begun = Millis::MIN;
+        tasks.retain(|task| {
+            let is_next = ends.iter().any(|end| begun <= *end && end < task);
+            if is_next {
+                begun = *task;
+            }
+            is_next
+        });
+        tasks
+    }
+
     /// Returns the end by the result of the spawn call, unless the agent was resumed since.
     fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<AgentEndFact> {
         let number = identity.origin?;
@@ -301,7 +330,7 @@ impl Derivation<'_> {
     /// Returns the agent's last text.
     pub(crate) fn last_text(&self, identity: &AgentIdentity) -> Option<Text> {
         let texts = self.facts_of(identity).filter_map(|agent| agent.last_text.as_ref());
-        let (_, _, json) = texts.max_by_key(|(order, offset, _)| (*order, *offset))?;
+        let (_, _, json) = texts.max()?;
         let raw = subscope_model::RawJson { json, offset: 0 };
         Some(raw.text().as_ref().into()).filter(|text: &Text| !text.is_empty())
     }

@@ -430,7 +430,7 @@ fn read(
     let (mut paths, mut sessions, mut checkpoints) = (Vec::new(), Vec::new(), Vec::new());
     for target in resolved {
         match target {
-            ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
+            ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(only_path(path)?),
             ResolvedTarget::Checkpoint(path) => checkpoints.push(checkpoint::read(&path)?),
             ResolvedTarget::Session(session) if !sessions.contains(&session) => sessions.push(session),
             ResolvedTarget::Session(_) | ResolvedTarget::Stdin => {}
@@ -465,6 +465,16 @@ fn read(
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
     Ok(ReadTargets { name, batch, at, has_ended, sessions, stored })
+}
+
+/// Returns the path of one session: of a file or folder that holds many, the one that was changed last.
+fn only_path(path: PathBuf) -> Result<PathBuf, CliError> {
+    if subscope_harness::bundle(&path).is_none() {
+        return Ok(path);
+    }
+    let newest = subscope_collect::newest_session(&path)
+        .map_err(|error| CliError::because(format!("cannot read {}", path.display()), error))?;
+    Ok(newest.unwrap_or(path))
 }
 
 /// Returns the sessions in the batch.

@@ -102,12 +102,12 @@ impl Root {
     fn scan_bundle(&mut self, root: &Path, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let since_ms = state.options.live_since_ms();
         // One that cannot be read now is read after its next change.
-        for session in bundle::sessions(path).unwrap_or_default() {
-            let Some(name) = self.harness.classify(&session.path).and_then(|place| place.session) else {
+        for (session, _) in bundle::names(path, since_ms).unwrap_or_default() {
+            let Some(name) = self.harness.classify(&session).and_then(|place| place.session) else {
                 continue;
             };
-            let files = self.harness.session_files(root, &session.path, &name);
-            if session.modified_ms >= since_ms && !self.live.contains(&files.main) {
+            let files = self.harness.session_files(root, &session, &name);
+            if !self.live.contains(&files.main) {
                 self.open_session(&files, state, out);
             }
         }

@@ -201,7 +201,7 @@ impl AppServer {
         match item.kind.get().unwrap_or_default() {
             "userMessage" if is_over => match first_text(item.content).map(|raw| out.line.raw(raw)) {
                 Some(text) => {
-                    out.emit_made(Fact::Prompt { prompt_id: id, text, what: PromptKind::Asked });
+                    out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
                 }
                 None => out.emit(Fact::Activity),
             },
@@ -420,7 +420,8 @@ impl LineDecoder for AppServer {
                     self.item(&thread, item, method == ITEM_COMPLETED, &mut out);
                 }
             }
-            method if method == "turn/started" || method.starts_with("item/") => out.emit(Fact::Activity),
+            "turn/started" => out.emit(Fact::TurnStart),
+            method if method.starts_with("item/") => out.emit(Fact::Activity),
             // What the client asks for, and the state of windows and accounts.
             _ => {}
         }

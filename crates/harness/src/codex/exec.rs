@@ -196,7 +196,7 @@ impl LineDecoder for Exec {
                     self.item(item, kind == "item.completed", &mut out);
                 }
             }
-            "turn.started" => out.emit(Fact::Activity),
+            "turn.started" => out.emit(Fact::TurnStart),
             _ => {}
         }
         Ok(())

@@ -23,8 +23,12 @@ use crate::{Place, Role, SessionFiles};
 pub(super) const HOME_VARIABLE: &str = "CODEX_HOME";
 /// The folder of its files below the user's home otherwise.
 pub(super) const HOME_FOLDER: &str = ".codex";
+/// The folder of rollouts, in folders of days.
+const DAYS: &str = "sessions";
+/// The folder of rollouts of archived threads.
+const ARCHIVED: &str = "archived_sessions";
 /// Folders of rollouts.
-pub(super) const FOLDERS: [&str; 2] = ["sessions", "archived_sessions"];
+pub(super) const FOLDERS: [&str; 2] = [DAYS, ARCHIVED];
 /// A first line is read up to this; instructions of a project stand behind what names the thread.
 const HEAD_BYTES: u64 = 64 * 1024;
 /// How many parents are followed to the root.
@@ -178,18 +182,23 @@ fn root_by_chain(path: &Path, parent: &str) -> Option<String> {
 /// Returns the rollout of a thread: in a folder, else in the folders of the days around its start.
 pub(super) fn find(folder: &Path, thread: &str) -> Option<PathBuf> {
     let started = started_ms(thread);
-    let days = sessions_above(folder).map(|sessions| days(&sessions, started, started)).unwrap_or_default();
-    let folders = [folder.to_owned()].into_iter().chain(days);
+    let sessions = sessions_near(folder);
+    let days = sessions.as_ref().map(|sessions| days(sessions, started, started)).unwrap_or_default();
+    let archived = sessions.map(|sessions| sessions.with_file_name(ARCHIVED));
+    let folders = [folder.to_owned()].into_iter().chain(days).chain(archived);
     folders.into_iter().find_map(|folder| {
         let entries = fs::read_dir(folder).ok()?;
         entries.flatten().map(|entry| entry.path()).find(|path| thread_of(path) == Some(thread))
     })
 }
 
-/// Returns the folder of all days above a folder of one day.
-fn sessions_above(folder: &Path) -> Option<PathBuf> {
+/// Returns the folder of all days: above a folder of one day, or beside the folder of archived threads.
+fn sessions_near(folder: &Path) -> Option<PathBuf> {
+    if folder.file_name().is_some_and(|name| name == ARCHIVED) {
+        return Some(folder.with_file_name(DAYS));
+    }
     let above = folder.ancestors().nth(3)?;
-    above.file_name().is_some_and(|name| name == FOLDERS[0]).then(|| above.to_owned())
+    above.file_name().is_some_and(|name| name == DAYS).then(|| above.to_owned())
 }
 
 /// Returns when a thread was made, in milliseconds since 1970: its id begins with that time.
@@ -239,11 +248,15 @@ pub(super) fn files(path: &Path, session: &str) -> SessionFiles {
     let written = fs::metadata(&main).and_then(|metadata| metadata.modified()).ok();
     let until =
         written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|since: Duration| since.as_millis());
-    let until = until.and_then(|ms| i64::try_from(ms).ok());
-    let mut shared =
-        sessions_above(&home).map(|sessions| days(&sessions, started_ms(session), until)).unwrap_or_default();
-    if !shared.contains(&home) {
-        shared.push(home);
+    let started = started_ms(session);
+    // A copy may have another time than the original: then all days are looked at.
+    let until =
+        until.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| started.is_none_or(|from| from <= *ms));
+    let mut shared = sessions_near(&home).map(|sessions| days(&sessions, started, until)).unwrap_or_default();
+    for folder in [home.as_path(), folder] {
+        if !shared.iter().any(|known| known == folder) {
+            shared.push(folder.to_owned());
+        }
     }
     SessionFiles {
         session: session.to_owned(),

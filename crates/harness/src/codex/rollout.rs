@@ -42,8 +42,8 @@ pub(super) struct Rollout {
     has_records: bool,
     /// Whether there was a response.
     has_responded: bool,
-    /// The total of the last count of tokens.
-    counted: u64,
+    /// The last total of counted tokens, and how many there were.
+    counted: (Tokens, u64),
 }
 
 /// One line.
@@ -115,7 +115,7 @@ struct Item<'a> {
 }
 
 /// Tokens: the input holds the cached ones, the output the reasoning ones.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Tokens {
     input_tokens: Num,
@@ -189,7 +189,7 @@ impl Rollout {
             spawning: HashSet::new(),
             has_records: false,
             has_responded: false,
-            counted: 0,
+            counted: (Tokens::default(), 0),
         }
     }
 
@@ -258,6 +258,7 @@ impl Rollout {
                     self.item(item, out);
                 }
             }
+            "task_started" => out.emit(Fact::TurnStart),
             "task_complete" => {
                 let has_words = payload.last_agent_message.is_some_and(|raw| raw.get() != "null");
                 let error = payload.error.filter(|raw| raw.get() != "null");
@@ -273,7 +274,7 @@ impl Rollout {
             "token_count" => self.count(payload.info.as_ref(), out),
             "context_compacted" => out.emit(COMPACTED),
             // 0.118: texts are events.
-            "user_message" => prompt(None, payload.message, PromptKind::Asked, out),
+            "user_message" => prompt(payload.message, PromptKind::Asked, out),
             "agent_message" => message(None, payload.message, out),
             "agent_reasoning" => thought(payload.text, out),
             _ => out.emit(Fact::Activity),
@@ -283,7 +284,7 @@ impl Rollout {
     fn item(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
         let id = item.id.filled();
         match item.kind.get().unwrap_or_default() {
-            "UserMessage" => prompt(id, first_text(item.content), PromptKind::Asked, out),
+            "UserMessage" => prompt(first_text(item.content), PromptKind::Asked, out),
             "AgentMessage" => message(id, first_text(item.content), out),
             "Reasoning" => thought(item.summary_text.as_ref().and_then(|all| all.first().copied()), out),
             "SubAgentActivity" if item.activity.is("started") => {
@@ -323,12 +324,13 @@ impl Rollout {
 
     fn count(&mut self, counts: Option<&Counts>, out: &mut Emitter<'_, '_>) {
         let Some(counts) = counts.filter(|_| !self.has_records) else { return out.emit(Fact::Activity) };
-        let total = counts.total_token_usage.total_tokens.0.unwrap_or(0);
-        if total <= self.counted {
+        let (last, number) = self.counted;
+        // It is written again with the same numbers.
+        if counts.total_token_usage == last {
             return out.emit(Fact::Activity);
         }
-        self.counted = total;
-        self.respond(&total.to_string(), &counts.last_token_usage, out);
+        self.counted = (counts.total_token_usage, number + 1);
+        self.respond(&format!("count {number}"), &counts.last_token_usage, out);
     }
 
     /// Emits a response. Its id is made unique by the thread: programs that serve models number theirs.
@@ -374,7 +376,7 @@ impl Rollout {
                 let text = first_text(payload.content);
                 let is_task = words(text).starts_with(NEW_TASK) && self.thread != self.root;
                 let what = if is_task { PromptKind::Asked } else { PromptKind::Meta };
-                prompt(payload.id.filled(), text, what, out);
+                prompt(text, what, out);
             }
             _ => out.emit(Fact::Activity),
         }
@@ -448,9 +450,10 @@ impl LineDecoder for Rollout {
     }
 }
 
-fn prompt(id: Option<&str>, text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
+fn prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
     match text.map(|raw| out.line.raw(raw)) {
-        Some(text) => out.emit_made(Fact::Prompt { prompt_id: id, text, what }),
+        // No other source has its id.
+        Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what }),
         None => out.emit(Fact::Activity),
     }
 }

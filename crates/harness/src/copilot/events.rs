@@ -369,8 +369,8 @@ fn is_empty_list(json: &str) -> bool {
 
 fn prompt<'a>(message: &Message<'a>, out: &mut Emitter<'a, '_>) {
     let Some(text) = out.raw(message.content) else { return out.emit(Fact::Activity) };
-    let prompt_id = message.message_id.filled();
-    out.emit_made(Fact::Prompt { prompt_id, text, what: PromptKind::Asked });
+    // Hooks do not have its id; its line has one in the other sources.
+    out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
 }
 
 fn opening(opening: &Opening<'_>, out: &mut Emitter<'_, '_>) {

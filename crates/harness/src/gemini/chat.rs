@@ -10,7 +10,7 @@
 //! prompt. The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent
 //! says that it ended well (`$set.summary`), and nothing of any other end.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,9 +19,8 @@ use subscope_decode::{
     lenient::{LineText, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent,
-    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass,
-    Usage, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent, PromptKind,
+    RawJson, Response, Sink, SourceKind, Spawn, SpawnResult, ToolClass, Usage, parse_rfc3339,
 };
 
 use super::{
@@ -193,7 +192,8 @@ impl Chat {
             }
             let is_reminder = !is_root && REMINDERS.iter().any(|reminder| words.starts_with(reminder));
             let what = if is_reminder { PromptKind::Meta } else { PromptKind::Asked };
-            out.emit_made(Fact::Prompt { prompt_id: record.id.filled(), text: raw, what });
+            // Streams and hooks do not have its id: it says only that the record is the same.
+            out.emit_as(record.id.filled(), Fact::Prompt { prompt_id: None, text: raw, what });
         }
         for part in &parts {
             let Some(response) = &part.function_response else { continue };
@@ -294,15 +294,7 @@ impl Chat {
         let mut begin = tools::begin(id, name, call.args, out.line, digest);
         if begin.class != ToolClass::Spawn && status.is_some() && call.agent_id.filled().is_none() {
             // Up to 0.34 a kind of agent is a tool of its own.
-            begin = CallBegin {
-                class: ToolClass::Spawn,
-                spawn: Some(SpawnInput {
-                    agent_type: Some(Cow::Borrowed(name)),
-                    mode: Some(SpawnMode::Foreground),
-                    ..SpawnInput::default()
-                }),
-                ..begin
-            };
+            begin = tools::begin_of_kind(begin);
         }
         let is_spawn = begin.class == ToolClass::Spawn;
         out.emit_made(Fact::CallBegin(begin));

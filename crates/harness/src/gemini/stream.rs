@@ -4,6 +4,8 @@
 //! ids of agents are not there, so the id of the call names one until a chat does. `result` sums up the responses of
 //! all agents in this process.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
@@ -11,8 +13,8 @@ use subscope_decode::{
     lenient::{LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Checksum, Claim, Clock, EndEvidence, Fact, Outcome, PromptKind,
-    Response, Sink, SourceKind, Usage, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Checksum, Claim, Clock, EndEvidence, Fact, Outcome,
+    PromptKind, Response, Sink, SourceKind, ToolClass, Usage, parse_rfc3339,
 };
 
 use super::tools;
@@ -25,6 +27,8 @@ pub(super) const CHANGES: &[&str] = &["\"init\"", "\"result\"", "\"invoke_agent\
 #[derive(Debug)]
 pub(super) struct Stream {
     session: Option<String>,
+    /// Tools of the calls that have not ended, by id.
+    tools: HashMap<String, String>,
 }
 
 /// One line. Fields of all line types together: they do not collide.
@@ -66,7 +70,7 @@ struct ErrorText<'a> {
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { session: hint.session.clone() }
+        Self { session: hint.session.clone(), tools: HashMap::new() }
     }
 }
 
@@ -90,6 +94,9 @@ impl LineDecoder for Stream {
             Some("tool_use") => {
                 let name = line.tool_name.get().unwrap_or_default();
                 let digest = digest(name, line.parameters.map_or("", RawValue::get));
+                if let Some(id) = line.tool_id.filled() {
+                    self.tools.insert(id.to_owned(), name.to_owned());
+                }
                 out.emit_made(last_line(false));
                 let mut begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
                 if let Some(spawn) = &mut begin.spawn {
@@ -98,7 +105,10 @@ impl LineDecoder for Stream {
                 }
                 out.emit_made(Fact::CallBegin(begin));
             }
-            Some("tool_result") => tool_result(&line, &mut out),
+            Some("tool_result") => {
+                let tool = line.tool_id.filled().and_then(|id| self.tools.remove(id));
+                tool_result(&line, tool.as_deref().unwrap_or_default(), &mut out);
+            }
             Some("result") => result(&line, &mut out),
             Some("error") => out.emit(Fact::Activity),
             _ => {}
@@ -122,12 +132,21 @@ fn message<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
     }
 }
 
-fn tool_result<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
+fn tool_result<'a>(line: &Line<'a>, tool: &str, out: &mut Emitter<'a, '_>) {
     let error: ErrorText<'a> =
         line.error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let text = string(error.message.or(line.output));
     let outcome = tools::outcome(line.status.get(), text.as_deref());
-    let is_spawn = line.tool_id.get().is_some_and(|id| id.starts_with(tools::SPAWN_TOOL));
+    let is_spawn = tools::class(tool) == ToolClass::Spawn;
+    // Up to 0.34 a kind of agent is a tool of its own: only the text of its end says so.
+    let ended = text.as_deref().and_then(tools::reason_in_text).filter(|_| !is_spawn);
+    if let Some(status) = ended {
+        let (id, hindsight) = (line.tool_id.filled(), true);
+        let begin = tools::begin_of_kind(CallBegin { id, name: tool, hindsight, ..CallBegin::default() });
+        out.emit_made(Fact::CallBegin(begin));
+        let evidence = EndEvidence::Notification;
+        out.emit_made(Fact::AgentEnd(AgentEnd { agent: id, status, evidence, ..AgentEnd::default() }));
+    }
     out.emit_made(Fact::CallEnd(CallEnd {
         id: line.tool_id.filled(),
         outcome,

@@ -77,6 +77,16 @@ pub(super) fn begin<'a>(
     call
 }
 
+/// Returns the begin of a call whose tool is a kind of agent, as up to 0.34.
+pub(super) fn begin_of_kind(call: CallBegin<'_>) -> CallBegin<'_> {
+    let spawn = SpawnInput {
+        agent_type: Some(call.name.into()),
+        mode: Some(SpawnMode::Foreground),
+        ..SpawnInput::default()
+    };
+    CallBegin { class: ToolClass::Spawn, spawn: Some(spawn), ..call }
+}
+
 /// What the text of a call begins with that was not allowed.
 const DENIAL: &str = "Tool execution denied by policy";
 

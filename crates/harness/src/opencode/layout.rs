@@ -27,15 +27,24 @@ const SESSION_ID: &str = "ses_";
 /// All sessions of a database. An event is a row that is only ever added; sessions that were copied from an older
 /// database have none, and are read from their rows.
 const IN_DATABASE: Bundle = Bundle::Sql(SqlBundle {
-    sessions: &["SELECT id, parent_id, time_updated FROM session"],
+    sessions: "SELECT id, parent_id, time_updated FROM session",
+    tree: "WITH RECURSIVE tree(id) AS (
+             SELECT id FROM session WHERE id = ?1
+             UNION SELECT session.id FROM session JOIN tree ON session.parent_id = tree.id)
+           SELECT id, time_updated FROM session JOIN tree USING (id)",
     sizes: &[
         "SELECT aggregate_id, SUM(octet_length(id) + octet_length(seq) + octet_length(type) + octet_length(data) + 35)
          FROM event WHERE aggregate_id IN (SELECT value FROM json_each(?1)) GROUP BY aggregate_id",
         "SELECT '', 0 WHERE ?1 IS NULL",
     ],
-    lines: &[
-        "SELECT '{\"id\":\"' || id || '\",\"seq\":' || seq || ',\"type\":\"' || type || '\",\"data\":' || data || '}'
+    lengths: &[
+        "SELECT rowid, octet_length(id) + octet_length(seq) + octet_length(type) + octet_length(data) + 35
          FROM event WHERE aggregate_id IN (SELECT value FROM json_each(?1)) ORDER BY rowid",
+        "SELECT 0, 0 WHERE ?1 IS NULL",
+    ],
+    line: &[
+        "SELECT '{\"id\":\"' || id || '\",\"seq\":' || seq || ',\"type\":\"' || type || '\",\"data\":' || data || '}'
+         FROM event WHERE rowid = ?1",
         "SELECT '' WHERE ?1 IS NULL",
     ],
     rows: "SELECT line FROM (

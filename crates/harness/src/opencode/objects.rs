@@ -20,8 +20,8 @@ use subscope_decode::{
     lenient::{Flag, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Claim, EndEvidence, Fact, Millis, Outcome, Parent, PromptKind,
-    Response, Spawn, SpawnResult, ToolClass, Usage,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Outcome, Parent,
+    PromptKind, Response, Spawn, SpawnResult, ToolClass, Usage,
 };
 
 use super::tools::{self, CallState, Span};
@@ -146,8 +146,8 @@ pub(super) struct Objects {
     parents: HashMap<String, Option<String>>,
     /// Messages of users, by id, with their times.
     prompts: HashMap<String, Option<Millis>>,
-    /// Messages whose end was emitted.
-    ended: HashSet<String>,
+    /// Messages whose end was emitted, and whether as an error.
+    ended: HashMap<String, bool>,
     /// Texts and thoughts that were emitted, by part.
     texts: HashSet<String>,
     /// Calls whose begin, and whose agent, were emitted.
@@ -241,12 +241,14 @@ impl Objects {
             api_error: info.error.is_some(),
             ..Response::default()
         }));
-        if !is_over || !self.ended.insert(id.to_owned()) {
+        // A message that is complete may fail later, as where a call of it is refused.
+        let is_emitted = self.ended.get(id).is_some_and(|was_error| *was_error || info.error.is_none());
+        if !is_over || is_emitted {
             return;
         }
-        let error = info.error;
-        if error.is_some() || ends_turn {
-            end(error, is_root, out);
+        self.ended.insert(id.to_owned(), info.error.is_some());
+        if info.error.is_some() || ends_turn {
+            end(info.error, is_root, out);
         }
     }
 
@@ -258,7 +260,7 @@ impl Objects {
         let own_times = [part.time.end, part.time.start].into_iter().find_map(Num::signed);
         let times = [out.head.time, own_times, self.prompts.get(message).copied().flatten()];
         out.head.time = times.into_iter().find_map(|time| time);
-        if out.head.time.is_none() && self.ended.contains(message) && kind != "tool" {
+        if out.head.time.is_none() && self.ended.contains_key(message) && kind != "tool" {
             return;
         }
         match kind {
@@ -280,10 +282,14 @@ impl Objects {
             return out.emit(Fact::Activity);
         };
         let what = if part.synthetic.is_true() { PromptKind::Meta } else { PromptKind::Asked };
-        out.emit_made(match (is_prompt, is_thought) {
-            (true, _) => Fact::Prompt { prompt_id: message_id, text, what },
-            (false, true) => Fact::Thought { message_id, text: Some(text) },
-            (false, false) => Fact::Message { message_id, text },
+        if is_prompt {
+            // What is printed has no prompt, so its id would join nothing; two streams of a server have the same message.
+            return out.emit_as(message_id, Fact::Prompt { prompt_id: None, text, what });
+        }
+        out.emit_made(if is_thought {
+            Fact::Thought { message_id, text: Some(text) }
+        } else {
+            Fact::Message { message_id, text }
         });
     }
 
@@ -291,17 +297,26 @@ impl Objects {
         let state: CallState<'a> =
             part.state.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let (Some(id), Some(name)) = (part.call_id.filled(), part.tool.filled()) else { return };
-        // Without its arguments yet.
+        // Its arguments, and when it began, are said later; or never, where the process was killed.
         if state.status.is("pending") {
-            return out.emit(Fact::Activity);
+            let begin = tools::begin(Some(id), name, &CallState::default(), out.line);
+            return out.emit_made(Fact::CallBegin(CallBegin { spawn: None, hindsight: true, ..begin }));
         }
+        // In a fork of a session its calls are copied: their agents are those of the first one.
+        let starter = state.metadata.parent_session_id.filled();
+        let is_copy = starter.is_some_and(|starter| !part.session_id.is(starter));
+        let is_spawn = tools::class(name) == ToolClass::Spawn && !is_copy;
         let own_time = out.head.time;
         let key = part.id.filled().unwrap_or(id);
         if self.begun.insert(key.to_owned()) {
             out.head.time = state.time.start.signed().or(own_time);
-            out.emit_made(Fact::CallBegin(tools::begin(Some(id), name, &state, out.line)));
+            let begin = tools::begin(Some(id), name, &state, out.line);
+            out.emit_made(Fact::CallBegin(if is_copy {
+                CallBegin { class: ToolClass::Other, spawn: None, ..begin }
+            } else {
+                begin
+            }));
         }
-        let is_spawn = tools::class(name) == ToolClass::Spawn;
         let agent = state.metadata.session_id.filled().filter(|_| is_spawn);
         let arguments = state.arguments();
         let resumed = arguments.task_id.filled().filter(|_| is_spawn).map(str::to_owned);

@@ -43,6 +43,10 @@ impl Stdout {
 impl LineDecoder for Stdout {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(text.text)?;
+        // Every line names its session; other lines are not the harness's.
+        if line.session_id.filled().is_none() {
+            return Ok(());
+        }
         let part: Part<'_> =
             line.part.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, Claim::Root(Basis::Wire), text, sink);
@@ -55,6 +59,8 @@ impl LineDecoder for Stdout {
                 counts_run: true,
                 text: line.error.map(|raw| text.raw(raw)),
             }),
+            // There is no line for the prompt: the first step begins the turn.
+            "step_start" => out.emit(Fact::TurnStart),
             _ if line.part.is_some() => {
                 self.objects.part(&part, true, &mut out);
                 if part.ends_turn() {

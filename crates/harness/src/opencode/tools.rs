@@ -62,6 +62,8 @@ pub(super) struct Span {
 pub(super) struct Metadata<'a> {
     /// The session of the agent that the call started.
     pub(super) session_id: Str<'a>,
+    /// The session that made the call.
+    pub(super) parent_session_id: Str<'a>,
     exit: Num,
     pub(super) model: ModelName<'a>,
 }

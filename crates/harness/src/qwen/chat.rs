@@ -196,7 +196,7 @@ fn user<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
         }
         let is_asked = is_person && line.subtype.filled().is_none();
         let what = if is_asked { PromptKind::Asked } else { PromptKind::Meta };
-        out.emit_made(Fact::Prompt { prompt_id: line.uuid.filled(), text, what });
+        out.emit_made(Fact::Prompt { prompt_id: None, text, what });
     }
 }
 

@@ -1,5 +1,4 @@
-//! Payloads of Qwen Code's hooks, one a line. Those of an agent name it; where the turn of a model is known, they name
-//! the prompt.
+//! Payloads of Qwen Code's hooks, one a line. Those of an agent name it.
 
 use std::borrow::Cow;
 
@@ -40,7 +39,6 @@ pub(super) struct Payload<'a> {
     pub(super) transcript_path: Str<'a>,
     pub(super) timestamp: Str<'a>,
     cwd: Str<'a>,
-    prompt_id: Str<'a>,
     agent_id: Str<'a>,
     agent_type: Str<'a>,
     model: Str<'a>,
@@ -199,5 +197,5 @@ fn user_prompt<'a>(payload: &'a Payload<'_>, out: &mut Emitter<'a, '_>) {
         return out.emit(Fact::Activity);
     }
     let what = if Notice::read(&words).is_some() { PromptKind::Meta } else { PromptKind::Asked };
-    out.emit_made(Fact::Prompt { prompt_id: payload.prompt_id.filled(), text, what });
+    out.emit_made(Fact::Prompt { prompt_id: None, text, what });
 }

@@ -156,6 +156,7 @@ impl Recording<'_, '_> {
             | Fact::Note { .. }
             | Fact::Stop { .. }
             | Fact::ProcessEnd(_) => {}
+            Fact::TurnStart => self.record_turn_start(),
             Fact::Warmup => {
                 if let Some(agent) = self.actor {
                     self.facts.agent_mut(agent).is_warmup = true;
@@ -290,6 +291,14 @@ impl Recording<'_, '_> {
         *slot = (*slot).max(Some((self.order, last_line)));
     }
 
+    fn record_turn_start(&mut self) {
+        self.set_last_line(LastLine::Open);
+        let Observation { kind, time, .. } = *self.observation;
+        if let Some(agent) = self.actor.filter(|actor| *actor != ROOT && kind != SourceKind::Hook) {
+            self.facts.agent_mut(agent).task_times.extend(time);
+        }
+    }
+
     fn record_prompt(&mut self, id: Option<&str>, raw: RawJson<'_>, what: PromptKind) {
         let Observation { kind, time, line_id, .. } = *self.observation;
         let order = self.order;
@@ -314,6 +323,7 @@ impl Recording<'_, '_> {
             let agent = self.facts.agent_mut(agent);
             agent.prompt_times.extend(time);
             if what == PromptKind::Asked {
+                agent.task_times.extend(time.filter(|_| kind != SourceKind::Hook));
                 update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
             }
         }
@@ -325,7 +335,10 @@ impl Recording<'_, '_> {
     fn record_message(&mut self, raw: RawJson<'_>) {
         let Some(actor) = self.actor else { return };
         match &mut self.facts.agent_mut(actor).last_text {
-            Some((known, offset, text)) if (*known, *offset) <= (self.order, raw.offset) => {
+            // Of two without times at the same offset neither is later: which one counts must not depend on their order.
+            Some((known, offset, text))
+                if (*known, *offset, text.as_str()) <= (self.order, raw.offset, raw.json) =>
+            {
                 (*known, *offset) = (self.order, raw.offset);
                 text.clear();
                 text.push_str(raw.json);
@@ -342,7 +355,7 @@ impl Recording<'_, '_> {
         if matches!(fact, Fact::TurnEnd { .. }) {
             stream.last_result = stream.last_result.max(Some(place.offset));
         } else if self.actor == Some(ROOT)
-            && matches!(fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+            && matches!(fact, Fact::TurnStart | Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
             && line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
         {
             if stream.begins.last().is_none_or(|(begin, _)| stream.last_result > Some(*begin)) {
@@ -373,6 +386,7 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
     matches!(
         fact,
         Fact::Activity
+            | Fact::TurnStart
             | Fact::Prompt { .. }
             | Fact::Message { .. }
             | Fact::Thought { .. }

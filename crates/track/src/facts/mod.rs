@@ -156,6 +156,8 @@ pub(crate) struct AgentFacts {
     pub(crate) hook_times: Option<(Millis, Millis)>,
     /// Times of prompts that others sent to the agent; each may begin an interval of activity.
     pub(crate) prompt_times: Vec<Millis>,
+    /// Times of its turns and tasks by its own lines: one after an end begins another turn.
+    pub(crate) task_times: Vec<Millis>,
     /// The last line in transcripts (0) and in streams (1).
     pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 2],
     pub(crate) last_text: Option<(FactOrder, u64, String)>,

@@ -1,9 +1,11 @@
 //! Status by evidence, in any order of arrival.
 
-use subscope_model::{Agent, CallEnd, Claim, Fact, SourceKind, Spawn};
+use subscope_model::{Agent, CallEnd, Claim, Fact, PromptKind, SourceKind, Spawn};
 
 use super::*;
-use crate::test_session::{ROOT, TestSession, agent, agent_end, call_end, response, spawn_call, spawned};
+use crate::test_session::{
+    ROOT, TestSession, agent, agent_end, call_end, raw, response, spawn_call, spawned,
+};
 
 const TRANSCRIPT: SourceKind = SourceKind::Transcript;
 
@@ -216,4 +218,20 @@ fn silence_of_a_publisher_with_a_wrong_clock_counts_from_when_it_was_heard() {
     session.add(SourceKind::Posted, day, agent("a1"), Fact::Activity);
     session.tracker.record_heard("a1", day + 500);
     assert_eq!(a1(&session, day + 600).last_event_at_ms, Some(day));
+}
+
+#[test]
+fn task_after_an_end_opens_an_interval_in_which_earlier_ends_do_not_count() {
+    let ended = |status| agent_end("a1", status, EndEvidence::Notification);
+    let task = |text| Fact::Prompt { prompt_id: None, text: raw(text), what: PromptKind::Asked };
+    let mut session = session();
+    session.add(TRANSCRIPT, 21, agent("a1"), task(r#""count""#));
+    session.add(TRANSCRIPT, 30, agent("a1"), ended(AgentStatus::Completed));
+    assert_eq!(status(&session, 50).0, AgentStatus::Completed);
+    session.add(TRANSCRIPT, 60, agent("a1"), task(r#""again""#));
+    assert_eq!(status(&session, 70).0, AgentStatus::Running, "its second turn has no end yet");
+    session.add(TRANSCRIPT, 66, agent("a1"), task(r#""faster""#));
+    session.add(TRANSCRIPT, 80, agent("a1"), ended(AgentStatus::Failed));
+    assert_eq!(status(&session, 90).0, AgentStatus::Failed);
+    assert_eq!(a1(&session, 90).intervals, [[20, 21], [60, 66]]);
 }

@@ -1,0 +1,124 @@
+//! Sessions of a folder of JSON objects.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use subscope_harness::FolderBundle;
+use subscope_model::Millis;
+
+use super::{Bundled, Node, name_of, roots, tree_below};
+
+/// The objects of a folder, by the names of their files without the ending.
+fn objects(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut all = Vec::new();
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name =
+            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".json"));
+        if let Some(name) = name {
+            all.push((name.to_owned(), path.clone()));
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Returns all sessions.
+pub(super) fn nodes(at: &Path, form: &FolderBundle) -> io::Result<Vec<Node>> {
+    with_files(at, form).map(|(nodes, _)| nodes)
+}
+
+/// Returns all sessions, and the file of each.
+fn with_files(at: &Path, form: &FolderBundle) -> io::Result<(Vec<Node>, Vec<PathBuf>)> {
+    let mut all = Vec::new();
+    for project in fs::read_dir(at.join(form.sessions))? {
+        for (session, path) in objects(&project?.path())? {
+            let object: serde_json::Value =
+                fs::read(&path).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
+            let parent = object[form.parent].as_str().map(str::to_owned);
+            let messages = at.join(form.messages).join(&session);
+            // A message is written anew with each of its parts.
+            let written = [path.clone(), messages].iter().filter_map(|path| modified_ms(path)).max();
+            all.push((Node { session, parent, modified_ms: written.unwrap_or(0) }, path));
+        }
+    }
+    Ok(all.into_iter().unzip())
+}
+
+fn modified_ms(path: &Path) -> Option<Millis> {
+    let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Millis::try_from(since.as_millis()).ok()
+}
+
+/// Returns the root sessions with their sizes.
+pub(super) fn sessions(at: &Path, form: &FolderBundle) -> io::Result<Vec<Bundled>> {
+    let (nodes, paths) = with_files(at, form)?;
+    let mut all = Vec::new();
+    for root in roots(&nodes) {
+        let len = lines_of(at, form, files_of(&nodes, &paths, root.session))?.len() as u64;
+        all.push(Bundled { path: at.join(root.session), len, modified_ms: root.modified_ms });
+    }
+    Ok(all)
+}
+
+/// Returns what there is of one session. A line's length is known only once its object is read.
+pub(super) fn stat(at: &Path, form: &FolderBundle, path: &Path) -> io::Result<Bundled> {
+    let (nodes, paths) = with_files(at, form)?;
+    let tree = files_of(&nodes, &paths, &name_of(path));
+    let modified_ms = tree.iter().map(|(node, _)| node.modified_ms).max();
+    let modified_ms = modified_ms.ok_or(io::ErrorKind::NotFound)?;
+    let len = lines_of(at, form, tree)?.len() as u64;
+    Ok(Bundled { path: path.to_owned(), len, modified_ms })
+}
+
+/// Returns the lines of a session.
+pub(super) fn lines(at: &Path, form: &FolderBundle, root: &str) -> io::Result<Vec<u8>> {
+    let (nodes, paths) = with_files(at, form)?;
+    let tree = files_of(&nodes, &paths, root);
+    if tree.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { lines_of(at, form, tree) }
+}
+
+/// Returns a session and those below it, with their files.
+fn files_of<'n>(nodes: &'n [Node], paths: &'n [PathBuf], root: &str) -> Vec<(&'n Node, &'n Path)> {
+    let tree = tree_below(nodes, root);
+    let own = nodes.iter().zip(paths).filter(|(node, _)| tree.contains(&node.session));
+    own.map(|(node, path)| (node, path.as_path())).collect()
+}
+
+/// Returns the lines of sessions: of these, then of their messages, each with its parts.
+fn lines_of(at: &Path, form: &FolderBundle, tree: Vec<(&Node, &Path)>) -> io::Result<Vec<u8>> {
+    let [of_session, of_message, of_part] = form.wraps;
+    let mut text = Vec::new();
+    let mut messages = Vec::new();
+    for (node, path) in tree {
+        wrap(path, of_session, &mut text);
+        messages.extend(objects(&at.join(form.messages).join(&node.session))?);
+    }
+    messages.sort_unstable();
+    for (message, path) in messages {
+        wrap(&path, of_message, &mut text);
+        for (_, part) in objects(&at.join(form.parts).join(&message))? {
+            wrap(&part, of_part, &mut text);
+        }
+    }
+    Ok(text)
+}
+
+/// Appends a line with an object. One that is being written is left out: it comes whole later.
+fn wrap(path: &Path, (before, after): (&str, &str), text: &mut Vec<u8>) {
+    let object: Option<serde_json::Value> =
+        fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
+    if let Some(object) = object.filter(serde_json::Value::is_object) {
+        // Writing to memory does not fail.
+        let _ = writeln!(text, "{before}{object}{after}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads bundles ([`subscope_harness::Bundle`]): databases and folders in which a harness keeps many sessions.
+//!
+//! A session in one is a source like a file: `BUNDLE/SESSION` is its path, its lines are its bytes. [`sql`] reads
+//! databases, [`folders`] folders of objects. Nothing is written: a database is opened read-only for one transaction,
+//! and without its write-ahead log no file is made beside it.
+
+mod folders;
+mod sql;
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use subscope_harness::{Bundle, bundle, classify};
+use subscope_model::Millis;
+
+/// A session of a bundle: a root with those below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bundled {
+    /// Its path: `BUNDLE/SESSION`.
+    pub(crate) path: PathBuf,
+    /// The number of bytes of its lines.
+    pub(crate) len: u64,
+    /// When it was last changed.
+    pub(crate) modified_ms: Millis,
+}
+
+/// A session and its parent.
+struct Node {
+    session: String,
+    parent: Option<String>,
+    modified_ms: Millis,
+}
+
+/// A root session, when its tree was last changed, and the sessions of that.
+struct Root<'n> {
+    session: &'n str,
+    modified_ms: Millis,
+    tree: Vec<&'n str>,
+}
+
+/// A part of the lines of a session.
+pub(crate) struct Window {
+    /// The offset of its first byte, which begins a line.
+    pub(crate) from: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Returns the bundle that a path is inside of, and its form.
+pub(crate) fn bundle_of(path: &Path) -> Option<(&Path, &'static Bundle)> {
+    let above = path.parent()?;
+    Some((above, bundle(above)?)).filter(|_| classify(path).session.is_some())
+}
+
+/// Returns the bundle that a changed file belongs to: the database of a write-ahead log, or the folder above an object.
+pub(crate) fn bundle_changed_by(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let of_log = name.strip_suffix("-wal").map(|name| path.with_file_name(name));
+    let itself_or_above = || path.ancestors().take(4).map(Path::to_owned);
+    of_log.into_iter().chain(itself_or_above()).find(|path| bundle(path).is_some())
+}
+
+/// Returns the path of the root session of a bundle that was changed last; `None` where it has none.
+///
+/// # Errors
+/// `InvalidInput` for anything but a bundle; else where it cannot be read.
+pub fn newest_session(path: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(names(path, Millis::MIN)?.into_iter().max_by_key(|(_, at)| *at).map(|(path, _)| path))
+}
+
+/// Returns the paths of the root sessions of a bundle that were changed at or after a time, and when that was. Of equally
+/// new ones the last is that with the smallest name.
+///
+/// # Errors
+/// Where the bundle cannot be read.
+pub(crate) fn names(path: &Path, since_ms: Millis) -> io::Result<Vec<(PathBuf, Millis)>> {
+    let nodes = match bundle(path) {
+        Some(Bundle::Sql(form)) => sql::nodes(path, form)?,
+        Some(Bundle::Folders(form)) => folders::nodes(path, form)?,
+        None => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let is_new = |root: &Root<'_>| root.modified_ms >= since_ms;
+    let named = |root: Root<'_>| (path.join(root.session), root.modified_ms);
+    let mut all: Vec<_> = roots(&nodes).into_iter().filter(is_new).map(named).collect();
+    all.retain(|(path, _)| classify(path).session.is_some());
+    all.sort_unstable_by(|left, right| right.0.cmp(&left.0));
+    Ok(all)
+}
+
+/// Returns the root sessions of a bundle, by path.
+///
+/// # Errors
+/// Where the bundle cannot be read.
+pub(crate) fn sessions(path: &Path) -> io::Result<Vec<Bundled>> {
+    let mut all = match bundle(path) {
+        Some(Bundle::Sql(form)) => sql::sessions(path, form)?,
+        Some(Bundle::Folders(form)) => folders::sessions(path, form)?,
+        None => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    all.retain(|session| classify(&session.path).session.is_some());
+    all.sort_unstable_by(|left, right| left.path.cmp(&right.path));
+    Ok(all)
+}
+
+/// Returns what there is of one session.
+///
+/// # Errors
+/// `NotFound` where the bundle has no such session; else where it cannot be read.
+pub(crate) fn stat(path: &Path) -> io::Result<Bundled> {
+    match bundle_of(path) {
+        Some((at, Bundle::Sql(form))) => sql::stat(at, form, path),
+        Some((at, Bundle::Folders(form))) => folders::stat(at, form, path),
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Returns lines of one session, from that of an offset on: as many as give some megabytes, at least one, and none
+/// behind the last.
+///
+/// # Errors
+/// `NotFound` where the bundle has no such session; else where it cannot be read.
+pub(crate) fn window(path: &Path, offset: u64) -> io::Result<Window> {
+    match bundle_of(path) {
+        Some((at, Bundle::Sql(form))) => sql::window(at, form, path, offset),
+        Some((at, Bundle::Folders(form))) => {
+            Ok(Window { from: 0, bytes: folders::lines(at, form, &name_of(path))? })
+        }
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns a session and all below it; nothing where it is not there.
+fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
+    let mut below: HashMap<&str, Vec<&str>> = HashMap::new();
+    for node in nodes {
+        if let Some(parent) = &node.parent {
+            below.entry(parent).or_default().push(&node.session);
+        }
+    }
+    let mut tree: Vec<String> =
+        nodes.iter().filter(|node| node.session == root).map(|node| node.session.clone()).take(1).collect();
+    let mut at = 0;
+    while let Some(session) = tree.get(at).cloned() {
+        // A session is taken once, also where parents make a circle.
+        for child in below.remove(session.as_str()).unwrap_or_default() {
+            if child != root {
+                tree.push(child.to_owned());
+            }
+        }
+        at += 1;
+    }
+    tree
+}
+
+/// Returns each session's root; one whose parent is not there is a root.
+fn roots_of(nodes: &[Node]) -> HashMap<&str, &str> {
+    let parents: HashMap<&str, Option<&str>> =
+        nodes.iter().map(|node| (node.session.as_str(), node.parent.as_deref())).collect();
+    let root_of = |session| {
+        let mut at = session;
+        // Parents that make a circle end it, too.
+        for _ in 0..nodes.len() {
+            match parents.get(at).copied().flatten().filter(|parent| parents.contains_key(parent)) {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        at
+    };
+    nodes.iter().map(|node| (node.session.as_str(), root_of(&node.session))).collect()
+}
+
+/// Returns the roots of sessions.
+fn roots(nodes: &[Node]) -> Vec<Root<'_>> {
+    let own = roots_of(nodes);
+    let mut all: HashMap<&str, Root<'_>> = HashMap::new();
+    for node in nodes {
+        let session = own.get(node.session.as_str()).copied().unwrap_or(&node.session);
+        let new = || Root { session, modified_ms: Millis::MIN, tree: Vec::new() };
+        let root = all.entry(session).or_insert_with(new);
+        root.modified_ms = root.modified_ms.max(node.modified_ms);
+        root.tree.push(&node.session);
+    }
+    all.into_values().collect()
+}

@@ -1,0 +1,205 @@
+//! Sessions of a SQLite database.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, Statement};
+use subscope_harness::SqlBundle;
+use subscope_model::Millis;
+
+use super::{Bundled, Node, Window, name_of, roots};
+
+/// How long a read waits for the harness: it locks the database for a moment only when it recovers it.
+const LOCKED_AT_MOST: Duration = Duration::from_millis(500);
+/// How many bytes of lines are read at once. Each time the lines of the session are counted, so fewer would cost more.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// Reads a database in one transaction.
+fn read<T>(path: &Path, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> io::Result<T> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut log: OsString = path.as_os_str().to_owned();
+    log.push("-wal");
+    // Without a log nobody has it open, or nothing is written yet: then no file is to be made beside it.
+    let is_quiet = !Path::new(&log).exists();
+    let outcome = read_as(path, is_quiet, &read);
+    let began_meanwhile = is_quiet && Path::new(&log).exists();
+    let outcome = if began_meanwhile { read_as(path, false, &read) } else { outcome };
+    outcome.map_err(io::Error::other)
+}
+
+fn read_as<T>(
+    path: &Path,
+    is_quiet: bool,
+    read: &impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let mut url = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                url.push(char::from(*byte))
+            }
+            _ => url.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    url.push_str(if is_quiet { "?immutable=1" } else { "?mode=ro" });
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(url, flags)?;
+    database.busy_timeout(LOCKED_AT_MOST)?;
+    let transaction = database.unchecked_transaction()?;
+    read(&transaction)
+}
+
+/// Returns the first of several queries that the database understands.
+fn prepare<'c>(database: &'c Connection, queries: &[&str]) -> rusqlite::Result<Statement<'c>> {
+    let mut last = Err(rusqlite::Error::InvalidQuery);
+    for query in queries {
+        last = database.prepare(query);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+/// Returns all sessions.
+pub(super) fn nodes(path: &Path, form: &SqlBundle) -> io::Result<Vec<Node>> {
+    read(path, |database| nodes_in(database, form))
+}
+
+fn nodes_in(database: &Connection, form: &SqlBundle) -> rusqlite::Result<Vec<Node>> {
+    let mut query = database.prepare(form.sessions)?;
+    let node = |row: &rusqlite::Row<'_>| {
+        let modified_ms = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+        Ok(Node { session: row.get(0)?, parent: row.get(1)?, modified_ms })
+    };
+    query.query_map([], node)?.collect()
+}
+
+/// Returns the root sessions with their sizes.
+pub(super) fn sessions(path: &Path, form: &SqlBundle) -> io::Result<Vec<Bundled>> {
+    read(path, |database| {
+        let nodes = nodes_in(database, form)?;
+        let all: Vec<&str> = nodes.iter().map(|node| node.session.as_str()).collect();
+        let sizes = sizes(database, form, &all)?;
+        let mut found = Vec::new();
+        for root in roots(&nodes) {
+            let len = length(database, form, &sizes, &root.tree)?;
+            found.push(Bundled { path: path.join(root.session), len, modified_ms: root.modified_ms });
+        }
+        Ok(found)
+    })
+}
+
+/// Returns what there is of one session.
+pub(super) fn stat(at: &Path, form: &SqlBundle, path: &Path) -> io::Result<Bundled> {
+    let found = read(at, |database| {
+        let (tree, modified_ms) = tree(database, form, &name_of(path))?;
+        let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
+        let sizes = sizes(database, form, &tree)?;
+        let len = length(database, form, &sizes, &tree)?;
+        Ok((!tree.is_empty()).then(|| Bundled { path: PathBuf::from(path), len, modified_ms }))
+    })?;
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Returns lines of one session: see [`super::window`].
+pub(super) fn window(at: &Path, form: &SqlBundle, path: &Path, offset: u64) -> io::Result<Window> {
+    let found = read(at, |database| {
+        let (tree, _) = tree(database, form, &name_of(path))?;
+        let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
+        let sizes = sizes(database, form, &tree)?;
+        let silent = silent(&sizes, &tree);
+        let rows = if silent.is_empty() { Vec::new() } else { rows(database, form, &silent)? };
+        let mut window = Window { from: rows.len() as u64, bytes: Vec::new() };
+        if offset < window.from {
+            return Ok((!tree.is_empty()).then_some(Window { from: 0, bytes: rows }));
+        }
+        let mut lengths = prepare(database, form.lengths)?;
+        let mut lengths = lengths.query([json_array(&tree)])?;
+        let mut line = prepare(database, form.line)?;
+        while let Some(row) = lengths.next()? {
+            let (id, length): (i64, i64) = (row.get(0)?, row.get(1)?);
+            if window.from + length.unsigned_abs() <= offset {
+                window.from += length.unsigned_abs();
+                continue;
+            }
+            let mut found = line.query([id])?;
+            if let Some(row) = found.next()? {
+                window.bytes.extend_from_slice(row.get_ref(0)?.as_bytes()?);
+                window.bytes.push(b'\n');
+            }
+            if window.bytes.len() as u64 >= WINDOW_BYTES {
+                break;
+            }
+        }
+        Ok((!tree.is_empty()).then_some(window))
+    })?;
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Returns a session and those below it, and when one of them was last changed; nothing where it is not there.
+fn tree(database: &Connection, form: &SqlBundle, root: &str) -> rusqlite::Result<(Vec<String>, Millis)> {
+    let mut query = database.prepare(form.tree)?;
+    let (mut tree, mut modified_ms) = (Vec::new(), Millis::MIN);
+    let mut found = query.query([root])?;
+    while let Some(row) = found.next()? {
+        tree.push(row.get(0)?);
+        modified_ms = modified_ms.max(row.get::<_, Option<i64>>(1)?.unwrap_or(0));
+    }
+    Ok((tree, modified_ms))
+}
+
+/// Returns the bytes of the lines of sessions, for those that have some.
+fn sizes(
+    database: &Connection,
+    form: &SqlBundle,
+    sessions: &[&str],
+) -> rusqlite::Result<HashMap<String, u64>> {
+    let mut query = prepare(database, form.sizes)?;
+    let size = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs()));
+    query.query_map([json_array(sessions)], size)?.collect()
+}
+
+/// Returns those sessions that have no lines.
+fn silent<'s>(sizes: &HashMap<String, u64>, tree: &[&'s str]) -> Vec<&'s str> {
+    tree.iter().copied().filter(|session| !sizes.contains_key(*session)).collect()
+}
+
+/// Returns the number of bytes of a session's lines.
+fn length(
+    database: &Connection,
+    form: &SqlBundle,
+    sizes: &HashMap<String, u64>,
+    tree: &[&str],
+) -> rusqlite::Result<u64> {
+    let silent = silent(sizes, tree);
+    let rest = if silent.is_empty() { 0 } else { rows(database, form, &silent)?.len() as u64 };
+    Ok(tree.iter().filter_map(|session| sizes.get(*session)).sum::<u64>() + rest)
+}
+
+/// Returns the lines of sessions that have no events.
+fn rows(database: &Connection, form: &SqlBundle, sessions: &[&str]) -> rusqlite::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut query = database.prepare(form.rows)?;
+    let mut rows = query.query([json_array(sessions)])?;
+    while let Some(row) = rows.next()? {
+        text.extend_from_slice(row.get_ref(0)?.as_bytes()?);
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+/// Ids hold no quotes; what does is left out.
+fn json_array(ids: &[&str]) -> String {
+    let plain = ids.iter().filter(|id| !id.contains(['"', '\\']));
+    let quoted: Vec<String> = plain.map(|id| format!("\"{id}\"")).collect();
+    format!("[{}]", quoted.join(","))
+}

@@ -1,0 +1,130 @@
+//! Compares a tree with the truth of a recording, field by field.
+
+use serde_json::Value;
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn accepts(words: &Value, word: &Value) -> bool {
+    list(words).contains(word)
+}
+
+/// How many calls of an agent have a status by the truth: at least and at most, where a recording accepts several words
+/// (a command that exits with another code than 0 is an error here, and a success for some harnesses).
+fn bounds(agent: &Value, status: &str) -> (u64, u64) {
+    let tools = list(&agent["tools"]);
+    let accepting = || tools.iter().filter(|tool| accepts(&tool["status"], &status.into()));
+    let certain = accepting().filter(|tool| list(&tool["status"]).len() == 1).count();
+    (certain as u64, accepting().count() as u64)
+}
+
+/// Returns what differs between a tree and the truth, as JSON; `is_whole` is false where the tree may say less.
+pub fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for field in ["id", "harness", "harness_version"] {
+        let (is, should) = (&tree["session"][field], &truth["session"][field]);
+        // Gemini CLI writes its version nowhere.
+        let may_be_silent =
+            !is_whole || field == "harness_version" && truth["session"]["harness"] == "gemini";
+        if is != should && !(may_be_silent && is.is_null()) {
+            wrong.push(format!("session {field}: {is} instead of {should}"));
+        }
+    }
+    let (runs, expected) = (
+        tree["session"]["runs"].as_u64().unwrap_or_default(),
+        truth["session"]["runs"].as_u64().unwrap_or_default(),
+    );
+    if runs > expected || is_whole && runs != expected {
+        wrong.push(format!("{runs} runs instead of {expected}"));
+    }
+    for row in list(&tree["agents"]) {
+        let id = &row["id"];
+        // What Gemini CLI prints names agents by their calls alone.
+        if !is_whole && *id == row["spawned_by"] {
+            continue;
+        }
+        let Some(expected) = list(&truth["agents"]).iter().find(|agent| agent["id"] == *id) else {
+            wrong.push(format!("{id} is no agent of the session"));
+            continue;
+        };
+        compare_agent(row, expected, &truth["session"]["harness"], is_whole, &mut wrong);
+    }
+    if is_whole {
+        for agent in list(&truth["agents"]) {
+            if !list(&tree["agents"]).iter().any(|row| row["id"] == agent["id"]) {
+                wrong.push(format!("{} is missing", agent["id"]));
+            }
+        }
+        for field in ["agents", "max_depth", "tool_calls"] {
+            let (is, should) = (&tree["summary"][field], &truth["summary"][field]);
+            if is != should {
+                wrong.push(format!("summary {field}: {is} instead of {should}"));
+            }
+        }
+        for sum in ["usage", "unattributed_usage"] {
+            for (kind, should) in truth["summary"][sum].as_object().into_iter().flatten() {
+                let is = tree["summary"][sum].get(kind).and_then(Value::as_u64).unwrap_or_default();
+                if Some(is) != should.as_u64() {
+                    wrong.push(format!("{sum} {kind}: {is} instead of {should}"));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether a source that says less may say so of a call: its end may stand nowhere, and Codex's hooks report a failed
+/// command like a good one.
+fn may_be(status: &Value, harness: &Value, is_whole: bool) -> bool {
+    !is_whole && (status == "open" || status == "ok" && harness == "codex")
+}
+
+fn compare_agent(row: &Value, expected: &Value, harness: &Value, is_whole: bool, wrong: &mut Vec<String>) {
+    let id = &row["id"];
+    for field in ["parent_id", "spawned_by", "depth", "type", "name", "description", "model", "background"] {
+        let (is, should) = (&row[field], &expected[field]);
+        if is != should && (is_whole || !is.is_null()) {
+            wrong.push(format!("{id} {field}: {is} instead of {should}"));
+        }
+    }
+    let is_unsure = !is_whole && ["lost", "stopped"].contains(&row["status"].as_str().unwrap_or_default());
+    if !is_unsure && !accepts(&expected["status"], &row["status"]) {
+        wrong.push(format!("{id} status: {} instead of {}", row["status"], expected["status"]));
+    }
+    for tool in list(&row["tools"]) {
+        match list(&expected["tools"]).iter().find(|known| known["id"] == tool["id"]) {
+            Some(known)
+                if known["name"] == tool["name"]
+                    && (accepts(&known["status"], &tool["status"])
+                        || may_be(&tool["status"], harness, is_whole)) => {}
+            Some(known) => wrong.push(format!("{id} call {tool} instead of {known}")),
+            // A source that numbers its calls by itself says how many there are.
+            None if !is_whole && tool["id"].is_null() => {}
+            None => wrong.push(format!("{id} has no call {tool}")),
+        }
+    }
+    if !is_whole {
+        return;
+    }
+    if row["tool_calls"] != expected["tool_calls"] {
+        wrong.push(format!("{id} makes {} calls instead of {}", row["tool_calls"], expected["tool_calls"]));
+    }
+    for (field, status) in [("tool_errors", "error"), ("tools_denied", "denied"), ("open_tools", "open")] {
+        let (least, most) = bounds(expected, status);
+        if !(least..=most).contains(&row[field].as_u64().unwrap_or_default()) {
+            wrong.push(format!("{id} {field}: {} instead of {least} to {most}", row[field]));
+        }
+    }
+    for kind in ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"] {
+        if row["usage"][kind] != expected["usage"][kind] {
+            wrong.push(format!("{id} {kind}: {} instead of {}", row["usage"][kind], expected["usage"][kind]));
+        }
+    }
+    // Where a recording names no cost, the price list may know one.
+    let cost = expected["cost_micro_usd"].as_u64();
+    let is_listed = cost.is_none() && (harness == "codex" || harness == "qwen");
+    if !is_listed && row["cost_micro_usd"].as_u64() != cost {
+        wrong.push(format!("{id} costs {} instead of {cost:?}", row["cost_micro_usd"]));
+    }
+}
