@@ -24,7 +24,8 @@ HEADER = """\
 # Taken:  first-party text models of Anthropic, OpenAI and Google (Gemini API), by the vendor's own model name
 #         (the prefix "gemini/" is cut off); no fine-tunes, no models whose text tokens are not priced.
 # Rules:  cache_write_1h, where the source has none: Anthropic 2 x input (its documented rule).
-#         Other vendors: a cache price that the source does not have is the input price.
+#         Other vendors: a cache price that the source does not have is left out, and the cost of tokens that need it
+#         is unknown (≥).
 #         Standard tier only: batch, priority and regional prices are left out, and so are the higher prices of long
 #         contexts, which the source has for:{tiered}.
 """
@@ -40,7 +41,7 @@ def pico(value):
 
 
 def prices(entry):
-    """The five prices of one entry, or None where text tokens are not priced."""
+    """The prices of one entry by kind of token, or None where text tokens are not priced."""
     cost = lambda name: None if entry.get(name) is None else pico(entry[name])
     fresh, output = cost("input_cost_per_token"), cost("output_cost_per_token")
     if not fresh or not output:
@@ -52,10 +53,8 @@ def prices(entry):
         if read is None or write is None:
             return None
         hour = 2 * fresh if hour is None else hour
-    else:
-        read, write = fresh if read is None else read, fresh if write is None else write
-        hour = write if hour is None else hour
-    return {"input": fresh, "output": output, "cache_read": read, "cache_write": write, "cache_write_1h": hour}
+    found = {"input": fresh, "output": output, "cache_read": read, "cache_write": write, "cache_write_1h": hour}
+    return {kind: price for kind, price in found.items() if price is not None}
 
 
 def main():

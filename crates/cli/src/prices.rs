@@ -87,7 +87,7 @@ mod tests {
             .unwrap();
         let prices = load(Some(&path), SettingOrigin::new(Layer::Flag, "--prices")).unwrap();
         assert_eq!(prices.table.models.len(), 1);
-        assert_eq!(prices.table.price("m").map(|price| price.cache_write_1h), Some(5));
+        assert_eq!(prices.table.price("m").and_then(|price| price.cache_write_1h), Some(5));
     }
 
     #[test]

@@ -31,3 +31,4 @@ pub use error::CollectError;
 pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
 pub use sessions::{main_transcripts, transcripts_since};
+pub use source::{bundled, length};

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use subscope_model::Millis;
+
 use crate::{
     bundle::{self, Window, bundle_of},
     read::open_regular,
@@ -111,6 +113,21 @@ impl Source {
             Self::Lines(lines) => Ok(SourceStat { len: lines.len, ..seen.clone() }),
         }
     }
+}
+
+/// Returns the length of a file, or of the lines of a session of a bundle; `None` where nothing is there, or nothing can be
+/// said of it.
+pub fn length(path: &Path) -> Option<u64> {
+    match bundle_of(path) {
+        Some(_) => bundle::stat(path).ok().map(|session| session.len),
+        None => fs::metadata(path).ok().map(|metadata| metadata.len()),
+    }
+}
+
+/// Returns the length of the lines of a session of a bundle, and when it was last changed; `None` for any other path.
+pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
+    bundle_of(path)?;
+    bundle::stat(path).ok().map(|session| (session.len, session.modified_ms))
 }
 
 /// Returns what is known of a source; `None` for anything but a regular file or a session of a bundle.

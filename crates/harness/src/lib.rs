@@ -19,6 +19,7 @@ pub mod opencode;
 pub mod qwen;
 mod recognise;
 mod run;
+mod strangers;
 
 use std::{
     ffi::OsStr,
@@ -35,6 +36,7 @@ pub use recognise::recognise;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
 };
+pub use strangers::stranger;
 use subscope_decode::{Dialect, OWN};
 use subscope_model::ToolClass;
 

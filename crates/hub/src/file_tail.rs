@@ -14,6 +14,7 @@ use std::{
 use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
+    length,
 };
 use subscope_harness::Root;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
@@ -547,7 +548,7 @@ impl TailedFile {
 
     /// Whether everything read from it is still in the file, or the file is deleted.
     fn is_complete(&self) -> bool {
-        self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
+        self.is_gone || length(&self.found.path).is_some_and(|bytes| bytes >= self.read)
     }
 
     fn push(&self, bytes: &[u8], router: &mut SessionRouter) {

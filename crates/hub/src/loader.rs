@@ -6,7 +6,7 @@
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use subscope_collect::{Found, read};
+use subscope_collect::{Found, bundled, read};
 use subscope_harness::Role;
 use subscope_model::SourceId;
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
@@ -31,12 +31,26 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
 
 /// Returns a file's identity; all zero if it does not exist.
 pub(crate) fn file_identity(path: &Path) -> FileIdentity {
+    if let Some((bytes, modified_ms)) = bundled(path) {
+        // A session of a database is no file: what it holds and when it changed tell two states apart.
+        return FileIdentity { inode: 0, bytes, modified_ns: modified_ms.saturating_mul(1_000_000) };
+    }
     let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
     FileIdentity {
         inode: metadata.ino(),
         bytes: metadata.len(),
         modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
     }
+}
+
+/// Returns the identity of a file that was just found. A database is not asked again for each of its sessions.
+pub(crate) fn found_identity(found: &Found) -> FileIdentity {
+    let is_bundled = found.path.parent().is_some_and(|above| subscope_harness::bundle(above).is_some());
+    if !is_bundled {
+        return file_identity(&found.path);
+    }
+    let modified_ns = found.modified_ms.unwrap_or(0).saturating_mul(1_000_000);
+    FileIdentity { inode: 0, bytes: found.len, modified_ns }
 }
 
 /// Loads files. Keeps its buffer from one to the next.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, archive::Archive, expand};
+use subscope_collect::{CollectError, Expanded, Found, Group, archive::Archive, expand, length};
 use subscope_harness::Role;
 use subscope_model::{SessionId, Tree};
 use subscope_session::RouterOptions;
@@ -54,7 +54,7 @@ impl SessionSources {
         let known: Vec<&PathBuf> = transcripts.iter().chain(&stored).collect();
         let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
         for path in known {
-            let is_missing = if stored.contains(path) { is_missing(path) } else { !path.exists() };
+            let is_missing = if stored.contains(path) { is_missing(path) } else { length(path).is_none() };
             let found = match is_missing {
                 false => expand_file(path)?,
                 true => archived_copy(path, session, archive),
@@ -154,7 +154,7 @@ impl RowCounts {
 
 /// Whether a file that rows were derived from is gone. One that was cut to nothing is as good as deleted.
 pub(crate) fn is_missing(path: &Path) -> bool {
-    path.metadata().map_or(true, |metadata| metadata.len() == 0)
+    length(path).is_none_or(|bytes| bytes == 0)
 }
 
 /// Returns a file and those that belong to it.

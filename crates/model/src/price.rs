@@ -13,12 +13,15 @@ pub struct ModelPrice {
     pub input: u64,
     /// A generated token.
     pub output: u64,
-    /// An input token read from the cache.
-    pub cache_read: u64,
+    /// An input token read from the cache; `None`: its vendor publishes no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
     /// An input token written to the five-minute cache.
-    pub cache_write: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
     /// An input token written to the one-hour cache.
-    pub cache_write_1h: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
 }
 
 /// Prices by model name, with the source and date of the figures.
@@ -46,18 +49,19 @@ impl PriceTable {
     }
 
     /// Returns the cost of `usage` in picodollars; `cache_write_1h` of its cache-write tokens are billed at the
-    /// one-hour price. `None` if the model has no price.
+    /// one-hour price. `None` if the model has no price, or none for a kind of tokens that was used.
     pub fn pico_usd(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
         let price = self.price(model)?;
         let long = cache_write_1h.min(usage.cache_write_tokens);
-        let times = |tokens: u64, each: u64| u128::from(tokens) * u128::from(each);
-        Some(
-            times(usage.input_tokens, price.input)
-                + times(usage.output_tokens, price.output)
-                + times(usage.cache_read_tokens, price.cache_read)
-                + times(usage.cache_write_tokens - long, price.cache_write)
-                + times(long, price.cache_write_1h),
-        )
+        let kinds = [
+            (usage.input_tokens, Some(price.input)),
+            (usage.output_tokens, Some(price.output)),
+            (usage.cache_read_tokens, price.cache_read),
+            (usage.cache_write_tokens - long, price.cache_write),
+            (long, price.cache_write_1h),
+        ];
+        let used = kinds.into_iter().filter(|(tokens, _)| *tokens > 0);
+        used.map(|(tokens, each)| Some(u128::from(tokens) * u128::from(each?))).sum()
     }
 
     /// Converts micro-dollars to picodollars; a negative amount counts as 0.
@@ -85,5 +89,10 @@ mod tests {
         assert!(table.price("model-4").is_none() && table.price("model-4-6").is_none());
         let pico = table.pico_usd("model-4-5", &Usage::new(1_000, 0, 0, 0), 0);
         assert_eq!(pico.map(PriceTable::micro_usd), Some(3_000));
+        assert_eq!(
+            table.pico_usd("model-4-5", &Usage::new(1_000, 0, 1, 0), 0),
+            None,
+            "no price of cached tokens"
+        );
     }
 }

@@ -97,11 +97,13 @@ pub(crate) fn to_pending_event(
     };
     let position = || format!("at/{}/{}", dialect.as_str(), observation.place.offset);
     // Two processes that number their calls alike print the same lines, without times.
-    let call_position = || match observation.kind {
-        SourceKind::Stream if observation.time.is_none() && observation.line_id.is_none() => {
+    let call_position = || {
+        let is_bare = observation.time.is_none() && observation.line_id.is_none();
+        if observation.kind == SourceKind::Stream && is_bare {
             format!("{}/{:x}", position(), stable_hash(label))
+        } else {
+            position()
         }
-        _ => position(),
     };
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
         Some(id) => format!("{kind}/{id}/{:x}", stable_hash(raw.unwrap_or_default())),

@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod contender;
+mod foreign;
 mod history;
 
 use std::{io::Write, path::PathBuf};
@@ -44,11 +45,50 @@ fn main() {
     for row in bigger(&history, &History::make(&folder.path().join("ten"), BIGGER)) {
         say(row.markdown());
     }
+    for row in with_others(&history) {
+        say(row.markdown());
+    }
     for (name, peer) in [("CCUSAGE", &ccusage), ("AGENTSVIEW", &agentsview)] {
         if peer.is_none() {
             say(format!("\n`{name}` names no program: nothing was compared with it."));
         }
     }
+}
+
+/// The same history with thousands of sessions of other harnesses beside it: what a byte of all of it costs, in terms of
+/// a byte of the history alone.
+fn with_others(history: &History) -> Vec<Row> {
+    let alone = Contender::new(history);
+    let before = (0..SLOW_ROUNDS).map(|_| alone.cold().total_ms).fold(f64::MAX, f64::min);
+    let (sessions, bytes) = foreign::add(&history.home);
+    let _ = std::process::Command::new("sync").status();
+    let all = Contender::new(history);
+    let (mut ratio, mut again, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..SLOW_ROUNDS {
+        let cold = all.cold();
+        let expected = before * (history.bytes + bytes) as f64 / history.bytes as f64;
+        ratio.push(cold.total_ms / expected);
+        memory.push(cold.megabytes);
+        again.push(all.again());
+    }
+    let question = format!(
+        "`index` of {} sessions beside {sessions} of five other harnesses, {} MB",
+        history.sessions,
+        (history.bytes + bytes) / 1_000_000
+    );
+    let row = |figure: &str, values: Vec<f64>, unit, budget: Option<f64>| Row {
+        question: question.clone(),
+        figure: figure.to_owned(),
+        values,
+        unit,
+        budget,
+        is_floor: false,
+    };
+    vec![
+        row("time of a byte, in terms of the history alone", ratio, "×", Some(1.2)),
+        row("nothing new", again, "ms", None),
+        row("most memory", memory, "MB", None),
+    ]
 }
 
 /// Ours and the peers on the same history, in turns.

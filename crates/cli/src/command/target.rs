@@ -491,6 +491,12 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
     sessions.into_iter().cloned().collect()
 }
 
+/// Returns the program whose sessions are not read that a file or folder looks like it is of.
+fn stranger_at(path: &Path) -> Option<&'static str> {
+    let path = fs::canonicalize(path).ok()?;
+    subscope_harness::stranger(&path, &read_head(&path).unwrap_or_default())
+}
+
 /// Returns the one session in the batch, which was read from what `name` says.
 fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<SessionId, CliError> {
     match sessions_in(batch).as_slice() {
@@ -509,7 +515,14 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
                 Some((file, line)) => format!("nothing recognised in {file}: line {line} is {UNRECOGNISED}"),
                 None => format!("nothing in {name} could be understood"),
             };
-            Err(CliError::new(ErrorKind::Input, message))
+            let error = CliError::new(ErrorKind::Input, message);
+            let mut files = problems.iter().filter_map(|problem| problem.at.rsplit_once(':'));
+            Err(match files.find_map(|(file, _)| stranger_at(Path::new(file))) {
+                Some(title) => {
+                    error.hint(format!("it looks like a session of {title}, which subscope does not read"))
+                }
+                None => error,
+            })
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();

@@ -127,7 +127,7 @@ pub(super) fn window(at: &Path, form: &SqlBundle, path: &Path, offset: u64) -> i
         let mut line = prepare(database, form.line)?;
         while let Some(row) = lengths.next()? {
             let (id, length): (i64, i64) = (row.get(0)?, row.get(1)?);
-            if window.from + length.unsigned_abs() <= offset {
+            if window.bytes.is_empty() && window.from + length.unsigned_abs() <= offset {
                 window.from += length.unsigned_abs();
                 continue;
             }
@@ -202,4 +202,25 @@ fn json_array(ids: &[&str]) -> String {
     let plain = ids.iter().filter(|id| !id.contains(['"', '\\']));
     let quoted: Vec<String> = plain.map(|id| format!("\"{id}\"")).collect();
     format!("[{}]", quoted.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{read_file, read_span};
+
+    #[test]
+    fn lines_from_any_offset_are_the_end_of_all_lines() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/opencode/1.18.33");
+        let path = crate::newest_session(&fixtures.join("two_parallel/opencode.db")).unwrap().unwrap();
+        let mut all = Vec::new();
+        read_file(&path, 0, &mut Vec::new(), &mut |_, bytes| all.extend_from_slice(bytes)).unwrap();
+        assert_eq!(super::super::stat(&path).unwrap().len, all.len() as u64);
+        for offset in (0..all.len()).step_by(397) {
+            let end = all.len().min(offset + 1_000);
+            let span = read_span(&path, offset as u64, end - offset).unwrap();
+            assert_eq!(span, all[offset..end], "{offset}");
+        }
+        assert!(read_span(&path, all.len() as u64, 1).is_err());
+    }
 }

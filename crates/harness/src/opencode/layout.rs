@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::DATABASE;
-use crate::{Bundle, FolderBundle, Place, Role, SessionFiles, SqlBundle};
+use crate::{Bundle, FolderBundle, Place, Role, SessionFiles, SqlBundle, strangers::is_of_fork};
 
 /// The variable that names the database.
 pub(super) const DATABASE_VARIABLE: &str = "OPENCODE_DB";
@@ -81,6 +81,9 @@ const IN_FOLDER: Bundle = Bundle::Folders(FolderBundle {
 /// Returns the form of a file or folder that holds all sessions. Looks at names on disk only.
 pub(super) fn bundle(path: &Path) -> Option<&'static Bundle> {
     let name = path.file_name()?;
+    if is_of_fork(path) {
+        return None;
+    }
     if name == DATABASE_FILE {
         return Some(&IN_DATABASE);
     }
@@ -92,7 +95,8 @@ pub(super) fn session_of(path: &Path) -> Option<&str> {
     let session = path.file_name()?.to_str()?;
     let is_inside =
         path.parent().and_then(Path::file_name).is_some_and(|name| name == DATABASE_FILE || name == STORAGE);
-    (is_inside && session.starts_with(SESSION_ID)).then_some(session)
+    let is_own = is_inside && path.parent().is_some_and(|bundle| !is_of_fork(bundle));
+    (is_own && session.starts_with(SESSION_ID)).then_some(session)
 }
 
 pub(super) fn place(session: &str) -> Place {

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Found, Group, expand};
+use subscope_collect::{CollectError, Found, Group, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
 use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
-use crate::loader::file_identity;
+use crate::loader::found_identity;
 
 /// Work of an index run.
 pub(super) struct Plan {
@@ -65,7 +65,7 @@ pub(super) fn plan(
     let groups = find_groups(options, report)?;
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
-    let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
+    let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && length(path).is_none());
     let mut missing = MissingFiles::find(missing, &forgotten, options, report);
     missing.add_unknown(&known, &forgotten, options, report);
     let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
@@ -118,7 +118,7 @@ pub(super) fn plan(
         let mut files: Vec<(Found, FileIdentity)> = group
             .files
             .into_iter()
-            .map(|found| (file_identity(&found.path), found))
+            .map(|found| (found_identity(&found), found))
             .map(|(id, it)| (it, id))
             .collect();
         report.files += files.len() as u64;
@@ -276,8 +276,11 @@ pub(super) fn derive_again(
     let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
     let mut missing: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
-        let kept =
-            if source.path.exists() { None } else { options.archive.find(&source.path).ok().flatten() };
+        let kept = if length(&source.path).is_some() {
+            None
+        } else {
+            options.archive.find(&source.path).ok().flatten()
+        };
         match Found::again(&source.path, source.session.as_str(), kept) {
             Some(found) => files.entry(source.session).or_default().push((found, source.identity)),
             None => drop(missing.insert(source.session)),

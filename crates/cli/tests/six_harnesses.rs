@@ -1,0 +1,215 @@
+//! A home in which six harnesses keep their sessions: every question is answered over all of them, and one hub follows all
+//! of them at once.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, OpenOptions},
+    io::Write,
+    path::PathBuf,
+    thread,
+};
+
+use common::{
+    env, json,
+    serving::{LIMIT, Serving},
+};
+use serde_json::Value;
+use subscope_hub::clock;
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures::{self, recording},
+    others::{OtherRecording, differences, other_recordings},
+};
+
+/// Recordings of five harnesses, each with what it has on disk and where that goes in the environment.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("codex/0.169.0/v1_two_parallel", "sessions", "home/.codex/sessions"),
+    ("copilot/1.0.102/two_parallel", "dot_copilot", "home/.copilot"),
+    ("gemini/0.61.0/two_parallel", "dot_gemini_tmp", "home/.gemini/tmp"),
+    ("opencode/1.18.33/two_parallel", "opencode.db", "data/opencode/opencode.db"),
+    ("qwen/0.24.4/two_background", "dot_qwen", "home/.qwen"),
+];
+const CLAUDE_CODE: (&str, &str) = ("2.1.330", "c-nested");
+
+fn recorded(name: &str) -> OtherRecording {
+    other_recordings().into_iter().find(|recording| recording.name() == name).unwrap()
+}
+
+/// A file, and where it goes.
+struct Placed {
+    to: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// All files of the home but the database.
+fn files(env: &TestEnv) -> Vec<Placed> {
+    let claude = recording(CLAUDE_CODE.0, CLAUDE_CODE.1);
+    let mut folders = vec![(claude.projects(), "home/.claude/projects")];
+    for (name, on_disk, to) in OTHERS.iter().filter(|(.., to)| !to.ends_with(".db")) {
+        folders.push((recorded(name).folder.join(on_disk), to));
+    }
+    let placed = |(from, to): (PathBuf, &str)| {
+        let place = |file: PathBuf| Placed {
+            to: env.path(to).join(file.strip_prefix(&from).unwrap()),
+            bytes: fixtures::bytes(&file),
+        };
+        fixtures::files_below(&from).into_iter().map(place).collect::<Vec<Placed>>()
+    };
+    folders.into_iter().flat_map(placed).collect()
+}
+
+fn write(to: &PathBuf, bytes: &[u8]) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::write(to, bytes).unwrap();
+}
+
+fn database(env: &TestEnv) -> (PathBuf, PathBuf) {
+    let (name, on_disk, to) = OTHERS.iter().find(|(.., to)| to.ends_with(".db")).unwrap();
+    (recorded(name).folder.join(on_disk), env.path(to))
+}
+
+fn all_ids() -> Vec<String> {
+    let claude = recording(CLAUDE_CODE.0, CLAUDE_CODE.1).truth().session.id;
+    let id =
+        |(name, ..): &(&str, &str, &str)| recorded(name).truth["session"]["id"].as_str().unwrap().to_owned();
+    OTHERS.iter().map(id).chain([claude.to_string()]).collect()
+}
+
+#[test]
+fn every_question_is_answered_over_six_harnesses() {
+    let env = env();
+    files(&env).iter().for_each(|file| write(&file.to, &file.bytes));
+    let (from, to) = database(&env);
+    write(&to, &fixtures::bytes(&from));
+    env.run(&["index"]).success();
+    let listed = json(&env.run(&["ls", "--json"]).success());
+    let rows = listed["sessions"].as_array().unwrap();
+    let harnesses: BTreeSet<&str> = rows.iter().map(|row| row["harness"].as_str().unwrap()).collect();
+    let expected = ["claude-code", "codex", "copilot", "gemini", "opencode", "qwen"];
+    assert_eq!(harnesses.iter().copied().collect::<Vec<_>>(), expected);
+    assert_eq!(rows.len(), 6);
+    let last = json(&env.run(&["tree", "last", "--json"]).success());
+    assert_eq!(last["session"]["id"], rows[0]["id"], "{}", rows[0]);
+    let stats = json(&env.run(&["stats", "--json"]).success());
+    let by_harness: BTreeSet<&str> = stats["by_harness"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["harness"].as_str().or(row["name"].as_str()).unwrap())
+        .collect();
+    assert_eq!(by_harness, harnesses);
+    // Each of the scripts of the other harnesses begins with this prompt.
+    let hits = json(&env.run(&["search", "ROOT", "--kind", "prompt", "--json"]).success());
+    let found: BTreeSet<&str> =
+        hits["hits"].as_array().unwrap().iter().map(|hit| hit["session_id"].as_str().unwrap()).collect();
+    for (name, ..) in OTHERS {
+        let truth = recorded(name).truth;
+        assert!(found.contains(truth["session"]["id"].as_str().unwrap()), "{name}: {found:?}");
+    }
+    for (name, ..) in OTHERS {
+        let truth = recorded(name).truth;
+        let session = truth["session"]["id"].as_str().unwrap();
+        let tree = json(&env.run(&["tree", session, "--json"]).success());
+        assert_eq!(differences(&tree, &truth, true), [""; 0], "{name}");
+        let agent = truth["agents"][1]["id"].as_str().unwrap();
+        let shown = env.run(&["show", &format!("{session}/{agent}")]).success();
+        for tool in truth["agents"][1]["tools"].as_array().unwrap() {
+            assert!(shown.contains(tool["name"].as_str().unwrap()), "{name}: {shown}");
+        }
+        let replayed = env.run(&["replay", session, "--plain", "--speed", "10000"]).success();
+        assert!(!replayed.is_empty(), "{name}");
+        for format in ["trace", "feed", "csv", "html", "otlp"] {
+            let exported = env.run(&["export", session, "--as", format]).success();
+            assert!(
+                exported.contains(agent) || format == "otlp" && exported.len() > 1_000,
+                "{name} {format}"
+            );
+        }
+    }
+}
+
+/// Appends what is missing of a file, line by line.
+fn append(file: &Placed, from: usize) {
+    let mut open = OpenOptions::new().append(true).open(&file.to).unwrap();
+    for line in file.bytes[from..].split_inclusive(|byte| *byte == b'\n') {
+        open.write_all(line).unwrap();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn one_hub_follows_six_harnesses_that_write_at_the_same_time() {
+    let env = env();
+    let all = files(&env);
+    let middle = |file: &Placed| {
+        let half = file.bytes.len() / 2;
+        // What is one object comes whole.
+        let is_lines = file.to.extension().is_some_and(|ending| ending == "jsonl");
+        let end = file.bytes[half..].iter().position(|byte| *byte == b'\n').map(|at| half + at + 1);
+        end.filter(|_| is_lines).unwrap_or(file.bytes.len())
+    };
+    let halves: Vec<usize> = all.iter().map(middle).collect();
+    for (file, half) in all.iter().zip(&halves) {
+        write(&file.to, &file.bytes[..*half]);
+    }
+    let (from, to) = database(&env);
+    write(&to, &fixtures::bytes(&from));
+    let writer = rusqlite::Connection::open(&to).unwrap();
+    writer.pragma_update(None, "journal_mode", "wal").unwrap();
+    writer
+        .execute_batch(
+            "CREATE TEMP TABLE later AS SELECT * FROM event WHERE rowid > (SELECT max(rowid) / 2 FROM event);
+             DELETE FROM event WHERE rowid > (SELECT max(rowid) / 2 FROM event);
+             UPDATE session SET time_updated = unixepoch() * 1000;",
+        )
+        .unwrap();
+    let mut serving = Serving::start(&env, "");
+    serving.has_read();
+    let ids = all_ids();
+    for id in &ids {
+        assert!(serving.tree(id).is_some(), "{id} is not followed");
+    }
+    thread::scope(|scope| {
+        for (file, half) in all.iter().zip(&halves) {
+            scope.spawn(|| append(file, *half));
+        }
+        let rows: i64 = writer.query_row("SELECT count(*) FROM later", [], |row| row.get(0)).unwrap();
+        for number in 1..=rows {
+            let sql = "INSERT INTO event SELECT * FROM later WHERE later.rowid = ?1";
+            writer.execute(sql, [number]).unwrap();
+        }
+    });
+    let began = clock::tick();
+    let wrong = |serving: &Serving| -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, ..) in OTHERS {
+            let truth = recorded(name).truth;
+            let tree = serving.tree(truth["session"]["id"].as_str().unwrap()).unwrap_or_default();
+            wrong.extend(differences(&tree, &truth, true).into_iter().map(|what| format!("{name}: {what}")));
+        }
+        let truth = recording(CLAUDE_CODE.0, CLAUDE_CODE.1).truth();
+        let tree = serving.tree(&truth.session.id.to_string()).unwrap_or_default();
+        let calls: Vec<&Value> =
+            tree["agents"].as_array().into_iter().flatten().map(|row| &row["tool_calls"]).collect();
+        let expected: Vec<Value> = truth.agents.iter().map(|agent| agent.tool_calls.into()).collect();
+        if calls != expected.iter().collect::<Vec<_>>() {
+            wrong.push(format!("Claude Code: {calls:?} instead of {expected:?}"));
+        }
+        wrong
+    };
+    loop {
+        let wrong = wrong(&serving);
+        if wrong.is_empty() {
+            break;
+        }
+        assert!(began.elapsed() < LIMIT, "{}", wrong.join("\n"));
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+}

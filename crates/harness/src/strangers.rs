@@ -1,0 +1,117 @@
+//! Programs whose sessions are not read, by what their files look like: an error names them, and nothing of theirs is
+//! shown as another's.
+//!
+//! By their documents and sources, 2026-11: only marks that are public, and no other program's.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_decode::lenient::{Num, Str};
+
+/// A program, and parts of paths below which it keeps its sessions.
+struct Stranger {
+    title: &'static str,
+    /// Folders in a row, or the name of a file.
+    paths: &'static [&'static str],
+}
+
+const STRANGERS: &[Stranger] = &[
+    Stranger { title: "Kilo CLI", paths: &[".local/share/kilo", "kilo/storage"] },
+    Stranger { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
+    Stranger { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
+    Stranger {
+        title: "Cline",
+        paths: &["saoudrizwan.claude-dev/tasks", "ui_messages.json", "api_conversation_history.json"],
+    },
+    Stranger { title: "Cursor", paths: &[".cursor/projects", ".cursor/chats"] },
+    Stranger { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
+    Stranger { title: "Amp", paths: &["amp/threads"] },
+    Stranger { title: "Goose", paths: &["goose/sessions"] },
+    Stranger { title: "Kimi Code", paths: &[".kimi/sessions"] },
+    Stranger { title: "Crush", paths: &[".crush/crush.db"] },
+    Stranger { title: "Continue", paths: &[".continue/sessions"] },
+    Stranger { title: PI, paths: &[".pi/agent/sessions"] },
+];
+
+const PI: &str = "pi";
+const CLINE: &str = "Cline";
+
+/// Returns the program that a file looks like it is of, by its path and its first bytes; `None` where neither says it.
+pub fn stranger(path: &Path, head: &[u8]) -> Option<&'static str> {
+    let by_path =
+        STRANGERS.iter().find(|stranger| stranger.paths.iter().any(|marks| has_in_row(path, marks)));
+    by_path.map(|stranger| stranger.title).or_else(|| by_content(head))
+}
+
+/// Whether a path is in the folder of a program that is a fork of another and keeps its sessions likewise.
+pub(crate) fn is_of_fork(path: &Path) -> bool {
+    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "kilo")
+}
+
+fn has_in_row(path: &Path, marks: &str) -> bool {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let marks: Vec<&str> = marks.split('/').collect();
+    parts.windows(marks.len()).any(|row| row == marks)
+}
+
+/// The fields by which first lines are known.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Marks<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    version: Num,
+    cwd: Str<'a>,
+    ts: Num,
+    say: Str<'a>,
+    ask: Str<'a>,
+}
+
+fn by_content(head: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(head);
+    let line = text.lines().next()?.trim();
+    // A list of messages in one line: its first element.
+    let first: Option<&RawValue> = line
+        .strip_prefix('[')
+        .and_then(|rest| serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>().next()?.ok());
+    let object = first.map_or(line, RawValue::get);
+    let marks: Marks<'_> = serde_json::from_str(object).ok()?;
+    if marks.kind.is("session") && marks.version.0.is_some() && marks.cwd.filled().is_some() {
+        return Some(PI);
+    }
+    let is_of_task = marks.say.filled().is_some() && marks.kind.is("say")
+        || marks.ask.filled().is_some() && marks.kind.is("ask");
+    (is_of_task && marks.ts.0.is_some()).then_some(CLINE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bundle, classify, recognise};
+
+    #[test]
+    fn strangers_are_named_and_never_taken_for_a_harness() {
+        let cases: [(&str, &str, &str); 8] = [
+            ("/h/.local/share/kilo/opencode.db", "SQLite format 3", "Kilo CLI"),
+            ("/h/x/globalStorage/saoudrizwan.claude-dev/tasks/1/ui_messages.json", "[]", "Cline"),
+            ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
+            ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
+            ("/x/a.jsonl", r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#, "pi"),
+            ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "Kimi Code"),
+            ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),
+            ("/w/.aider.chat.history.md", "# aider chat", "Aider"),
+        ];
+        for (path, head, title) in cases {
+            assert_eq!(stranger(Path::new(path), head.as_bytes()), Some(title), "{path}");
+            assert_eq!(recognise(head.as_bytes()), None, "{path}");
+            assert!(
+                classify(Path::new(path)).dialect.is_none() && bundle(Path::new(path)).is_none(),
+                "{path}"
+            );
+        }
+        for none in ["/h/.local/share/opencode/opencode.db", "/h/.codex/sessions", "/h/kilometers.jsonl"] {
+            assert_eq!(stranger(Path::new(none), b"{}"), None, "{none}");
+        }
+    }
+}
