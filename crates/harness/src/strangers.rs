@@ -20,10 +20,7 @@ const STRANGERS: &[Stranger] = &[
     Stranger { title: "Kilo CLI", paths: &[".local/share/kilo", "kilo/storage"] },
     Stranger { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
     Stranger { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
-    Stranger {
-        title: "Cline",
-        paths: &["saoudrizwan.claude-dev/tasks", "ui_messages.json", "api_conversation_history.json"],
-    },
+    Stranger { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
     Stranger { title: "Cursor", paths: &[".cursor/projects", ".cursor/chats"] },
     Stranger { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
     Stranger { title: "Amp", paths: &["amp/threads"] },
@@ -94,7 +91,7 @@ mod tests {
     fn strangers_are_named_and_never_taken_for_a_harness() {
         let cases: [(&str, &str, &str); 8] = [
             ("/h/.local/share/kilo/opencode.db", "SQLite format 3", "Kilo CLI"),
-            ("/h/x/globalStorage/saoudrizwan.claude-dev/tasks/1/ui_messages.json", "[]", "Cline"),
+            ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
             ("/x/a.jsonl", r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#, "pi"),
