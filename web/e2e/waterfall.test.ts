@@ -6,6 +6,7 @@ import { expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import { duration } from "../src/lib/format";
 import type { Agent, Event, Tree } from "../src/model";
+import { title } from "../src/lib/words";
 import { crowd, publish } from "./crowd";
 import { cleanUp, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
@@ -187,6 +188,49 @@ it("stays small with an agent of 5,000 calls: rows beyond the screen are not in 
   // The lanes scroll with them.
   const [lanes, list] = await Promise.all([".lanes canvas", ".waterfall .scroller"].map((part) => page.locator(part).boundingBox()));
   expect(lanes?.y).toBe(list?.y);
+  isQuiet(seen);
+});
+
+it("scrolls a long list by filling elements again: each row is right, the focus stays with its agent and goes to no other", async () => {
+  server = await Server.start();
+  await publish(server, crowd("crowd", Date.now() - 600_000, 400, 2), "crowd");
+  const { agents } = await server.get<Tree>("/api/v1/sessions/crowd/tree");
+  seen = await look(server, "/s/crowd");
+  const { page } = seen;
+  await page.waitForSelector(row("run-0"));
+  const list = page.locator(".waterfall .scroller");
+  const focused = (): Promise<string | undefined> => page.evaluate(() => document.activeElement?.closest<HTMLElement>("[data-agent-id]")?.dataset["agentId"]);
+  /** What each row says, by its place among all, in the order of the page. */
+  const shown = (): Promise<[number, string | undefined, string | null | undefined][]> =>
+    page.locator('[data-testid="agent-row"]').evaluateAll((all) =>
+      all.map((one) => [Number(one.getAttribute("aria-posinset")) - 1, (one as HTMLElement).dataset["agentId"], one.querySelector(".name")?.getAttribute("title")]),
+    );
+  const scroll = async (by: number): Promise<void> => {
+    await list.evaluate((one, more) => one.scrollBy(0, more), by);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const rows = await shown();
+    expect(rows.map(([place]) => place)).toEqual(rows.map((_, at) => at + (rows[0]?.[0] ?? 0)));
+    for (const [place, id, name] of rows) {
+      expect(id).toBe(agents[place]?.id);
+      expect(name).toBe(title(agents[place] as Agent));
+    }
+  };
+  await page.evaluate(() => document.querySelector('[data-testid="agent-row"]')?.setAttribute("data-made", "first"));
+  for (const by of [240, 240, 5_000, -240, -700, 320]) await scroll(by);
+  expect(await page.locator("[data-made]").count(), "elements are filled again").toBe(1);
+  // A row that has the focus keeps it however the list is scrolled, as long as it is there.
+  const half = agents[200] as Agent;
+  await list.evaluate((one) => (one.scrollTop = 200 * 32 - 300));
+  await page.locator(row(half.id)).locator("a.line").focus();
+  for (const by of [32, -32, 200, -260, 240, -240, 300, 64, -420]) {
+    await scroll(by);
+    expect(await focused(), `after ${by}`).toBe(half.id);
+  }
+  // Once it is gone, no other agent has it.
+  for (const by of [5_000, -100, -4_900, 700]) {
+    await scroll(by);
+    expect([half.id, undefined]).toContain(await focused());
+  }
   isQuiet(seen);
 });
 

@@ -77,7 +77,7 @@ const VERBS: [(&str, &str, &str); 14] = [
 ];
 
 /// The routes of a session, below `/api/v1/sessions/ID/`; what its page asks for is among them, and below `/`.
-const ROUTES: [(&str, &str); 14] = [
+const ROUTES: [(&str, &str); 16] = [
     ("HTTP tree", "tree"),
     ("HTTP timeline", "timeline"),
     ("HTTP events", "feed"),
@@ -87,6 +87,8 @@ const ROUTES: [(&str, &str); 14] = [
     ("HTTP feed", "export?as=feed"),
     ("HTTP html", "export?as=html"),
     ("HTTP csv", "export?as=csv"),
+    ("HTTP perfetto", "export?as=perfetto"),
+    ("HTTP otlp", "export?as=otlp"),
     ("page: tree, summary", "tree"),
     ("page: waterfall", "timeline"),
     ("page: feed", "feed?limit=1000&brief=true"),
@@ -101,12 +103,13 @@ const UI: &str = "terminal UI";
 const IN_TURN: [&str; 4] = ["tree last", "export last", "diff last ID", "forget last"];
 
 /// Combinations that cannot work.
-const CANNOT: [(Told, &str); 7] = [
+const CANNOT: [(Told, &str); 8] = [
     (Told::Deleted, "watch ID"),
     (Told::Deleted, "replay ID"),
     (Told::Deleted, "export feed"),
     (Told::Deleted, "HTTP events"),
     (Told::Deleted, "HTTP feed"),
+    (Told::Deleted, "HTTP otlp"),
     (Told::Deleted, "page: feed"),
     (Told::Deleted, "page: agent"),
 ];

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use subscope_export::execution;
+use subscope_export::{Mask, OtlpRequest, execution};
 use subscope_hub::{AskError, ReplyCallback};
 use subscope_model::{Event, ExecutionTrace, Millis, SessionId, Tree};
 
@@ -18,6 +18,8 @@ pub struct SessionHistory {
     pub events: Vec<Event>,
     /// Execution traces of its subagents, if requested.
     pub traces: Vec<ExecutionTrace>,
+    /// OpenTelemetry spans without contents, if requested; `None` if its sources are gone: they are not made of rows.
+    pub spans: Option<Vec<OtlpRequest>>,
 }
 
 /// Options of reading a session.
@@ -27,6 +29,8 @@ pub struct HistoryRequest {
     pub at: Option<Millis>,
     /// Include execution traces, which contain tool inputs and outputs.
     pub traces: bool,
+    /// Include OpenTelemetry spans, masked so; `None` to leave them out.
+    pub spans: Option<Mask>,
 }
 
 /// The sources of a session cannot be read, with the reason.
@@ -64,7 +68,7 @@ pub(crate) async fn read_session(
     let tree = find_tree(app, session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
     let traces = if request.traces { execution(&tree, &|_| None) } else { Vec::new() };
-    Ok(SessionHistory { tree, events: events.unwrap_or_default(), traces })
+    Ok(SessionHistory { tree, events: events.unwrap_or_default(), traces, spans: None })
 }
 
 /// Queries the stored rows of a session.

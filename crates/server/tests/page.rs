@@ -245,6 +245,11 @@ fn exports_are_files() {
     );
     // Exported pages must not run in the origin of this server.
     assert_eq!(page.header("content-type"), Some("application/octet-stream"));
+    let timeline = of("perfetto");
+    assert_eq!(timeline.header("content-disposition"), Some("attachment; filename=\"subscope-s1x.pftrace\""));
+    assert!(timeline.body.contains("Bash"), "{timeline:?}");
+    // No reader: spans are not made of rows.
+    assert_eq!(of("otlp").status, 404);
     assert_eq!(of("exe").status, 400);
     assert_eq!(server.get("/api/v1/sessions/none/export?as=csv").status, 404);
 }

@@ -19,10 +19,20 @@ const KINDS: [Kind, RegExp][] = [
   ["web", /web|fetch|browser|http|search/i],
 ];
 
+/** Names that were judged. A bar is drawn in every frame, and there are few names. */
+const JUDGED = new Map<string, Kind>();
+const MOST_JUDGED = 1000;
+
 export function kindOf(span: Span): Kind {
   if (span.kind === "children") return "agent";
   const name = span.name ?? "";
-  return KINDS.find(([, words]) => words.test(name))?.[0] ?? "other";
+  let kind = JUDGED.get(name);
+  if (kind === undefined) {
+    kind = KINDS.find(([, words]) => words.test(name))?.[0] ?? "other";
+    if (JUDGED.size >= MOST_JUDGED) JUDGED.clear();
+    JUDGED.set(name, kind);
+  }
+  return kind;
 }
 
 export const LEGEND: [Kind, string][] = [

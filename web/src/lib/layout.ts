@@ -19,7 +19,7 @@ export interface Heights {
   call: number;
 }
 
-/** Rows of any number: only those that a caller wants are made. */
+/** Rows of any number: only those that a caller wants are made, each once. */
 export class Layout {
   readonly count: number;
   readonly height: number;
@@ -28,6 +28,8 @@ export class Layout {
   /** For each agent the top of its row. */
   #tops: Float64Array;
   #places: Map<string, number>;
+  /** Rows that were made, by number: what shows a row compares them by identity. */
+  #made = new Map<number, Row>();
 
   constructor(
     readonly agents: Agent[],
@@ -47,8 +49,17 @@ export class Layout {
     this.#places = new Map(agents.map(({ id }, at) => [id, at]));
   }
 
-  /** The row with this number. */
+  /** The row with this number: the same one each time. */
   row(number: number): Row | undefined {
+    let row = this.#made.get(number);
+    if (!row) {
+      row = this.#make(number);
+      if (row) this.#made.set(number, row);
+    }
+    return row;
+  }
+
+  #make(number: number): Row | undefined {
     const at = before(this.#numbers, number);
     const agent = this.agents[at];
     if (!agent || number < 0) return undefined;
@@ -87,6 +98,47 @@ export class Layout {
     return all;
   }
 }
+
+/** A row with the element that shows it. */
+export interface Placed {
+  row: Row;
+  /** The element. */
+  slot: number;
+}
+
+/** Shows rows in the elements of those that have left the screen: to fill an element costs less than to make one. */
+export class Slots {
+  /** The rows on the screen, by key. */
+  #taken = new Map<string, Placed>();
+  #count = 0;
+
+  /** Places the rows on the screen, in order. A row that stays keeps its element, and the one that has the focus leaves it to no other. */
+  place(rows: Row[], focused: string | null): Placed[] {
+    const shown = new Set<string>();
+    const coming: Record<Kind, number> = { agent: 0, call: 0 };
+    for (const row of rows) {
+      shown.add(row.key);
+      if (!this.#taken.has(row.key)) coming[kindOf(row)] += 1;
+    }
+    const free: Record<Kind, number[]> = { agent: [], call: [] };
+    for (const [key, { row, slot }] of this.#taken) if (!shown.has(key) && key !== focused) free[kindOf(row)].push(slot);
+    // Elements are moved around those that stay, unless more come than stay, or some are new: then those that stay could be
+    // moved, and the focus with them, which ends it.
+    const isFew = (coming.agent + coming.call) * 2 < rows.length && coming.agent <= free.agent.length && coming.call <= free.call.length;
+    const mayReuse = isFew || focused === null || !shown.has(focused);
+    const placed = rows.map((row) => {
+      const known = this.#taken.get(row.key);
+      if (known?.row === row) return known;
+      const slot = known?.slot ?? (mayReuse ? free[kindOf(row)].shift() : undefined);
+      return { row, slot: slot ?? this.#count++ };
+    });
+    this.#taken = new Map(placed.map((one) => [one.row.key, one]));
+    return placed;
+  }
+}
+
+type Kind = "agent" | "call";
+const kindOf = ({ call }: Row): Kind => (call ? "call" : "agent");
 
 /** The place of the last value that is not above the wanted one. */
 function before(values: Float64Array, wanted: number): number {

@@ -110,22 +110,31 @@ const isInside = (link: HTMLAnchorElement): boolean =>
   link.origin === location.origin &&
   (carriedTree === null || (link.protocol === location.protocol && link.pathname === location.pathname));
 
+/** At most so often the address is written: to write it costs a good part of a frame, and browsers refuse too many. */
+const WRITE_MS = 500;
+
 class Router {
   route: Route = $state.raw(HOME);
   /** How many steps of this page lie behind the one on show. */
   #depth = 0;
+  #writtenAt = 0;
+  /** When the address is written anew; undefined where it is that of the route. */
+  #alarm: ReturnType<typeof setTimeout> | undefined;
 
   start(): void {
     this.route = read(location);
     addEventListener("popstate", () => {
+      this.#forget();
       this.#depth = Math.max(0, this.#depth - 1);
       this.route = read(location);
     });
+    addEventListener("pagehide", () => this.#write());
     document.addEventListener("click", (event) => this.#follow(event));
   }
 
   /** Shows something else; a step that can be gone back. */
   go(to: Partial<Route>): void {
+    this.#write();
     this.route = own({ ...HOME, ...to });
     history.pushState(null, "", href(this.route));
     this.#depth += 1;
@@ -133,6 +142,7 @@ class Router {
 
   /** Shows what was shown before, or the start where nothing was. */
   back(): void {
+    this.#write();
     if (this.#depth > 0) history.back();
     else this.go({ name: "home" });
   }
@@ -146,7 +156,20 @@ class Router {
   /** Changes what is shown of the same, without a step. */
   adjust(to: Partial<Route>): void {
     this.route = own({ ...this.route, ...to });
+    this.#alarm ??= setTimeout(() => this.#write(), Math.max(0, this.#writtenAt + WRITE_MS - performance.now()));
+  }
+
+  /** Makes the address that of the route. */
+  #write(): void {
+    if (this.#alarm === undefined) return;
+    this.#forget();
+    this.#writtenAt = performance.now();
     history.replaceState(null, "", href(this.route));
+  }
+
+  #forget(): void {
+    clearTimeout(this.#alarm);
+    this.#alarm = undefined;
   }
 
   #follow(event: MouseEvent): void {

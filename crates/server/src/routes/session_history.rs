@@ -10,7 +10,10 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
+use subscope_export::{
+    Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_otlp, write_perfetto,
+    write_trace,
+};
 use subscope_hub::clock;
 use subscope_model::{
     Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, EventKind, Millis, SessionId, Tree,
@@ -145,11 +148,12 @@ pub(super) async fn feed(
 
 /// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
 fn with_events(history: SessionHistory) -> Result<SessionHistory, ApiError> {
-    if history.events.is_empty() {
-        let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
-        return Err(ApiError::new(StatusCode::NOT_FOUND, gone));
-    }
-    Ok(history)
+    if history.events.is_empty() { Err(sources_are_gone()) } else { Ok(history) }
+}
+
+fn sources_are_gone() -> ApiError {
+    let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+    ApiError::new(StatusCode::NOT_FOUND, gone)
 }
 
 /// Truncates all texts of an event's data. The recursion is as deep as the JSON parser allows.
@@ -192,7 +196,7 @@ pub(super) async fn tree(
     if query.at.is_none() {
         return find_tree(&app, session).await.map(Json);
     }
-    let history = read_session(&app, session, HistoryRequest { at: query.at, traces: false }).await?;
+    let history = read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
     Ok(Json(history.tree))
 }
 
@@ -206,6 +210,8 @@ enum ExportFormat {
     Feed,
     Html,
     Csv,
+    Perfetto,
+    Otlp,
 }
 
 impl ExportFormat {
@@ -216,6 +222,8 @@ impl ExportFormat {
             Self::Feed => ("jsonl", "application/x-ndjson"),
             Self::Html => ("html", "application/octet-stream"),
             Self::Csv => ("csv", "text/csv; charset=utf-8"),
+            Self::Perfetto => ("pftrace", "application/octet-stream"),
+            Self::Otlp => ("jsonl", "application/x-ndjson"),
         }
     }
 }
@@ -233,7 +241,8 @@ pub(super) struct ExportQuery {
     params(
         ("id" = String, Path, description = "The session's id."),
         ("as" = String, Query, description = "`trace`; `execution`; `checkpoint`, its checkpoint.json, which `subscope import` reads; `feed`, its events; \
-            `html`, a page in one file; `csv`, its agents."),
+            `html`, a page in one file; `csv`, its agents; `perfetto`, a timeline for the Perfetto UI; `otlp`, OpenTelemetry spans \
+             without prompts and answers, a request in JSON per line."),
         ("redact" = Option<bool>, Query, description = "Mask what looks like a secret. Default: true for `html`, else false."),
     ),
     responses(
@@ -248,17 +257,21 @@ pub(super) async fn export(
     Path(session): Path<SessionId>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
+    let is_masked = query.redact.unwrap_or(matches!(query.form, ExportFormat::Html));
+    let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
     let request = HistoryRequest {
         at: None,
         traces: matches!(query.form, ExportFormat::Execution | ExportFormat::Checkpoint),
+        spans: matches!(query.form, ExportFormat::Otlp).then_some(mask),
     };
     let mut history = read_session(&app, session.clone(), request).await?;
     if matches!(query.form, ExportFormat::Feed) {
         history = with_events(history)?;
     }
+    if request.spans.is_some() && history.spans.is_none() {
+        return Err(sources_are_gone());
+    }
     // Blocking: a big session takes a while.
-    let is_masked = query.redact.unwrap_or(matches!(query.form, ExportFormat::Html));
-    let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
     let written = tokio::task::spawn_blocking(move || write_export(query.form, mask, history)).await;
     let Ok(Ok(written)) = written else { return Err(ApiError::unavailable("it cannot be written")) };
     let (extension, media_type) = query.form.extension_and_type();
@@ -274,7 +287,7 @@ pub(super) async fn export(
 fn write_export(
     form: ExportFormat,
     mask: Mask,
-    SessionHistory { tree, events, traces }: SessionHistory,
+    SessionHistory { tree, events, traces, spans }: SessionHistory,
 ) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match form {
@@ -290,6 +303,9 @@ fn write_export(
         }
         ExportFormat::Feed => write_json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
         ExportFormat::Csv => write_csv(&tree, mask, &mut out)?,
+        ExportFormat::Perfetto => write_perfetto(&tree, &events, mask, &mut out)?,
+        // Masked already.
+        ExportFormat::Otlp => write_otlp(&spans.unwrap_or_default(), &mut out)?,
         ExportFormat::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
             let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };

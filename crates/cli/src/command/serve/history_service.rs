@@ -12,8 +12,8 @@ use std::{
     },
 };
 
-use subscope_export::execution;
-use subscope_harness::Root;
+use subscope_export::{SpanSource, execution, otlp_requests};
+use subscope_harness::{Root, provider};
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
@@ -80,7 +80,13 @@ impl HistoryService {
         }
         let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
         let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
+        let spans = wanted.spans.map(|mask| {
+            let harness = tree.session.harness.as_deref();
+            let detail = batch.router.detail(session, &now).unwrap_or_default();
+            let provider = &|model: Option<&str>| provider(harness, model);
+            otlp_requests(&SpanSource { tree: &tree, detail: &detail, provider, contents: None, mask })
+        });
         let events = batch.router.whole_feed(session, &now);
-        Ok(Some(SessionHistory { tree, events, traces }))
+        Ok(Some(SessionHistory { tree, events, traces, spans }))
     }
 }
