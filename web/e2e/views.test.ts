@@ -234,6 +234,13 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
   };
   expect(JSON.parse(readFileSync(await saved("Trace (JSON)"), "utf8"))).toHaveProperty("hierarchy");
   expect(readFileSync(await saved("Agents (CSV)"), "utf8").split("\r\n").length).toBeGreaterThan(4);
+  // A trace of Perfetto is a message of packets; its strings are in it as they are.
+  const perfetto = readFileSync(await saved("Timeline for the Perfetto UI"));
+  expect(perfetto[0]).toBe(0x0a);
+  const [, some] = (await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`)).agents;
+  expect(perfetto.includes(some?.description ?? "?")).toBe(true);
+  const spans = JSON.parse(readFileSync(await saved("Spans (OpenTelemetry"), "utf8").split("\n")[0] ?? "");
+  expect(spans.resourceSpans[0].scopeSpans[0].spans.length).toBeGreaterThan(3);
   const picture = readFileSync(await saved("Waterfall (SVG)"), "utf8");
   expect(picture).toMatch(/^<svg /);
   expect(picture.match(/<rect/g)?.length).toBeGreaterThan(20);

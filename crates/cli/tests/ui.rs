@@ -201,6 +201,24 @@ fn signal_gives_the_terminal_back() {
     }
 }
 
+#[test]
+fn without_a_session_the_demo_plays_inside_and_leads_back() {
+    let (env, shell) = (env(), TestEnv::new("/bin/sh"));
+    let Some(terminal) = start(&env, &shell, (120, 40), "") else { return };
+    terminal.wait_for_text(LIMIT, "plays a recorded session here");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "Cart and its tests");
+    // Its views ask for what is in the recording's files.
+    terminal.send(&["L", "v"]);
+    terminal.wait_for_text(LIMIT, "cart.test.js");
+    terminal.send(&["q"]);
+    terminal.wait_for_text(LIMIT, "Nothing to see yet");
+    terminal.send(&["q"]);
+    is_given_back(&terminal, 0);
+    // Nothing of it is kept.
+    assert!(!run(&env, "ls", &[]).stdout.contains("release survey"));
+}
+
 /// The process of the program with these arguments in that environment.
 fn process_of(env: &TestEnv, words: &str) -> String {
     let pattern = format!("{} {words}", env!("CARGO_BIN_EXE_subscope"));

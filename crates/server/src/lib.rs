@@ -25,5 +25,5 @@ pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
 pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
-pub use state::{EventSink, IndexRequest, Indexer, SetupReader};
+pub use state::{DemoPage, EventSink, IndexRequest, Indexer, SetupReader};
 pub use token::{Token, TokenError};

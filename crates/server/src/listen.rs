@@ -32,7 +32,7 @@ use crate::{
     peer::{self, Transport},
     routes,
     session_reader::SessionReader,
-    state::{App, AppState, EventSink, Indexer, MAX_LIVE_FEEDS, SetupReader, wait_for_shutdown},
+    state::{App, AppState, DemoPage, EventSink, Indexer, MAX_LIVE_FEEDS, SetupReader, wait_for_shutdown},
     token::Token,
 };
 
@@ -99,6 +99,8 @@ pub struct ServerOptions {
     pub indexer: Option<Indexer>,
     /// Reader of the configuration; `None` if it is not served.
     pub setup: Option<SetupReader>,
+    /// Page of the demo; `None` if it is not served.
+    pub demo: Option<DemoPage>,
 }
 
 /// Error of starting a server.
@@ -174,6 +176,7 @@ impl Server {
             session_reader: options.session_reader,
             indexer: options.indexer,
             setup: options.setup,
+            demo: options.demo,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

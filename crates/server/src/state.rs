@@ -45,6 +45,9 @@ pub type Indexer = Arc<dyn Fn(IndexRequest) -> Result<(), AskError> + Send + Syn
 /// Callback that returns the configuration. It may read files.
 pub type SetupReader = Arc<dyn Fn() -> Setup + Send + Sync>;
 
+/// Callback that returns a page in one file with a recorded session; `None` if there is none. It may block.
+pub type DemoPage = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -59,6 +62,8 @@ pub(crate) struct AppState {
     pub(crate) indexer: Option<Indexer>,
     /// Returns the configuration, if set.
     pub(crate) setup: Option<SetupReader>,
+    /// Returns the page of the demo, if set.
+    pub(crate) demo: Option<DemoPage>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -86,6 +91,7 @@ impl AppState {
             session_reader: None,
             indexer: None,
             setup: None,
+            demo: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

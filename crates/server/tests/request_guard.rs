@@ -204,6 +204,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         session_reader: None,
         indexer: None,
         setup: None,
+        demo: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }

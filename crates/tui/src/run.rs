@@ -76,6 +76,8 @@ pub struct Playback {
 pub enum Ends {
     /// The user quit.
     Quit,
+    /// The user wants to see the recording that is part of the program.
+    Demo,
     /// A signal was received; its number.
     Signal(i32),
 }
@@ -233,6 +235,7 @@ impl MainLoop<'_> {
         for effect in update(&mut self.state, message) {
             match effect {
                 Effect::Quit => return Ok(Some(Ends::Quit)),
+                Effect::Demo => return Ok(Some(Ends::Demo)),
                 Effect::Ask(question) => drop(self.ask(question)),
                 Effect::Copy(text) => self.screen.write(&clipboard::sequence(&text))?,
                 Effect::Bell => self.screen.write("\u{7}")?,

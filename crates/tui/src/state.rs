@@ -366,6 +366,11 @@ impl UiState {
         self.sessions.selected.as_ref()
     }
 
+    /// Returns whether there is no session at all, live or past.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_caught_up && self.session().is_none() && self.sessions.rows.is_empty()
+    }
+
     /// The time travel, if it is in the selected session.
     pub(crate) fn travel(&self) -> Option<&TimeTravel> {
         self.travel.as_ref().filter(|travel| Some(&travel.session) == self.session())

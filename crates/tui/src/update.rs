@@ -70,6 +70,8 @@ pub enum Effect {
     Notify(String),
     /// Suspend the process (SIGTSTP).
     Suspend,
+    /// Play the recording that is part of the program.
+    Demo,
     /// Quit.
     Quit,
 }
@@ -162,6 +164,7 @@ fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
         A::Right => navigation::move_sideways(state, Direction::Right),
         A::NextPanel => navigation::move_focus(state, Direction::Right),
         A::PreviousPanel => navigation::move_focus(state, Direction::Left),
+        A::Enter if state.is_blank() => return vec![Effect::Demo],
         A::Enter => navigation::enter(state),
         A::Back => navigation::leave_innermost(state),
         A::Mission => display::toggle_mission(state),

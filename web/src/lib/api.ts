@@ -94,7 +94,7 @@ export interface Compared {
   agent: string | null;
 }
 
-export type Form = "trace" | "html" | "csv";
+export type Form = "trace" | "html" | "csv" | "perfetto" | "otlp";
 
 export interface Api {
   /** Whether a hub serves the page: it knows more than one session, and takes orders. */

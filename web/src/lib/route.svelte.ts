@@ -176,7 +176,7 @@ class Router {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!(link instanceof HTMLAnchorElement) || !isInside(link) || link.target !== "") return;
-    if (link.hasAttribute("download")) return;
+    if (link.hasAttribute("download") || link.rel === "external") return;
     event.preventDefault();
     this.go(read(link));
   }

@@ -1,12 +1,19 @@
 //! `subscope demo`: replays a bundled recording through decoder, hub and renderer.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
+use subscope_export::{Mask, Saved, write_html};
 use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, MemoryStore, Recording, Replay, clock};
-use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, Tree, Update};
-use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
-use subscope_session::SourceSpec;
+use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, PriceTable, SessionId, Tree, Update};
+use subscope_render::{
+    BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text, timeline::timeline,
+};
+use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 
 use crate::prelude::*;
 
@@ -127,6 +134,40 @@ fn load_recordings() -> Vec<Recording> {
         all.push(Recording { spec, bytes: meta.into_bytes(), appears_with: Some(at) });
     }
     all
+}
+
+/// Writes the recording's files below a folder, as the harness lays them out. Returns the path of the main transcript.
+pub(crate) fn write_recording(folder: &Path) -> io::Result<PathBuf> {
+    let agents = folder.join(SESSION).join("subagents");
+    fs::create_dir_all(&agents)?;
+    for RecordedAgent { agent, transcript, meta } in &AGENTS {
+        fs::write(agents.join(format!("agent-{agent}.jsonl")), transcript)?;
+        fs::write(agents.join(format!("agent-{agent}.meta.json")), meta)?;
+    }
+    let main = folder.join(format!("{SESSION}.jsonl"));
+    fs::write(&main, MAIN)?;
+    Ok(main)
+}
+
+/// Returns the recording as a page in one file, as `export --as html` writes one; `None` if the program was built without
+/// its page.
+pub(crate) fn saved_page(prices: &PriceTable, limits: Limits) -> Option<Vec<u8>> {
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true };
+    let mut router = SessionRouter::new(options);
+    for Recording { spec, bytes, .. } in load_recordings() {
+        let source = router.open(spec);
+        router.push(source, &bytes);
+        router.flush(source);
+    }
+    let now = Now { at: clock::now_ms(), has_ended: true, is_growing: false, prices, limits };
+    let session = SessionId::from(SESSION);
+    let tree = router.tree(&session, &now)?;
+    let events = router.whole_feed(&session, &now);
+    let (before, behind) = subscope_page::saved()?;
+    let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
+    let mut page = Vec::new();
+    write_html((&before, &behind), &saved, Mask::Nothing, &mut page).ok()?;
+    Some(page)
 }
 
 /// Returns the tree of the demo's session.

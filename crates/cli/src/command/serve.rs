@@ -20,11 +20,14 @@ use std::{
 
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::{Harness, harnesses};
-use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
+use subscope_hub::{
+    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool, index::IndexOptions,
+};
 use subscope_model::{HubMode, SETUP_SCHEMA, Setup};
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
-    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts, Token,
+    DemoPage, HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts,
+    Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
@@ -34,7 +37,7 @@ use tokio::{
 
 use self::{background::IdleDetector, history_service::HistoryService};
 use super::{
-    history,
+    demo, history,
     hook::Breaker,
     hooks,
     target::{root_folders, roots, shown},
@@ -207,6 +210,7 @@ impl PreparedHub {
                 session_reader: None,
                 indexer: None,
                 setup: Some(setup_reader(context)),
+                demo: Some(demo_page(&index_options)),
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
@@ -289,6 +293,12 @@ impl PreparedHub {
         let gone = StoreError::Gone(history.data);
         Err(CliError::from(gone).hint("what was spooled since then waits for the next hub"))
     }
+}
+
+/// Returns the page of the demo's recording; it is made when it is asked for.
+fn demo_page(IndexOptions { prices, limits, .. }: &IndexOptions) -> DemoPage {
+    let (prices, limits) = (prices.clone(), limits.clone());
+    Arc::new(move || demo::saved_page(&prices, limits.clone()))
 }
 
 /// Returns the server's reader of the configuration. Settings of the harness are read each time.

@@ -149,8 +149,10 @@ pub(crate) fn posting(host: &str, path: &str, headers: &str, body: &[u8]) -> Vec
 
 pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> (u16, String) {
     stream.write_all(request).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    // An export may be binary.
+    let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }

@@ -52,6 +52,7 @@ impl Running {
             session_reader: None,
             indexer: None,
             setup: None,
+            demo: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

@@ -3,7 +3,7 @@
 
 use axum::{
     Router,
-    extract::Path,
+    extract::{Path, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
@@ -16,6 +16,12 @@ use crate::{api_error::ApiError, state::App};
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// Policy of the demo, which brings a stricter one of its own.
+const DEMO_POLICY: &str = "frame-ancestors 'none'";
+
+/// Path of the demo: a recorded session that is part of the program.
+const DEMO: &str = "/demo";
+
 /// Cache-Control of files named by their content.
 const CACHE_FOREVER: &str = "private, max-age=31536000, immutable";
 /// Cache-Control of the other files: revalidated by `ETag`.
@@ -27,12 +33,12 @@ const VIEWS: [&str; 5] = ["/", "/search", "/stats", "/compare", "/iterations"];
 /// Returns the routes of the page, which are not in the OpenAPI document.
 pub(super) fn routes() -> Router<App> {
     let views = VIEWS.into_iter().fold(Router::new(), |router, path| router.route(path, get(document)));
-    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset))
+    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset)).route(DEMO, get(demo))
 }
 
 /// Whether a path belongs to the page, whose files contain no data.
 pub(crate) fn is_page_path(path: &str) -> bool {
-    VIEWS.contains(&path) || path.starts_with("/s/") || path.starts_with("/assets/")
+    VIEWS.contains(&path) || path == DEMO || path.starts_with("/s/") || path.starts_with("/assets/")
 }
 
 /// Answers a request without a route: a browser gets the page, which says so, other clients an error.
@@ -53,6 +59,20 @@ fn is_html(media_type: &str) -> bool {
 
 async fn document(headers: HeaderMap) -> Response {
     serve_file("index.html", &headers)
+}
+
+async fn demo(State(app): State<App>) -> Response {
+    let Some(make) = app.demo.clone() else { return ApiError::not_found("demo").into_response() };
+    let Ok(Some(page)) = tokio::task::spawn_blocking(move || make()).await else {
+        return ApiError::not_found("demo").into_response();
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, CACHE_REVALIDATE),
+        (header::CONTENT_SECURITY_POLICY, DEMO_POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, page).into_response()
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {

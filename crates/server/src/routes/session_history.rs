@@ -196,7 +196,8 @@ pub(super) async fn tree(
     if query.at.is_none() {
         return find_tree(&app, session).await.map(Json);
     }
-    let history = read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
+    let history =
+        read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
     Ok(Json(history.tree))
 }
 

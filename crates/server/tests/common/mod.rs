@@ -85,6 +85,7 @@ pub(crate) fn start_at(
         session_reader: None,
         indexer: None,
         setup: None,
+        demo: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

@@ -73,17 +73,17 @@ fn group_lines(group: &str, canvas: &Canvas<'_>) -> Vec<StyledLine> {
 /// Draws the placeholder of an empty main panel: loading, or how to get started.
 pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.add_panel(area, crate::state::Panel::Main, 0);
-    let is_asked = state.session().is_some() || !state.is_caught_up;
+    let is_asked = !state.is_blank();
     let lines: &[(&str, &str)] = if is_asked {
         &[("", "reading…")]
     } else {
         &[
-            ("", "Nothing to see yet. What Claude Code does on this machine appears here by itself."),
+            ("", "Nothing to see yet. What coding agents do on this machine appears here by itself."),
             ("", ""),
-            ("claude", "start it in another terminal"),
+            ("Enter", "plays a recorded session here"),
+            ("claude", "or another agent: start it in another terminal"),
             ("subscope run -- claude -p \"…\"", "or start it from here"),
-            ("subscope replay FILE", "plays a recorded session back"),
-            ("subscope demo", "shows a recording that is part of the program"),
+            ("subscope replay FILE", "plays a session back"),
             ("subscope doctor", "says what is missing"),
         ]
     };

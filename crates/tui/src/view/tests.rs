@@ -13,7 +13,7 @@ use crate::{
     settings::BudgetLimits,
     state::{MouseTarget, VIEWS, reports::StatsRange, select::Filter},
     test_ui::{TestUi, recorded},
-    update::UiMessage,
+    update::{Effect, UiMessage},
 };
 
 /// Small, default, window-sized and full-screen terminals.
@@ -311,12 +311,13 @@ fn first_words_are_whole_at_any_width() {
         ui.state.is_caught_up = true;
         let words: Vec<String> = ui.screen().split_whitespace().map(str::to_owned).collect();
         let text = words.join(" ");
-        for sentence in [
-            "What Claude Code does on this machine appears here by itself.",
-            "recording that is part of the program",
-        ] {
+        for sentence in
+            ["What coding agents do on this machine appears here by itself.", "plays a recorded session here"]
+        {
             assert!(text.contains(sentence), "{width}: {text}");
         }
+        ui.press(&[KeyCode::Enter]);
+        assert!(ui.effects.contains(&Effect::Demo));
     }
 }
 

@@ -26,13 +26,20 @@ const MAX_QUESTIONS: usize = 16;
 
 const CLOCKS: Clocks = Clocks { now_ms: clock::now_ms, awake_ms: clock::awake_ms };
 
-/// Runs the UI over all live sessions.
+/// Runs the UI over all live sessions, and in between over the demo's recording if it is asked for.
 pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
     if plain {
         return print_lines(context);
     }
     // Messages on stderr would corrupt the screen.
     context.verbosity = Verbosity::Quiet;
+    while run_live(context)? == Next::Demo {
+        replay::demo(context)?;
+    }
+    Ok(())
+}
+
+fn run_live(context: &Context) -> Result<Next, CliError> {
     let (late, feed) = LateFeed::new();
     let ui = UiThread::start(Some(Box::new(late)), None, context)?;
     // The screen is drawn before the hub is connected.
@@ -72,6 +79,13 @@ fn print_lines(context: &Context) -> Result<(), CliError> {
     }
 }
 
+/// What follows a UI that was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    Demo,
+}
+
 struct UiThread {
     thread: thread::JoinHandle<Result<Ends, RunError>>,
     questions: Receiver<Question>,
@@ -99,7 +113,7 @@ impl UiThread {
     }
 
     /// Answers queries until the UI ends.
-    fn serve(self, handler: &mut QueryHandler, context: &Context) -> Result<(), CliError> {
+    fn serve(self, handler: &mut QueryHandler, context: &Context) -> Result<Next, CliError> {
         let Self { thread, questions, replies } = self;
         while let Ok(question) = questions.recv() {
             let reply = handler.answer(question.clone(), context);
@@ -108,7 +122,8 @@ impl UiThread {
         }
         drop(replies);
         match thread.join() {
-            Ok(Ok(Ends::Quit)) => Ok(()),
+            Ok(Ok(Ends::Quit)) => Ok(Next::Nothing),
+            Ok(Ok(Ends::Demo)) => Ok(Next::Demo),
             Ok(Ok(Ends::Signal(number))) => std::process::exit(128 + number),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(CliError::failed("the terminal UI broke")),

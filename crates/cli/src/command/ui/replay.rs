@@ -7,7 +7,10 @@ use subscope_tui::{Playback, plain::Plain};
 
 use super::{QueryHandler, UiThread};
 use crate::{
-    command::target::{ReadOptions, load, texts_are_gone},
+    command::{
+        demo,
+        target::{ReadOptions, load, texts_are_gone},
+    },
     prelude::*,
 };
 
@@ -36,7 +39,14 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     }
     context.verbosity = Verbosity::Quiet;
     let playback = Playback { tree, speed: args.speed, is_halted: args.step };
-    UiThread::start(None, Some(playback), context)?.serve(&mut handler, context)
+    UiThread::start(None, Some(playback), context)?.serve(&mut handler, context).map(drop)
+}
+
+/// Replays the recording of `subscope demo`, from files that are there as long as it is shown.
+pub(super) fn demo(context: &mut Context) -> Result<(), CliError> {
+    let folder = tempfile::tempdir()?;
+    let target = demo::write_recording(folder.path())?.into_os_string();
+    run(&ReplayArgs { targets: vec![target], speed: 1.0, step: false, plain: false }, context)
 }
 
 /// Prints changes as lines, at the replay's speed.
