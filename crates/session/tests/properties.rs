@@ -30,7 +30,9 @@ fn recorded() -> impl Strategy<Value = (String, Vec<Part>)> {
 
 /// Any recording of another harness: one of its sources, or all.
 fn recorded_of_others() -> impl Strategy<Value = (String, Vec<Part>)> {
-    let all: Vec<_> = other_recordings().iter().flat_map(OtherRecording::choices).collect();
+    let mut all: Vec<_> = other_recordings().iter().flat_map(OtherRecording::choices).collect();
+    // Two processes of Codex print no times: which of them was the first, and so whose last words count, is not known.
+    all.retain(|(name, parts)| !(name.starts_with("codex/") && name.ends_with(" Stream") && parts.len() > 1));
     (0..all.len()).prop_map(move |number| all[number].clone())
 }
 
