@@ -22,6 +22,11 @@ const MEMORY_MEGABYTES: u32 = 1024;
 /// Predicate on the path of a recorded file.
 type IsSeed = fn(&str) -> bool;
 
+/// Recorded OpenTelemetry records: their words are the same in every dialect.
+fn is_otel(name: &str) -> bool {
+    name.contains("/otel") && name.ends_with(".jsonl")
+}
+
 /// The recorded files that seed each target; `fuzz/seeds` has hand-written lines for cases without a recording.
 const SEEDS: &[(&str, IsSeed)] = &[
     ("transcript", |name| {
@@ -47,6 +52,11 @@ const SEEDS: &[(&str, IsSeed)] = &[
     // No recording has the chats of old versions, or telemetry: their words are those of newer chats.
     ("gemini_session", |name| name.contains("/gemini/") && name.contains("/chats/")),
     ("gemini_telemetry", |name| name.contains("/gemini/") && name.contains("/chats/")),
+    ("claude_otel", is_otel),
+    ("gemini_otel", is_otel),
+    ("codex_otel", is_otel),
+    ("otel_genai", is_otel),
+    ("otlp_body", is_otel),
     ("gemini_stream", |name| name.contains("/gemini/") && name.contains("/stdout")),
     ("gemini_hook", |name| name.contains("/gemini/") && name.ends_with("/hooks.jsonl")),
     ("qwen_chat", |name| name.contains("/qwen/") && name.contains("/chats/")),

@@ -27,6 +27,22 @@ impl<'a, 's> Emitter<'a, 's> {
         Self { head: Observation { place, kind, time, clock, session, line_id, claim, fact }, line, sink }
     }
 
+    /// Returns an emitter of the same line for another actor, time and line id.
+    pub fn with<'b>(
+        &'b mut self,
+        claim: Claim<'b>,
+        time: Option<Millis>,
+        line_id: Option<&'b str>,
+    ) -> Emitter<'b, 'b>
+    where
+        'a: 'b,
+    {
+        let Observation { place, kind, clock, session, .. } = self.head;
+        let fact = Fact::Activity;
+        let head = Observation { place, kind, time, clock, session, line_id, claim, fact };
+        Emitter { head, line: self.line, sink: &mut *self.sink }
+    }
+
     /// Emits a fact.
     pub fn emit(&mut self, fact: Fact<'a>) {
         self.head.fact = fact;
@@ -49,6 +65,22 @@ impl<'a, 's> Emitter<'a, 's> {
     pub fn emit_as(&mut self, line_id: Option<&str>, fact: Fact<'_>) {
         let Observation { place, kind, time, clock, session, claim, .. } = self.head;
         let out = Observation { place, kind, time, clock, session, line_id, claim, fact };
+        (self.sink)(Decoded::Observation(&out));
+    }
+
+    /// Emits an observation of another decoder at this place; time and line id are those given where it has none.
+    pub fn relay(&mut self, seen: &Observation<'_>, time: Option<Millis>, line_id: Option<&str>) {
+        let Observation { place, kind, clock, session, .. } = self.head;
+        let out = Observation {
+            place,
+            kind,
+            clock,
+            time: seen.time.or(time),
+            session: seen.session.or(session),
+            line_id: seen.line_id.or(line_id),
+            claim: seen.claim,
+            fact: seen.fact.clone(),
+        };
         (self.sink)(Decoded::Observation(&out));
     }
 

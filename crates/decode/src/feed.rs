@@ -69,6 +69,7 @@ struct Data<'a> {
     text: Option<&'a RawValue>,
     encrypted: Flag,
     message_id: Str<'a>,
+    request_id: Str<'a>,
     message: Str<'a>,
     prompt_id: Str<'a>,
     model: Str<'a>,
@@ -248,9 +249,13 @@ fn stop<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Option<AgentEnd<'a>> {
 
 fn response<'a>(line: &'a Line<'_>, data: &'a Data<'_>) -> Option<Response<'a>> {
     let usage = data.usage?;
-    let message_id = data.message_id.filled().or(line.id.filled())?;
+    let message_id = data
+        .message_id
+        .filled()
+        .or_else(|| if data.request_id.filled().is_some() { Some("") } else { line.id.filled() })?;
     Some(Response {
         message_id,
+        request_id: data.request_id.filled(),
         model: data.model.filled(),
         usage: Some(usage),
         cache_write_1h: data.cache_write_1h_tokens.0.unwrap_or(0),

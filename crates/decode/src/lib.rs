@@ -5,7 +5,7 @@
 //! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
 //!
 //! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`executions`], [`stop_orders`] and
-//! [`process_ends`]. Those of harnesses are in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
+//! [`process_ends`]; and [`otlp`], OpenTelemetry records of any program. Those of harnesses are in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
 //! knows another.
 //!
 //! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
@@ -19,6 +19,7 @@ pub mod feed;
 pub mod lenient;
 mod lifecycle_filter;
 mod lines;
+pub mod otlp;
 mod own;
 pub mod process_ends;
 pub mod stop_orders;
@@ -54,6 +55,10 @@ pub struct Hint {
     pub workflow: Option<String>,
     /// Returns the class of a tool whose harness the source does not name.
     pub tool_class: fn(&str) -> ToolClass,
+    /// Returns the harness that calls itself so in OpenTelemetry's `service.name`.
+    pub harness_of_service: fn(&str) -> Option<otlp::Service>,
+    /// Returns the dialects of OpenTelemetry records of harnesses.
+    pub otel_sources: fn() -> Vec<&'static otlp::OtelSource>,
 }
 
 impl Default for Hint {
@@ -64,6 +69,8 @@ impl Default for Hint {
             agent: None,
             workflow: None,
             tool_class: |_| ToolClass::Other,
+            harness_of_service: |_| None,
+            otel_sources: Vec::new,
         }
     }
 }

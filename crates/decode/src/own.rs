@@ -5,8 +5,8 @@ use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder};
 
 use crate::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, executions::Executions, feed::FeedLines,
-    lenient::Str, process_ends::ProcessEnds, session_of, stop_orders::StopOrders, subagent_events,
-    subagent_events::SubagentEvents,
+    lenient::Str, otlp::OTEL_GENAI, process_ends::ProcessEnds, session_of, stop_orders::StopOrders,
+    subagent_events, subagent_events::SubagentEvents,
 };
 
 /// Events that a program publishes about its own subagents.
@@ -48,7 +48,7 @@ pub const EXECUTIONS: Dialect = Dialect::new(&DialectSpec {
 });
 
 /// All dialects of ours.
-pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS];
+pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS, OTEL_GENAI];
 
 /// The fields by which our dialects are recognised.
 #[derive(Default, Deserialize)]

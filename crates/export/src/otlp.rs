@@ -12,7 +12,10 @@
 mod content;
 mod units;
 
-use std::io::{self, BufWriter, Write};
+use std::{
+    collections::HashSet,
+    io::{self, BufWriter, Write},
+};
 
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse},
@@ -135,13 +138,21 @@ impl Attributes {
 struct SpanWriter<'s> {
     source: &'s SpanSource<'s>,
     units: Units<'s>,
+    /// Agents whose tokens are a floor, though those of no single response are.
+    shared_floors: HashSet<&'s str>,
     messages: Option<Messages<'s>>,
 }
 
 impl<'s> SpanWriter<'s> {
     fn new(source: &'s SpanSource<'s>) -> Self {
         let messages = source.contents.as_ref().map(|contents| Messages::new(contents.events));
-        Self { source, units: Units::new(source.tree, source.detail), messages }
+        let agents = source.tree.agents.iter().filter(|agent| agent.usage.is_some_and(|usage| usage.floor));
+        let mut shared_floors: HashSet<&str> = agents.map(|agent| agent.id.as_str()).collect();
+        for response in source.detail.responses.iter().filter(|it| it.usage.is_some_and(|usage| usage.floor))
+        {
+            shared_floors.remove(response.agent.as_str());
+        }
+        Self { source, units: Units::new(source.tree, source.detail), shared_floors, messages }
     }
 
     fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
@@ -246,6 +257,8 @@ impl<'s> SpanWriter<'s> {
         attributes.text("gen_ai.agent.description", description);
         attributes.text("gen_ai.request.model", agent.model.as_deref());
         attributes.text("subscope.status", Some(unit.status.as_str()));
+        // Also where the call's own span is not exported, or is of several agents.
+        attributes.text("subscope.spawned_by", agent.spawned_by.as_deref());
         if unit.is_last {
             attributes.texts("subscope.flags", agent.flags.iter().copied().map(Flag::as_str));
         }
@@ -323,7 +336,8 @@ impl<'s> SpanWriter<'s> {
             attributes.int("gen_ai.usage.cache_read.input_tokens", Some(cache_read));
             attributes.int("gen_ai.usage.cache_write.input_tokens", Some(cache_write));
             attributes.int("gen_ai.usage.cache_creation.input_tokens", Some(cache_write));
-            attributes.add("subscope.usage.floor", usage.floor.then_some(Value::BoolValue(true)));
+            let is_floor = usage.floor || self.shared_floors.contains(agent.id.as_str());
+            attributes.add("subscope.usage.floor", is_floor.then_some(Value::BoolValue(true)));
         }
         if let Some(messages) = &self.messages {
             let prompt = if unit.agent == 0 {

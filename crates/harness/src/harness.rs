@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, otlp::OtelSource};
 use subscope_model::ToolClass;
 
 use crate::{Bundle, HookSupport, RunPlan};
@@ -90,6 +90,21 @@ pub trait Harness: Sync {
     /// that provider's models begin with: nothing where it serves those of others too. `None` without one provider.
     fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
         None
+    }
+
+    /// How its OpenTelemetry records are known, where it has a dialect of its own for them.
+    fn otel(&self) -> Option<&'static OtelSource> {
+        None
+    }
+
+    /// What it calls itself in OpenTelemetry's `service.name`, besides its name.
+    fn otel_services(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether the price list is not what its users pay.
+    fn is_unpriced(&self) -> bool {
+        false
     }
 
     /// What some of its sources leave out, each a sentence without its end: for the documentation and `doctor`.

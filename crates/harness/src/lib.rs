@@ -37,7 +37,13 @@ pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
 };
 pub use strangers::stranger;
-use subscope_decode::{Dialect, OWN};
+pub use subscope_decode::otlp::{
+    BodyError, Divided, Encoding, KeptLine, MAX_BODY_BYTES as MAX_OTLP_BYTES, Signal, answer as otlp_answer,
+};
+use subscope_decode::{
+    Dialect, OWN,
+    otlp::{OtelSource, Service},
+};
 use subscope_model::ToolClass;
 
 /// The registry: one line for each harness. The first that recognises a path or a line wins; list a
@@ -78,6 +84,28 @@ pub fn dialect(name: &str) -> Option<Dialect> {
 /// Returns the harness that writes a dialect.
 pub fn harness_of(dialect: Dialect) -> Option<&'static dyn Harness> {
     harnesses().find(|harness| dialect.harness() == Some(harness.name()))
+}
+
+/// Returns how the OpenTelemetry records of all harnesses with a dialect of their own are known.
+pub fn otel_sources() -> Vec<&'static OtelSource> {
+    harnesses().filter_map(Harness::otel).collect()
+}
+
+/// Divides the body of a request of OpenTelemetry into lines for each dialect and session.
+///
+/// # Errors
+/// Why it is no request.
+pub fn divide_otlp(signal: Signal, encoding: Encoding, body: &[u8]) -> Result<Divided, BodyError> {
+    subscope_decode::otlp::divide(signal, encoding, body, &otel_sources())
+}
+
+/// Returns the harness that calls itself so in OpenTelemetry's `service.name`.
+pub fn harness_of_service(service: &str) -> Option<Service> {
+    let is_of = |harness: &&'static dyn Harness| {
+        harness.name() == service || harness.otel_services().contains(&service)
+    };
+    let known = harnesses().find(is_of)?;
+    Some(Service { harness: known.name(), is_unpriced: known.is_unpriced() })
 }
 
 /// Returns the class of a tool whose harness is not known.

@@ -1,10 +1,16 @@
 //! Which dialect a source is written in, by its content.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use memchr::memmem;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-use subscope_decode::{Dialect, recognise as recognise_own};
+use subscope_decode::{
+    Dialect,
+    otlp::{GENAI_SPANS, OtelSource, source_of_line},
+    recognise as recognise_own,
+};
 
-use crate::{HeadLine, harnesses};
+use crate::{HeadLine, harnesses, otel_sources};
 
 /// How many leading fields of a line are looked at that the head cuts off.
 const LEADING_FIELDS: usize = 24;
@@ -13,9 +19,82 @@ const LEADING_FIELDS: usize = 24;
 /// Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognise(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    if let Some(dialect) = otel_dialect(head) {
+        return Some(dialect);
+    }
     let mut lines = head.split(|byte| *byte == b'\n');
     dialect_of_object(head).or_else(|| lines.find_map(dialect_of_line))
 }
+
+/// Words by which a line of OpenTelemetry records is known.
+const OTEL_WORDS: [&[u8]; 5] = [
+    b"\"resourceSpans\"",
+    b"\"resourceLogs\"",
+    b"\"resourceMetrics\"",
+    b"\"content_type\"",
+    b"\"instrumentationScope\"",
+];
+
+/// Returns the dialect of a source of OpenTelemetry records: that of the first line that is of a known program or
+/// session.
+fn otel_dialect(head: &[u8]) -> Option<Dialect> {
+    let sources = otel_sources();
+    head.split(|byte| *byte == b'\n').find_map(|line| {
+        if !line.trim_ascii_start().starts_with(b"{")
+            || OTEL_WORDS.iter().all(|word| memmem::find(line, word).is_none())
+        {
+            return None;
+        }
+        let text = String::from_utf8_lossy(line);
+        match serde_json::from_str::<IgnoredAny>(&text) {
+            Ok(IgnoredAny) => source_of_line(&sources, &text).map(|source| source.dialect),
+            Err(_) => otel_dialect_of_cut(&sources, line),
+        }
+    })
+}
+
+/// Returns the dialect of a line that is cut: by the names of scopes and services in it. A body in base64 is read as far
+/// as it goes.
+fn otel_dialect_of_cut(sources: &[&'static OtelSource], line: &[u8]) -> Option<Dialect> {
+    let start = line.get(..LEADING_BYTES).unwrap_or(line);
+    let has = |word: &[u8]| memmem::find(start, word).is_some();
+    let is_request = OTEL_WORDS.iter().take(3).any(|word| has(word));
+    let is_wrapped = has(b"\"content_type\"") && has(b"\"path\"");
+    if !is_request && !is_wrapped {
+        return None;
+    }
+    let decoded = memmem::find(line, PROTOBUF_TYPE).and_then(|_| {
+        let begin = memmem::find(line, b"\"body\"")? + 6;
+        let text = line
+            .get(begin..)?
+            .trim_ascii_start()
+            .strip_prefix(b":")?
+            .trim_ascii_start()
+            .strip_prefix(b"\"")?;
+        STANDARD.decode(text.get(..text.len() / 4 * 4)?).ok()
+    });
+    let is_protobuf = decoded.is_some();
+    let bytes = decoded.as_deref().unwrap_or(line);
+    // Names are texts of their own: between quotes, or control characters of protobuf.
+    let names = bytes.split(|byte| *byte == b'"' || (is_protobuf && *byte < b' '));
+    // The length of a name may be a letter in front of it.
+    let names = names.flat_map(|name| [Some(name), name.get(1..).filter(|_| is_protobuf)]).flatten();
+    let names: Vec<&str> = names.filter_map(|name| std::str::from_utf8(name).ok()).collect();
+    let by = |is_of: &dyn Fn(&OtelSource, &str) -> bool| {
+        names
+            .iter()
+            .find_map(|name| sources.iter().copied().chain([&GENAI_SPANS]).find(|source| is_of(source, name)))
+    };
+    let by_scope = by(&|source, name| (source.has_scope)(name));
+    let by_service = || by(&|source, name| (source.has_service)(name));
+    let has_spans = || names.contains(&"gen_ai.operation.name").then_some(&GENAI_SPANS);
+    by_scope.or_else(by_service).or_else(has_spans).map(|source| source.dialect)
+}
+
+/// How many bytes of a cut line are searched for what makes it a request.
+const LEADING_BYTES: usize = 400;
+/// The content type of a body in base64.
+const PROTOBUF_TYPE: &[u8] = b"x-protobuf\"";
 
 fn dialect_of_line(line: &[u8]) -> Option<Dialect> {
     let text = String::from_utf8_lossy(line);

@@ -26,6 +26,7 @@ mod heartbeat;
 pub mod index;
 mod ingest_batches;
 mod loader;
+mod otlp;
 mod partitions;
 mod replay;
 pub mod search;
@@ -47,11 +48,13 @@ pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
 pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
+pub use otlp::{OtlpIngests, otlp_ingests};
 pub use replay::{Recording, Replay};
 pub use session_sources::{SessionSources, SourcesError, has_more_than};
 pub use spool_drain::{SpoolStop, Spooler, delivery_key, drain_spool, hook_dialect, hook_ingest};
 pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;
+pub use subscope_harness::{Encoding, MAX_OTLP_BYTES, Signal, otlp_answer};
 pub use subscope_store::{
     AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
 };

@@ -19,6 +19,8 @@ pub enum SourceKind {
     Stream,
     /// Events published by a program about its own subagents.
     Posted,
+    /// OpenTelemetry records of the harness: log events, spans and metrics.
+    Otel,
     /// Payloads of the harness's hooks.
     Hook,
 }
@@ -30,6 +32,8 @@ pub enum Clock {
     Transcript,
     /// A timestamp in a stream, or an `end_time`.
     Stream,
+    /// A timestamp of an OpenTelemetry record.
+    Otel,
     /// Time of arrival at the hub.
     Receiver,
 }
@@ -156,6 +160,9 @@ pub struct Spawn<'a> {
     pub is_note: bool,
     /// The batch of agents that were started together with it.
     pub batch: Option<SpawnBatch<'a>>,
+    /// Whether the agent's id is one that its source made up, as it has none: the id that another source has for the
+    /// agent of the same call replaces it.
+    pub has_stand_in_id: bool,
 }
 
 /// Start of several agents at once, as by a workflow.
@@ -301,8 +308,10 @@ pub struct CallEnd<'a> {
 /// One line of an API response.
 #[derive(Clone, Debug, Default)]
 pub struct Response<'a> {
-    /// The API's id of the message.
+    /// The API's id of the message; empty where the source has only the id of the request.
     pub message_id: &'a str,
+    /// The API's id of the request that it answers.
+    pub request_id: Option<&'a str>,
     /// The model.
     pub model: Option<&'a str>,
     /// Its tokens as reported by this line.
@@ -361,6 +370,8 @@ pub enum EndEvidence {
     Finished,
     /// A stop hook.
     StopHook,
+    /// An OpenTelemetry record of its end.
+    OtelRecord,
     /// No end was seen.
     #[default]
     Lost,
@@ -377,6 +388,7 @@ impl EndEvidence {
             Self::LastLine => "last line",
             Self::Finished => "marked finished",
             Self::StopHook => "stop hook",
+            Self::OtelRecord => "OpenTelemetry record",
             Self::Lost => "no ending",
         }
     }
@@ -429,6 +441,11 @@ pub enum Fact<'a> {
         model: Option<&'a str>,
         /// Whether this source reports agent starts at once: then an open spawn call proves no agent.
         tells_starts: bool,
+    },
+    /// The harness, where the dialect is of no single one.
+    Harness {
+        /// Its name.
+        name: &'a str,
     },
     /// The actor was active.
     Activity,

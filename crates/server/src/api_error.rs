@@ -15,11 +15,13 @@ pub(crate) struct ApiError {
     message: String,
     /// Name of the invalid field of the body.
     field: Option<&'static str>,
+    /// Whether there is no room for the request now.
+    is_busy: bool,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), field: None }
+        Self { status, message: message.into(), field: None, is_busy: false }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -34,6 +36,17 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
 
+    /// There is no room for the request now.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self { is_busy: true, ..Self::unavailable(message) }
+    }
+
+    /// The same with 429 for a request for which there is no room now.
+    pub(crate) fn or_too_many_requests(self) -> Self {
+        let status = if self.is_busy { StatusCode::TOO_MANY_REQUESTS } else { self.status };
+        Self { status, ..self }
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
@@ -41,7 +54,10 @@ impl ApiError {
 
 impl From<AskError> for ApiError {
     fn from(error: AskError) -> Self {
-        Self::unavailable(error.to_string())
+        match error {
+            AskError::Busy => Self::busy(error.to_string()),
+            AskError::Ended => Self::unavailable(error.to_string()),
+        }
     }
 }
 
@@ -71,7 +87,7 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -9,6 +9,7 @@ mod hooks;
 mod index;
 mod ingest;
 mod live;
+mod otlp;
 mod own;
 mod page;
 mod queries;
@@ -22,7 +23,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{api_error::ApiError, request_guard, state::App};
 
-pub(crate) use self::{codes::SIGN_IN, page::is_page_path};
+pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -38,6 +39,9 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(events::post))
         .routes(routes!(hooks::post))
         .routes(routes!(ingest::post))
+        .routes(routes!(otlp::traces))
+        .routes(routes!(otlp::logs))
+        .routes(routes!(otlp::metrics))
         .routes(routes!(queries::sessions))
         .routes(routes!(session_history::tree))
         .routes(routes!(session_history::lanes))
@@ -125,6 +129,9 @@ mod tests {
             "POST /api/v1/sign-in",
             "POST /hooks/{harness}",
             "POST /subagent-events",
+            "POST /v1/logs",
+            "POST /v1/metrics",
+            "POST /v1/traces",
         ];
         assert_eq!(found, expected);
     }

@@ -10,6 +10,7 @@ use crate::{
     connection_limiter::ConnectionLimiter,
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
+    routes::OtlpCount,
     session_reader::SessionReader,
     token::Token,
 };
@@ -73,6 +74,7 @@ pub(crate) struct AppState {
     pub(crate) feeds: Arc<Semaphore>,
     pub(crate) refusals: Semaphore,
     pub(crate) connections: ConnectionCount,
+    pub(crate) otlp: OtlpCount,
     pub(crate) identity: HubIdentity,
     /// Address of the TCP listener.
     pub(crate) address: SocketAddr,
@@ -100,6 +102,7 @@ impl AppState {
             feeds: Arc::new(Semaphore::new(MAX_LIVE_FEEDS)),
             refusals: Semaphore::new(MAX_REFUSALS),
             connections: ConnectionCount::default(),
+            otlp: OtlpCount::default(),
             identity: HubIdentity { version: "", mode: HubMode::Foreground },
             address,
             drain: Notify::new(),

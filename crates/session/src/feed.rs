@@ -26,6 +26,8 @@ pub(crate) struct SessionFeed {
     lifecycle: LifecycleState,
     guessed: Vec<GuessedEvent>,
     tool_names: HashMap<String, String>,
+    /// Hash of a request's id → id of the event of the response that answers it, by its message's id.
+    answers: HashMap<u64, Text>,
     held: HeldEvents,
     /// Published begins (`true`) and ends of calls without ids, by the digest of the call: a report with an id that comes
     /// later repeats one of them.
@@ -140,6 +142,23 @@ fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Co
     pending.key.as_str().into()
 }
 
+/// Returns the ids of message and request of an event about a response whose request is known.
+fn answer_of(pending: &PendingEvent) -> Option<(Option<&str>, &str)> {
+    let request = pending.data.get("request_id").filter(|_| pending.kind == EventKind::Usage)?.as_str()?;
+    Some((pending.data["message_id"].as_str(), request))
+}
+
+/// Returns the key of the event of a response of which only the request is known.
+fn request_key(request: &str) -> String {
+    format!("usage/{request}")
+}
+
+/// Returns the id that the event of a response has where its source names only the request; `None` for any other event.
+pub fn id_by_request(event: &Event) -> Option<Text> {
+    let request = event.data.get("request_id").filter(|_| event.kind == EventKind::Usage)?.as_str()?;
+    Some(event_id(&event.session_id, &request_key(request)))
+}
+
 /// Returns a problem without a session as an event.
 pub fn problem_event(problem: &Problem) -> Event {
     Event {
@@ -180,6 +199,10 @@ impl SessionFeed {
     ) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
         let pending = self.held.take_due(pending, attribution, now);
+        for (message, request) in pending.iter().filter_map(answer_of) {
+            let id = message.map(|message| event_id(&tree.session.id, &format!("usage/{message}")));
+            id.map(|id| self.answers.insert(stable_hash(request), id));
+        }
         let orders = order_pending(&pending, derived);
         let publish = |(event, order)| self.publish(event, order, tree, attribution);
         let mut placed: Vec<PlacedEvent> = pending.iter().zip(orders).filter_map(publish).collect();
@@ -224,7 +247,16 @@ impl SessionFeed {
             Some(text) => self.messages.key(pending, &actor, run, text)?.into(),
             None => event_key(pending, attribution),
         };
-        let id = event_id(&tree.session.id, &key);
+        let mut id = event_id(&tree.session.id, &key);
+        if let Some((message, request)) = answer_of(pending) {
+            if message.is_none() {
+                id = self.answers.get(&stable_hash(request)).cloned().unwrap_or(id);
+            } else if self.published_ids.contains(&event_id(&tree.session.id, &request_key(request))) {
+                // A source that names only the request reported it first.
+                self.published_ids.insert(id);
+                return None;
+            }
+        }
         if !pending.is_mark
             && (!self.published_ids.insert(id.clone()) || self.repeats_nameless(pending, attribution))
         {
@@ -269,7 +301,7 @@ impl SessionFeed {
         let Some(digest) = attribution.call_digest(call, pending.place) else { return false };
         let key = (pending.kind == EventKind::ToolPre, digest);
         match call {
-            CallName::None => false,
+            CallName::None | CallName::Response(_) => false,
             CallName::Line => {
                 *self.nameless.entry(key).or_default() += 1;
                 false

@@ -18,9 +18,9 @@ mod source;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
-pub const REVISION: u32 = 5;
+pub const REVISION: u32 = 6;
 
-pub use feed::problem_event;
+pub use feed::{id_by_request, problem_event};
 pub use router::{RouterOptions, SessionRouter};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec};

@@ -40,6 +40,7 @@ pub(crate) enum OwnedCall {
     None,
     Id(String),
     Line,
+    Response(String),
 }
 
 impl OwnedCall {
@@ -52,6 +53,7 @@ impl OwnedCall {
             Self::None => CallName::None,
             Self::Id(id) => CallName::Id(id),
             Self::Line => CallName::Line,
+            Self::Response(id) => CallName::Response(id),
         }
     }
 }
@@ -136,13 +138,19 @@ pub(crate) fn to_pending_event(
         }
         Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
             event.kind = EventKind::Usage;
-            event.key = format!("usage/{}", response.message_id);
+            let message = Some(response.message_id).filter(|id| !id.is_empty());
+            let id = message.or(response.request_id)?;
+            event.key = format!("usage/{id}");
+            event.call = OwnedCall::Response(id.to_owned());
             event.data = json!({
-                "message_id": response.message_id,
+                "message_id": message,
                 "model": response.model,
                 "usage": response.usage?,
                 "cache_write_1h_tokens": response.cache_write_1h,
             });
+            if let Some(request) = response.request_id {
+                event.data["request_id"] = Value::from(request);
+            }
         }
         Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &call_position()),
         Fact::CallEnd(call) if call.outcome != Outcome::Over => {
@@ -234,6 +242,7 @@ pub(crate) fn to_pending_event(
             event.is_mark = true;
         }
         Fact::Session { .. }
+        | Fact::Harness { .. }
         | Fact::Activity
         | Fact::Prompt { .. }
         | Fact::Response(_)

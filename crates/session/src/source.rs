@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
-use subscope_harness::{recognise, tool_class};
+use subscope_harness::{harness_of_service, otel_sources, recognise, tool_class};
 use subscope_model::{Claim, Observation, SessionId, SourceId, SourceKind};
 
 /// Most bytes buffered until a source's dialect is recognised.
@@ -95,6 +95,8 @@ impl OpenSource {
             agent: self.spec.agent.clone(),
             workflow: self.spec.workflow.clone(),
             tool_class,
+            harness_of_service,
+            otel_sources,
         }
     }
 }

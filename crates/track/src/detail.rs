@@ -46,7 +46,7 @@ fn run_detail(run: &Run) -> RunDetail {
 fn responses(derivation: &Derivation<'_>, duplicates: &Duplicates<'_>) -> Vec<ResponseDetail> {
     let Derivation { facts, identities, owners, now, .. } = *derivation;
     let mut responses = Vec::new();
-    for (index, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
+    for (index, (response, owner)) in facts.responses.iter().zip(owners.of_responses()).enumerate() {
         let Some(owner) = owner.filter(|_| !response.synthetic && !duplicates.has_response(index)) else {
             continue;
         };

@@ -33,7 +33,9 @@ impl Tracker {
     pub fn session_keys(&self, cursor: &mut KeysCursor) -> SessionKeys {
         let facts = &self.facts;
         let from_root = facts.responses.iter().filter(|response| {
-            !response.synthetic && response.owners.iter().any(|(owner, _): &(AgentRef, _)| *owner == ROOT)
+            !response.synthetic
+                && !response.is_merged
+                && response.owners.iter().any(|(owner, _): &(AgentRef, _)| *owner == ROOT)
         });
         let responses = facts.responses.iter().skip(cursor.responses).map(|response| response.key.0);
         let calls = facts.calls.iter().skip(cursor.calls).filter(|call| !call.is_local());
@@ -75,7 +77,7 @@ impl<'f> Duplicates<'f> {
             return duplicates;
         }
         let mut has_own: HashSet<AgentIndex> = HashSet::new();
-        for (number, owner) in owners.responses.iter().enumerate() {
+        for (number, owner) in owners.of_responses().enumerate() {
             has_own.extend(owner.filter(|_| !duplicates.has_response(number)));
         }
         for (number, owner) in owners.calls.iter().enumerate() {

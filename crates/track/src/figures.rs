@@ -67,8 +67,8 @@ pub(crate) fn derive_figures(
     prices: &PriceTable,
 ) -> Vec<AgentFigures> {
     let mut all = vec![AgentFigures::default(); identities.all.len()];
-    for (index, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
-        let Some(number) = *owner else { continue };
+    for (index, (response, owner)) in facts.responses.iter().zip(owners.of_responses()).enumerate() {
+        let Some(number) = owner else { continue };
         let own = &mut all[number];
         if response.synthetic || duplicates.has_response(index) {
             continue;

@@ -4,15 +4,16 @@
 //! A spawn call that was refused, or that nothing proves to have started an agent, makes none. An agent is linked to
 //! its spawn call by, best first: the harness's record or the agent's own lines; the call's result; the start that
 //! names the call; the order of hooks, if only one call can have started it; its exact prompt, the earliest call of
-//! equal prompts (design, "Identity where the wire gives little").
+//! equal prompts (design, "Identity where the wire gives little"); a parent with only one call that can have been it.
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
+use subscope_model::{AgentId, Millis, Outcome, SourceKind, SpawnMode, Text, ToolClass};
 
 use crate::facts::{
-    AgentKey, AgentRef, BatchClaim, CallFacts, CallIndex, FactOrder, Facts, HookStepKind, ROOT, best_value,
+    AgentKey, AgentRef, BatchClaim, CallFacts, CallIndex, FactOrder, Facts, HookStepKind, ParentClaim, ROOT,
+    best_value,
 };
 
 /// Index of an [`AgentIdentity`]; the root is 0.
@@ -140,6 +141,7 @@ pub(crate) fn is_ghost(facts: &Facts, id: &str) -> bool {
 fn rank(facts: &Facts, agent_ref: AgentRef) -> u8 {
     match facts.agent(agent_ref).key {
         AgentKey::Root => 0,
+        AgentKey::Id(_) if facts.agent(agent_ref).has_stand_in_id => 2,
         AgentKey::Id(_) => 1,
         AgentKey::Call(_) => 2,
         AgentKey::Chain => 3,
@@ -180,14 +182,18 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
     let mut origin_of: HashMap<AgentRef, CallIndex> = HashMap::new();
     let mut named: HashMap<CallIndex, AgentRef> = HashMap::new();
     for (_, _, call, agent_ref) in candidates {
-        if matches!(facts.agent(agent_ref).key, AgentKey::Call(_)) {
+        let agent = facts.agent(agent_ref);
+        if matches!(agent.key, AgentKey::Call(_)) {
             origin_of.insert(agent_ref, call);
+        } else if agent.has_stand_in_id {
+            origin_of.entry(agent_ref).or_insert(call);
         } else if !origin_of.contains_key(&agent_ref) && !named.contains_key(&call) {
             origin_of.insert(agent_ref, call);
             named.insert(call, agent_ref);
         }
     }
     link_by_prompt(facts, &mut origin_of, &mut named);
+    link_by_parent(facts, &mut origin_of, &mut named);
     origin_of
 }
 
@@ -293,6 +299,77 @@ fn link_by_prompt(
     }
 }
 
+/// Links agents whose parent a source names to the only spawn call of that parent that can have started them: log
+/// events name parent and type of an agent, and not the call. What is linked leaves fewer calls to the others.
+fn link_by_parent(
+    facts: &Facts,
+    origin_of: &mut HashMap<AgentRef, CallIndex>,
+    named: &mut HashMap<CallIndex, AgentRef>,
+) {
+    let parent_of = |agent_ref: AgentRef| match facts.agent(agent_ref).parent.as_ref()? {
+        ParentClaim::Root => Some(ROOT),
+        ParentClaim::Agent(id) => facts.by_id.get(id).copied(),
+    };
+    let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
+    calls.retain(|(number, call)| {
+        let has_failed = call.ends.iter().any(|end| end.outcome == Outcome::Error);
+        let is_free = call.class == ToolClass::Spawn && !is_refused(call) && !has_failed;
+        is_free && call.seen_in(SourceKind::Otel) && !named.contains_key(number)
+    });
+    if calls.is_empty() {
+        return;
+    }
+    let mut agents: Vec<(AgentRef, AgentRef, Millis)> = Vec::new();
+    for (agent_ref, agent) in (0..).zip(&facts.agents).skip(1) {
+        if is_proven(facts, agent_ref)
+            && !agent.detached
+            && !origin_of.contains_key(&agent_ref)
+            && let (Some(parent), Some((first, _))) = (parent_of(agent_ref), agent.span.get())
+        {
+            agents.push((agent_ref, parent, first));
+        }
+    }
+    loop {
+        // How many agents each call can have started, and the calls that can have started each agent.
+        let mut uses: HashMap<CallIndex, usize> = HashMap::new();
+        let mut fitting: Vec<(AgentRef, Vec<CallIndex>)> = Vec::new();
+        for (agent_ref, parent, first) in &agents {
+            let can_have_started = |(number, call): &&(CallIndex, &CallFacts)| {
+                call.owners.iter().any(|(owner, _)| owner == parent)
+                    && call.begun_at().is_some_and(|begun| begun <= *first)
+                    && !has_ended_before(call, *first)
+                    && has_fitting_type(facts, *number, *agent_ref)
+            };
+            let found: Vec<CallIndex> =
+                calls.iter().filter(can_have_started).map(|(call, _)| *call).collect();
+            found.iter().for_each(|call| *uses.entry(*call).or_default() += 1);
+            fitting.push((*agent_ref, found));
+        }
+        let is_sure = |calls: &[CallIndex]| matches!(calls, [only] if uses.get(only) == Some(&1));
+        let sure: Vec<(AgentRef, CallIndex)> = fitting
+            .iter()
+            .filter(|(_, calls)| is_sure(calls))
+            .map(|(agent_ref, calls)| (*agent_ref, calls[0]))
+            .collect();
+        if sure.is_empty() {
+            return;
+        }
+        for (agent_ref, call) in sure {
+            origin_of.insert(agent_ref, call);
+            named.insert(call, agent_ref);
+            agents.retain(|(known, ..)| *known != agent_ref);
+            calls.retain(|(known, _)| *known != call);
+        }
+    }
+}
+
+/// Whether a call in the foreground was over before a time. One in the background is over at once.
+fn has_ended_before(call: &CallFacts, time: Millis) -> bool {
+    let mode = call.spawn.as_ref().and_then(|spawn| best_value(&spawn.mode));
+    mode == Some(SpawnMode::Foreground)
+        && call.ends.iter().any(|end| end.time.get().is_some_and(|ended| ended < time))
+}
+
 fn is_refused(call: &CallFacts) -> bool {
     call.ends.iter().any(|end| end.refused || end.outcome == Outcome::Denied)
 }
@@ -315,6 +392,8 @@ fn prove_agent(facts: &Facts, call: &CallFacts) -> Option<bool> {
     match strongest.map(|end| (end.outcome, end.refused, end.kind)) {
         None if on_disk || streamed => Some(true),
         None => None,
+        // Each agent has records of its own.
+        Some((_, _, SourceKind::Otel)) => None,
         Some((Outcome::Ok, ..)) => Some(false),
         Some((Outcome::Error, false, SourceKind::Stream)) if !would_show => Some(false),
         Some(_) => None,

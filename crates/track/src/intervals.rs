@@ -69,8 +69,8 @@ fn activity_times(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]
         let end = derivation.call_end(*call).filter(|(outcome, _)| *outcome != Outcome::Over);
         activity_times.extend(end.and_then(|(_, time)| time));
     }
-    for (response, owner) in derivation.facts.responses.iter().zip(&derivation.owners.responses) {
-        if *owner == Some(number)
+    for (response, owner) in derivation.facts.responses.iter().zip(derivation.owners.of_responses()) {
+        if owner == Some(number)
             && let Some((from, to)) = response.times
         {
             activity_times.extend([from, to]);

@@ -67,11 +67,13 @@ impl Facts {
             join_call(self.call_mut(map.call(number)), call, &map);
         }
         self.join_responses(std::mem::take(&mut other.responses), &map);
+        self.has_unnamed_answers |= other.has_unnamed_answers;
+        self.answers.extend(std::mem::take(&mut other.answers));
         self.join_remaining(other, &map);
     }
 
     fn join_responses(&mut self, responses: Vec<ResponseFacts>, map: &IndexMap) {
-        for mut other in responses {
+        for mut other in responses.into_iter().filter(|response| !response.is_merged) {
             let key = other.key;
             other.owners.iter_mut().for_each(|(owner, _)| *owner = map.agent(*owner));
             match self.response_by_id.get(&key) {
@@ -87,6 +89,11 @@ impl Facts {
     fn join_remaining(&mut self, other: Self, map: &IndexMap) {
         for (key, note) in other.response_notes {
             self.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
+        }
+        if self.has_unnamed_answers {
+            let answers: Vec<_> =
+                self.answers.iter().map(|(request, message)| (*request, *message)).collect();
+            answers.into_iter().for_each(|(request, message)| self.name_answer(request, message));
         }
         join_best(&mut self.version, other.version);
         join_best(&mut self.cwd, other.cwd);
@@ -175,6 +182,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.is_proven |= other.is_proven;
     known.last_started = known.last_started.max(other.last_started);
     known.detached |= other.detached;
+    known.has_stand_in_id |= other.has_stand_in_id;
     known.heard = known.heard.max(other.heard);
     known.hook_times = widest(known.hook_times, other.hook_times);
     known.is_warmup |= other.is_warmup;
@@ -280,7 +288,7 @@ fn join_spawn(known: &mut SpawnCallFacts, other: SpawnCallFacts) {
     keep_least(&mut known.result_order, other.result_order);
 }
 
-fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
+pub(crate) fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
     join_owners(&mut known.owners, other.owners);
     keep_least(&mut known.model, other.model);
     if let Some(usage) = other.usage

@@ -42,7 +42,7 @@ pub use liveness::next_deadline;
 pub use runs::{Run, RunEnding};
 use status::Derivation;
 use subscope_model::{
-    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionDetail, SessionId,
+    Actor, AgentId, Basis, Claim, Fact, Millis, Observation, PriceTable, Problem, SessionDetail, SessionId,
     SourcePosition, Text, Tree,
 };
 
@@ -127,6 +127,10 @@ impl Tracker {
 
     /// Joins one observation. Returns `false` if it was dropped because of the cutoff.
     pub fn absorb(&mut self, observation: &Observation<'_>) -> bool {
+        if let Fact::Harness { name } = observation.fact {
+            self.set_harness(name);
+            return true;
+        }
         self.absorber.record(&mut self.facts, observation)
     }
 
@@ -222,6 +226,9 @@ pub enum CallName<'a> {
     Id(&'a str),
     /// No id: the call is known by the lines that report it.
     Line,
+    /// It is about a response, by the id of its message or its request: where the line names no agent, the response's
+    /// owner is the actor.
+    Response(&'a str),
 }
 
 impl Attribution<'_> {
@@ -229,7 +236,15 @@ impl Attribution<'_> {
     /// event of an agent without a row belongs to the root until the agent has one.
     pub fn actor(&self, claim: &Claim<'_>, call: CallName<'_>, place: SourcePosition) -> (Actor, Basis) {
         let facts = self.facts;
-        let by_call = self.call(call, place).and_then(|call| self.owners.of_call(call));
+        let by_call = match call {
+            CallName::Response(id) => facts
+                .response_named(id)
+                .filter(|_| matches!(claim, Claim::Silent))
+                .and_then(|response| self.owners.of_response(response)),
+            CallName::None | CallName::Id(_) | CallName::Line => {
+                self.call(call, place).and_then(|call| self.owners.of_call(call))
+            }
+        };
         let by_claim = || match *claim {
             Claim::Root(basis) => Some((0, basis)),
             Claim::Agent(id, basis) => Some((self.identities.by_id(facts, id)?, basis)),
@@ -246,7 +261,7 @@ impl Attribution<'_> {
 
     fn call(&self, call: CallName<'_>, place: SourcePosition) -> Option<facts::CallIndex> {
         match call {
-            CallName::None => None,
+            CallName::None | CallName::Response(_) => None,
             CallName::Id(id) => self.facts.call_by_id.get(id).copied(),
             CallName::Line => self.facts.call_by_place.get(&line(place)).copied(),
         }

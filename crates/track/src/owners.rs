@@ -17,8 +17,8 @@ use crate::{
 pub(crate) struct Ownership {
     /// Owner of each call; `None` for calls that no row lists.
     pub(crate) calls: Vec<Option<(AgentIndex, Basis)>>,
-    /// Owner of each response.
-    pub(crate) responses: Vec<Option<AgentIndex>>,
+    /// Owner of each response, with its basis.
+    responses: Vec<Option<(AgentIndex, Basis)>>,
     /// Position of each agent in the tree.
     pub(crate) parents: Vec<Parentage>,
 }
@@ -38,6 +38,16 @@ impl Ownership {
     /// Returns the owner of a call; `None` if no row lists it.
     pub(crate) fn of_call(&self, call: CallIndex) -> Option<(AgentIndex, Basis)> {
         self.calls[call as usize]
+    }
+
+    /// Returns the owner of a response; `None` if no row counts it.
+    pub(crate) fn of_response(&self, response: usize) -> Option<(AgentIndex, Basis)> {
+        self.responses[response]
+    }
+
+    /// Returns the owner of each response, in the order of the facts.
+    pub(crate) fn of_responses(&self) -> impl Iterator<Item = Option<AgentIndex>> {
+        self.responses.iter().map(|owner| owner.map(|(owner, _)| owner))
     }
 
     /// Returns whether a report about a call counts: it is the owner's own, or names no agent.
@@ -108,7 +118,11 @@ pub(crate) fn derive_ownership(facts: &Facts, identities: &Identities, log: &Hoo
         parents = derive_parents(facts, identities, &calls);
     }
     let nearest = |response: &ResponseFacts| {
-        nearest_claimant(&merge_claims(identities, &response.owners), &parents).map(|(owner, _)| owner)
+        if response.owners.is_empty() && !response.is_merged {
+            // As a call without a claimant, it is counted with the root.
+            return Some((0, Basis::Unknown));
+        }
+        nearest_claimant(&merge_claims(identities, &response.owners), &parents)
     };
     let responses = facts.responses.iter().map(nearest).collect();
     Ownership { calls, responses, parents }
@@ -252,11 +266,11 @@ mod tests {
         session.add(TRANSCRIPT, 3, agent("a1"), Fact::Response(response("m1", 1)));
         let a1 = session.agent("a1");
         assert_eq!(owner(&session, "c2"), Some((a1, Basis::Wire)));
-        assert_eq!(session.owners().responses, [Some(a1)]);
+        assert_eq!(session.owners().of_responses().collect::<Vec<_>>(), [Some(a1)]);
         session.add(TRANSCRIPT, 4, ROOT, tool_call("c2", "Read"));
         session.add(TRANSCRIPT, 4, ROOT, Fact::Response(response("m1", 1)));
         assert_eq!(owner(&session, "c2"), Some((0, Basis::Wire)));
-        assert_eq!(session.owners().responses, [Some(0)]);
+        assert_eq!(session.owners().of_responses().collect::<Vec<_>>(), [Some(0)]);
     }
 
     #[test]

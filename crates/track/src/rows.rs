@@ -190,8 +190,11 @@ impl Derivation<'_> {
         let identity = self.identity(number);
         let facts = || self.facts_of(identity);
         let text = facts().filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
-        let last_line =
-            facts().flat_map(|agent| agent.last_lines.iter().flatten()).map(|(order, _)| *order).max();
+        let last_of = |slots: std::ops::Range<usize>| {
+            let lines = facts().flat_map(move |agent| agent.last_lines[slots.clone()].iter().flatten());
+            lines.map(|(order, _)| *order).max()
+        };
+        let last_line = last_of(0..2).or_else(|| last_of(2..5));
         // Text before a later call is not a report.
         if last_line.is_some_and(|last_line| last_line.time > text.time) {
             return None;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
-use subscope_model::{AgentStatus, Millis, SourceKind, stable_hash};
+use subscope_model::{AgentStatus, Millis, SourceKind, SpawnMode, stable_hash};
 
 use crate::facts::{Facts, LastLine, PromptFact};
 
@@ -167,7 +167,9 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     }
     // Streams count only if no other source has prompts.
     let streamed = stream_runs(facts);
-    if prompts.is_empty() {
+    if prompts.is_empty() && streamed.all.is_empty() {
+        runs = recorded_runs(facts);
+    } else if prompts.is_empty() {
         runs = streamed;
     } else if runs.starts.is_empty() && runs.all.len() == streamed.all.len() {
         // Nothing else says which lines of a stream belong to which prompt of a hook log without times.
@@ -256,6 +258,42 @@ fn stream_runs(facts: &Facts) -> SessionRuns {
     runs
 }
 
+/// Derives the runs of OpenTelemetry records, where nothing else has prompts. The record of a prompt leaves its text out
+/// unless asked for it, and a notice that a background agent has ended is recorded as one, too: what follows such an end
+/// is no prompt.
+fn recorded_runs(facts: &Facts) -> SessionRuns {
+    let mut runs = SessionRuns::default();
+    let mut noticed: Vec<Millis> = facts
+        .ends
+        .iter()
+        .filter(|(agent, _)| {
+            let known = facts.by_id.get(*agent).map(|agent| facts.agent(*agent));
+            known.is_some_and(|agent| agent.modes.iter().any(|(.., mode)| *mode == SpawnMode::Background))
+        })
+        .flat_map(|(_, ends)| ends.iter().filter(|end| end.order.kind == SourceKind::Otel))
+        .map(|end| end.order.time)
+        .collect();
+    noticed.sort_unstable();
+    let mut before = None;
+    for prompt in distinct(facts.prompts.iter().filter(|prompt| prompt.kind == SourceKind::Otel)) {
+        let time = prompt.first.time;
+        let is_notice = before.zip(time).is_some_and(|(before, time)| {
+            let first = noticed.partition_point(|end| *end < before);
+            noticed.get(first).is_some_and(|end| *end <= time)
+        });
+        before = time.or(before);
+        if is_notice && prompt.first.is_redacted() {
+            continue;
+        }
+        runs.push(time, prompt.lines.iter().copied());
+        if let Some(run) = runs.all.last_mut() {
+            run.prompt_hash = Some(prompt.first.hash).filter(|_| prompt.first.id.is_none());
+            run.prompt_key = Some(prompt.key());
+        }
+    }
+    runs
+}
+
 /// Adds the end of each run's last turn.
 fn add_endings(facts: &Facts, runs: &mut SessionRuns) {
     /// Order, class of evidence, offset.
@@ -272,11 +310,14 @@ fn add_endings(facts: &Facts, runs: &mut SessionRuns) {
             _ => *slot = Some((rank, RunEnding { status, time })),
         }
     };
-    for turn in &facts.turns {
+    // OpenTelemetry records of turns count where no other source has any.
+    let counts_records = facts.turns.iter().all(|turn| turn.kind == SourceKind::Otel)
+        && facts.root_lines.iter().all(|line| line.order.kind == SourceKind::Otel);
+    for turn in facts.turns.iter().filter(|turn| counts_records || turn.kind != SourceKind::Otel) {
         let class = if turn.kind == SourceKind::Hook { 0 } else { 2 };
         add((turn.source, turn.order, turn.time), class, turn.status);
     }
-    for line in &facts.root_lines {
+    for line in facts.root_lines.iter().filter(|line| counts_records || line.order.kind != SourceKind::Otel) {
         let (class, status) = match line.last_line {
             LastLine::EndTurn | LastLine::TextOnly => (1, AgentStatus::Completed),
             LastLine::ApiError => (1, AgentStatus::Failed),

@@ -315,10 +315,15 @@ impl Derivation<'_> {
         Some(AgentEndFact { error, ..AgentEndFact::new(EndEvidence::LastLine, status, order) })
     }
 
-    /// Returns the agent's last line in its transcript, else in the stream.
+    /// Returns the agent's last line in its transcript, else in the stream, else its last OpenTelemetry record.
     fn last_line(&self, identity: &AgentIdentity) -> Option<(FactOrder, LastLine)> {
         let of = |slot: usize| self.facts_of(identity).filter_map(move |agent| agent.last_lines[slot]).max();
-        of(0).or_else(|| of(1))
+        of(0).or_else(|| of(1)).or_else(|| {
+            // The record of a turn's end and that of its text are of the same moment.
+            let (end, text, other) = (of(2), of(3), of(4));
+            let is_last = |(end, _): &(FactOrder, LastLine)| other.is_none_or(|(at, _)| at.time <= end.time);
+            end.filter(is_last).or_else(|| text.max(other))
+        })
     }
 
     fn ends_in_text(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> bool {
@@ -386,7 +391,7 @@ impl Derivation<'_> {
         let root = self.identity(0);
         let mut endings: Vec<(FactOrder, u8, AgentStatus, &str)> = Vec::new();
         for turn in &self.facts.turns {
-            if turn.kind != SourceKind::Hook {
+            if !matches!(turn.kind, SourceKind::Hook | SourceKind::Otel) {
                 endings.push((turn.order, 2, turn.status, "result"));
             }
         }
@@ -408,6 +413,16 @@ impl Derivation<'_> {
         {
             let mut state = DerivedState::new(*status, Some(evidence));
             state.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
+            return state;
+        }
+        let by_span = self.facts.turns.iter().filter(|turn| turn.kind == SourceKind::Otel);
+        let by_span = by_span.max_by_key(|turn| (turn.order, turn.status));
+        // A person stopped the turn, or it failed: no record of a response says so.
+        if let Some(turn) = by_span.filter(|turn| {
+            last_line.is_none_or(|(last, _)| last.kind == SourceKind::Otel && last.time <= turn.order.time)
+        }) {
+            let mut state = DerivedState::new(turn.status, Some("OpenTelemetry record"));
+            state.error = self.last_text(root).filter(|_| turn.status == AgentStatus::Failed);
             return state;
         }
         let is_open_line = matches!(last_line, Some((_, LastLine::Open)));

@@ -38,6 +38,7 @@ impl TestSession {
         let clock = match kind {
             SourceKind::Transcript => Clock::Transcript,
             SourceKind::Stream => Clock::Stream,
+            SourceKind::Otel => Clock::Otel,
             SourceKind::Posted | SourceKind::Hook => Clock::Receiver,
         };
         let line_id = match claim {

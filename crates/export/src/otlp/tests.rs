@@ -11,6 +11,8 @@ use subscope_testkit::{
 
 use super::*;
 
+mod round_trip;
+
 /// A session that was read.
 struct Read {
     tree: Tree,

@@ -161,12 +161,17 @@ impl<'a> Message<'a> {
     }
 
     /// What this line says of its API response; `None` where it names no message.
-    pub(super) fn response(&self, api_error: bool) -> Option<Response<'_>> {
+    pub(super) fn response<'m>(
+        &'m self,
+        api_error: bool,
+        request_id: Option<&'m str>,
+    ) -> Option<Response<'m>> {
         let message_id = self.id.filled()?;
         let has = |kind: &str| self.blocks().iter().any(|block| block.kind.is(kind));
         let stop_reason = self.stop_reason.filled();
         Some(Response {
             message_id,
+            request_id: request_id.filter(|_| !self.model.is(SYNTHETIC_MODEL)),
             model: self.model.filled(),
             usage: self.usage.as_ref().map(Tokens::usage),
             cost_pico_usd: None,

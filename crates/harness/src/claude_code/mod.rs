@@ -2,7 +2,8 @@
 //!
 //! * [`layout`]: where its files stand, and what their paths tell.
 //! * Dialects: [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
-//!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts.
+//!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts, [`otel`]
+//!   OpenTelemetry records.
 //!   [`recognise`] tells them apart.
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
 //! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
@@ -18,6 +19,7 @@ mod layout;
 mod lifecycle;
 mod meta;
 mod notice;
+mod otel;
 mod plain_output;
 mod process;
 mod recognise;
@@ -34,6 +36,7 @@ use std::{
 
 use subscope_decode::{
     Answers, Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, SpawnCalls,
+    otlp::{OtelLines, OtelSource, session_of_line, session_of_lines},
     session_of as line_names,
 };
 use subscope_model::ToolClass;
@@ -106,6 +109,17 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("claude.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
 });
 
+/// OpenTelemetry records: log events, spans and metrics.
+pub const OTEL: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| session_of_lines(&otel::RECORDS, lines),
+    line_session: |line| session_of_line(&otel::RECORDS, line),
+    ..DialectSpec::new("claude.otel", |hint| {
+        let lines = OtelLines::new(otel::Records::new(hint), (hint.otel_sources)(), hint.session.clone());
+        Box::new(LinesDecoder::new(hint.source, lines))
+    })
+});
+
 impl Harness for ClaudeCode {
     fn name(&self) -> &'static str {
         NAME
@@ -116,7 +130,7 @@ impl Harness for ClaudeCode {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[TRANSCRIPT, META, JOURNAL, STREAM, HOOK]
+        &[TRANSCRIPT, META, JOURNAL, STREAM, HOOK, OTEL]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -227,6 +241,10 @@ impl Harness for ClaudeCode {
 
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&ClaudeCode)
+    }
+
+    fn otel(&self) -> Option<&'static OtelSource> {
+        Some(&otel::RECORDS)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

@@ -58,6 +58,7 @@ struct Line<'a> {
     kind: Str<'a>,
     subtype: Str<'a>,
     uuid: Str<'a>,
+    request_id: Str<'a>,
     session_id: Str<'a>,
     timestamp: Str<'a>,
     parent_tool_use_id: Str<'a>,
@@ -172,7 +173,13 @@ impl LineDecoder for Stream {
         emit_spawn_link(told, &line, &mut out);
         match (kind, &message) {
             (Some("assistant"), Some(message)) => {
-                emit_message(message, false, tools::default_mode(version), &mut out);
+                emit_message(
+                    message,
+                    line.request_id.filled(),
+                    false,
+                    tools::default_mode(version),
+                    &mut out,
+                );
             }
             (Some("user"), Some(message)) => user(&line, message, &mut out),
             (Some("system"), _) => system(&line, &mut out),

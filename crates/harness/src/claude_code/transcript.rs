@@ -63,6 +63,7 @@ struct Line<'a> {
     #[serde(rename = "isApiErrorMessage")]
     is_api_error: Flag,
     prompt_id: Str<'a>,
+    request_id: Str<'a>,
     origin: Option<Origin<'a>>,
     timestamp: Str<'a>,
     version: Str<'a>,
@@ -130,7 +131,13 @@ impl LineDecoder for Transcript {
             Some("assistant") => match &line.message {
                 Some(message) => {
                     let mode = tools::default_mode(line.version.get().unwrap_or_default());
-                    emit_message(message, line.is_api_error.is_true(), mode, &mut out);
+                    emit_message(
+                        message,
+                        line.request_id.filled(),
+                        line.is_api_error.is_true(),
+                        mode,
+                        &mut out,
+                    );
                 }
                 None => out.emit(Fact::Activity),
             },
@@ -198,12 +205,13 @@ fn emit_session<'a>(
 /// Emits everything in one line of a model's message.
 pub(super) fn emit_message<'a>(
     message: &'a Message<'_>,
+    request_id: Option<&'a str>,
     api_error: bool,
     default_mode: Option<SpawnMode>,
     out: &mut Emitter<'a, '_>,
 ) {
     let message_id = message.id.filled();
-    out.emit(message.response(api_error).map_or(Fact::Activity, Fact::Response));
+    out.emit(message.response(api_error, request_id).map_or(Fact::Activity, Fact::Response));
     if let Content::Text(inner) = message.content
         && let Some(text) = out.line.quoted(inner)
     {

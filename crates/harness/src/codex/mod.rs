@@ -2,7 +2,8 @@
 //!
 //! * [`layout`]: its rollouts, and which of them are of one session.
 //! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
-//!   [`app_server`] what `codex app-server` writes to its client, and [`hook`] the payloads of its hooks. [`recognise`]
+//!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
+//!   records. [`recognise`]
 //!   tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
@@ -11,6 +12,7 @@ mod exec;
 mod hook;
 mod hook_support;
 mod layout;
+mod otel;
 mod recognise;
 mod rollout;
 mod run_plan;
@@ -18,7 +20,11 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
-use subscope_decode::{Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, session_of as line_names};
+use subscope_decode::{
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder,
+    otlp::{OtelLines, OtelSource, session_of_line, session_of_lines},
+    session_of as line_names,
+};
 use subscope_model::ToolClass;
 
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
@@ -64,6 +70,17 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
+/// OpenTelemetry records: log events of all threads.
+pub const OTEL: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| session_of_lines(&otel::RECORDS, lines),
+    line_session: |line| session_of_line(&otel::RECORDS, line),
+    ..DialectSpec::new("codex.otel", |hint| {
+        let lines = OtelLines::new(otel::Records::default(), (hint.otel_sources)(), hint.session.clone());
+        Box::new(LinesDecoder::new(hint.source, lines))
+    })
+});
+
 impl Harness for Codex {
     fn name(&self) -> &'static str {
         NAME
@@ -74,7 +91,7 @@ impl Harness for Codex {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[ROLLOUT, EXEC, APP_SERVER, HOOK]
+        &[ROLLOUT, EXEC, APP_SERVER, HOOK, OTEL]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -123,6 +140,10 @@ impl Harness for Codex {
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::rollouts_of(root, session)
+    }
+
+    fn otel(&self) -> Option<&'static OtelSource> {
+        Some(&otel::RECORDS)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

@@ -201,7 +201,7 @@ impl Events {
         let claim = agent.map_or(Claim::Root(Basis::Wire), |agent| Claim::Agent(agent, Basis::Wire));
         let clock = match self.kind {
             SourceKind::Transcript => Clock::Transcript,
-            SourceKind::Stream | SourceKind::Posted | SourceKind::Hook => Clock::Stream,
+            SourceKind::Stream | SourceKind::Posted | SourceKind::Otel | SourceKind::Hook => Clock::Stream,
         };
         let mut out = Emitter::new(self.kind, clock, claim, text, sink);
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);

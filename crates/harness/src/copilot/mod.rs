@@ -130,6 +130,15 @@ impl Harness for Copilot {
         if main.is_file() { vec![main] } else { Vec::new() }
     }
 
+    fn is_unpriced(&self) -> bool {
+        true
+    }
+
+    /// Its spans follow the conventions; see `otel.genai`.
+    fn otel_services(&self) -> &'static [&'static str] {
+        &["github-copilot"]
+    }
+
     fn hooks(&self) -> Option<&'static dyn HookSupport> {
         Some(&Copilot)
     }

@@ -3,13 +3,14 @@
 //! * [`layout`]: where its files stand, and what they name.
 //! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is
 //!   what `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the payloads of hooks,
-//!   [`telemetry`] the local telemetry file. [`recognise`] tells them apart.
+//!   [`telemetry`] the local telemetry file, [`otel`] the same events as OTLP. [`recognise`] tells them apart.
 //! * Shared by the dialects: [`record`] (messages, tokens), [`tools`] (tool calls and their ends).
 
 mod chat;
 mod hook;
 mod hook_support;
 mod layout;
+mod otel;
 mod recognise;
 mod record;
 mod run_plan;
@@ -25,6 +26,7 @@ use std::{
 
 use subscope_decode::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, ObjectsDecoder,
+    otlp::{OtelLines, OtelSource, session_of_line, session_of_lines},
     session_of as line_names,
 };
 use subscope_model::ToolClass;
@@ -83,6 +85,17 @@ pub const TELEMETRY: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
+/// OpenTelemetry records: the log events of its telemetry file.
+pub const OTEL: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of: |lines| session_of_lines(&otel::RECORDS, lines),
+    line_session: |line| session_of_line(&otel::RECORDS, line),
+    ..DialectSpec::new("gemini.otel", |hint| {
+        let lines = OtelLines::new(otel::Records::new(hint), (hint.otel_sources)(), hint.session.clone());
+        Box::new(LinesDecoder::new(hint.source, lines))
+    })
+});
+
 impl Harness for Gemini {
     fn name(&self) -> &'static str {
         NAME
@@ -93,7 +106,7 @@ impl Harness for Gemini {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[CHAT, SESSION, STREAM, HOOK, TELEMETRY]
+        &[CHAT, SESSION, STREAM, HOOK, TELEMETRY, OTEL]
     }
 
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -167,6 +180,10 @@ impl Harness for Gemini {
 
     fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
         model.strip_prefix("gemini-")
+    }
+
+    fn otel(&self) -> Option<&'static OtelSource> {
+        Some(&otel::RECORDS)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

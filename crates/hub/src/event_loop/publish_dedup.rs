@@ -11,6 +11,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use subscope_model::{Event, Millis, SessionId, Text, Tree};
 
+use subscope_session::id_by_request;
+
 use super::{EventLoop, hub_store::HubStore, session_table::LiveSession, startup::Startup};
 use crate::session_sources::RowCounts;
 
@@ -115,7 +117,10 @@ impl PublishedEvents {
     /// again; later, events may be old because they are published with a delay.
     pub(super) fn retain_new(&self, events: &mut Vec<Event>, is_reread: bool) {
         let may_be_past = self.was_idle || is_reread;
-        events.retain(|event| !(self.ids.contains(&event.id) || (may_be_past && self.is_past(event))));
+        let is_known = |event: &Event| {
+            self.ids.contains(&event.id) || id_by_request(event).is_some_and(|id| self.ids.contains(&id))
+        };
+        events.retain(|event| !(is_known(event) || (may_be_past && self.is_past(event))));
     }
 
     fn is_past(&self, event: &Event) -> bool {

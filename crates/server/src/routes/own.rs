@@ -1,6 +1,9 @@
 //! Routes about the server itself: health, metrics, OpenAPI document, drain.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use axum::{Json, extract::State, http::header, response::IntoResponse};
 use serde_json::{Value, json};
@@ -72,6 +75,7 @@ pub(super) async fn drain(State(app): State<App>, _: ProtectedBody) -> Json<Valu
 pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
     let hub = ask(|reply| app.hub.figures(reply)).await?;
     let [connections, refused, feeds] = app.connections.totals();
+    let otlp = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let rows = [
         ("commits_total", "counter", "Commits.", hub.commits),
         ("commits_failed_total", "counter", "Commits that failed, retries included.", hub.failed_commits),
@@ -80,6 +84,20 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         ("ingest_repeats_total", "counter", "Ingests whose key was known.", hub.repeats),
         ("ingests_refused_total", "counter", "Ingests that could not be kept.", hub.refused),
         ("ingest_problems_total", "counter", "Problems in what was ingested.", hub.problems),
+        (
+            "otlp_requests_total",
+            "counter",
+            "Requests of OpenTelemetry that were taken.",
+            otlp(&app.otlp.requests),
+        ),
+        ("otlp_records_total", "counter", "Records of them that were kept.", otlp(&app.otlp.records)),
+        (
+            "otlp_records_foreign_total",
+            "counter",
+            "Records of other programs or of no session, not kept.",
+            otlp(&app.otlp.foreign),
+        ),
+        ("otlp_records_broken_total", "counter", "Records that could not be read.", otlp(&app.otlp.broken)),
         ("events_total", "counter", "Events.", hub.events),
         ("events_missed_total", "counter", "Events that readers were too slow for.", hub.missed),
         ("connections_total", "counter", "Connections that were let in.", connections),

@@ -28,7 +28,7 @@ impl Recording<'_, '_> {
         let Some(agent_ref) = agent_ref else { return };
         let rank = match kind {
             SourceKind::Transcript => rank::OWN,
-            SourceKind::Stream | SourceKind::Posted => rank::REPORTED,
+            SourceKind::Stream | SourceKind::Posted | SourceKind::Otel => rank::REPORTED,
             SourceKind::Hook => rank::HOOK,
         };
         if let (Some(run_id), Some(call)) = (fact.run_id, fact.call) {
@@ -46,6 +46,7 @@ impl Recording<'_, '_> {
         agent.add_batch(batch);
         agent.last_started = agent.last_started.max(time.filter(|_| fact.starts));
         agent.detached |= fact.detached;
+        agent.has_stand_in_id |= fact.has_stand_in_id;
         if let Some(call) = call {
             agent.add_origin(call, fact.is_origin);
         }

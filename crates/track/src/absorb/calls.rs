@@ -21,26 +21,15 @@ impl Recording<'_, '_> {
         }
         let kind = self.observation.kind;
         let model = fact.model.map(|model| (self.order.time, self.facts.intern(model)));
-        let key = response_key(fact.message_id);
-        let number = match self.facts.response_by_id.get(&key) {
-            Some(number) => *number,
-            None => {
-                let number = self.facts.responses.len() as u32;
-                self.facts.response_by_id.insert(key, number);
-                self.facts.responses.push(ResponseFacts {
-                    key,
-                    only_streamed: true,
-                    ..ResponseFacts::default()
-                });
-                number
-            }
-        };
+        let (number, key) = self.response_of(fact);
         if self.keep == FactDetail::Payloads {
-            let id = fact.message_id.into();
+            let id =
+                Some(fact.message_id).filter(|id| !id.is_empty()).or(fact.request_id).unwrap_or_default();
+            let id = id.into();
             let note = ResponseNote { id, ends_turn: fact.ends_turn, has_call: fact.has_call };
             self.facts.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
         }
-        let response = &mut self.facts.responses[number as usize];
+        let response = &mut self.facts.responses[number];
         add_claim(&mut response.owners, self.actor, &self.observation.claim);
         response.synthetic |= fact.synthetic;
         response.only_streamed &= kind == SourceKind::Stream;
@@ -49,6 +38,28 @@ impl Recording<'_, '_> {
             response.times = widest(response.times, Some((time, time)));
         }
         join_usage(response, fact);
+    }
+
+    /// Returns index and key of the response that a line is about, adding it if new. A line that has the ids of both
+    /// request and message links them.
+    fn response_of(&mut self, fact: &Response<'_>) -> (usize, (u64, u64)) {
+        let request = fact.request_id.map(response_key);
+        let key = match request {
+            Some(request) if fact.message_id.is_empty() => {
+                let message = self.facts.answers.get(&request).copied();
+                self.facts.has_unnamed_answers |= message.is_none();
+                message.unwrap_or(request)
+            }
+            _ => response_key(fact.message_id),
+        };
+        let (number, is_new) = self.facts.response_index(key);
+        match request.filter(|request| is_new && *request != key) {
+            Some(request) if !fact.message_id.is_empty() => {
+                self.facts.name_answer(request, key);
+                (self.facts.response_index(key).0, key)
+            }
+            _ => (number, key),
+        }
     }
 
     pub(super) fn record_call_begin(&mut self, fact: &CallBegin<'_>) {

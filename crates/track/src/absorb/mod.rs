@@ -150,7 +150,8 @@ impl Recording<'_, '_> {
                     self.facts.start_reporting_kinds |= 1 << kind as u8;
                 }
             }
-            Fact::Activity
+            Fact::Harness { .. }
+            | Fact::Activity
             | Fact::Heartbeat
             | Fact::Thought { .. }
             | Fact::Note { .. }
@@ -269,6 +270,10 @@ impl Recording<'_, '_> {
             return;
         }
         let (source, time, order) = (self.observation.place.source.0, self.observation.time, self.order);
+        if order.kind == SourceKind::Otel && matches!(last_line, LastLine::TextOnly | LastLine::Open) {
+            // Records of one source come in any order.
+            return;
+        }
         if last_line != LastLine::Open {
             self.facts.root_lines.push(RootLineFact { source, last_line, time, order });
             return;
@@ -286,6 +291,11 @@ impl Recording<'_, '_> {
         let slot = match self.observation.kind {
             SourceKind::Transcript => &mut agent.last_lines[0],
             SourceKind::Stream => &mut agent.last_lines[1],
+            SourceKind::Otel => match last_line {
+                LastLine::EndTurn => &mut agent.last_lines[2],
+                LastLine::TextOnly => &mut agent.last_lines[3],
+                LastLine::ApiError | LastLine::Interrupted | LastLine::Open => &mut agent.last_lines[4],
+            },
             SourceKind::Posted | SourceKind::Hook => return,
         };
         *slot = (*slot).max(Some((self.order, last_line)));

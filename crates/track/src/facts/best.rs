@@ -95,7 +95,7 @@ pub(crate) fn widest(
 
 /// First and last time of activity, by clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ActivitySpan(pub(crate) [Option<(Millis, Millis)>; 3]);
+pub(crate) struct ActivitySpan(pub(crate) [Option<(Millis, Millis)>; 4]);
 
 impl ActivitySpan {
     pub(crate) fn add(&mut self, clock: Clock, time: Millis) {

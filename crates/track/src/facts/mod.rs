@@ -145,6 +145,8 @@ pub(crate) struct AgentFacts {
     /// started.
     pub(crate) modes: Vec<(Option<CallIndex>, FactOrder, SpawnMode)>,
     pub(crate) detached: bool,
+    /// Whether its id was made up by its source.
+    pub(crate) has_stand_in_id: bool,
     /// When a hub last received an event that the agent published.
     pub(crate) heard: Option<Millis>,
     /// Whether the harness itself started it as a warm-up.
@@ -158,8 +160,9 @@ pub(crate) struct AgentFacts {
     pub(crate) prompt_times: Vec<Millis>,
     /// Times of its turns and tasks by its own lines: one after an end begins another turn.
     pub(crate) task_times: Vec<Millis>,
-    /// The last line in transcripts (0) and in streams (1).
-    pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 2],
+    /// The last line in transcripts (0) and in streams (1), and the last OpenTelemetry records: of the end of a turn
+    /// (2), of text (3), of anything else (4).
+    pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 5],
     pub(crate) last_text: Option<(FactOrder, u64, String)>,
     pub(crate) retry: Option<RetryFact>,
     /// Tokens by kind ([`Usage::kinds`]) and cost as a whole; counted where no response of the agent is known.
@@ -218,6 +221,8 @@ pub(crate) struct ResponseFacts {
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,
+    /// Whether it was joined into the one that is known by its message, and is nothing any more.
+    pub(crate) is_merged: bool,
     pub(crate) times: Option<(Millis, Millis)>,
     /// Hash and length in characters of each line's content; kept only until the final line is seen.
     #[expect(clippy::box_collection, reason = "rarely set, and a session has very many responses")]
@@ -300,6 +305,13 @@ pub(crate) struct PromptFact {
     pub(crate) time: Option<Millis>,
     pub(crate) order: FactOrder,
     pub(crate) line_id: Option<Text>,
+}
+
+impl PromptFact {
+    /// Whether its source left the text out.
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.hash == subscope_model::stable_hash("")
+    }
 }
 
 /// End of a turn of the root, as the harness reports it.
@@ -419,6 +431,10 @@ pub(crate) struct Facts {
     pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
+    /// Keys of requests → keys of the messages that answer them.
+    pub(crate) answers: HashMap<(u64, u64), (u64, u64)>,
+    /// Whether some responses are known by their requests only.
+    pub(crate) has_unnamed_answers: bool,
     /// Names and endings of responses by key; recorded only with payloads.
     pub(crate) response_notes: HashMap<(u64, u64), ResponseNote>,
     pub(crate) ends: HashMap<Text, Vec<AgentEndFact>>,
@@ -543,6 +559,39 @@ impl Facts {
         };
         self.chains.insert(line.into(), agent);
         agent
+    }
+
+    /// Returns the response of this key, adding it if new, and whether it was.
+    pub(crate) fn response_index(&mut self, key: (u64, u64)) -> (usize, bool) {
+        let made = self.responses.len();
+        let number = *self.response_by_id.entry(key).or_insert(made as u32) as usize;
+        if number == made {
+            self.responses.push(ResponseFacts { key, only_streamed: true, ..ResponseFacts::default() });
+        }
+        (number, number == made)
+    }
+
+    /// Records which message answers a request: what is known by the request is joined into the message's response.
+    pub(crate) fn name_answer(&mut self, request: (u64, u64), message: (u64, u64)) {
+        self.answers.insert(request, message);
+        if request == message {
+            return;
+        }
+        let Some(number) = self.response_by_id.remove(&request) else { return };
+        let merged = ResponseFacts { key: request, is_merged: true, ..ResponseFacts::default() };
+        let known = std::mem::replace(&mut self.responses[number as usize], merged);
+        let (number, _) = self.response_index(message);
+        crate::join::join_response(&mut self.responses[number], known);
+        if let Some(note) = self.response_notes.remove(&request) {
+            self.response_notes.entry(message).or_insert_with(|| note.clone()).join(&note);
+        }
+    }
+
+    /// Returns the response of a message or, where only that is known, of a request.
+    pub(crate) fn response_named(&self, id: &str) -> Option<usize> {
+        let key = response_key(id);
+        let key = self.answers.get(&key).unwrap_or(&key);
+        self.response_by_id.get(key).map(|number| *number as usize)
     }
 
     /// Whether a call is counted. A call without an id repeats one with an id if any source of the session has call

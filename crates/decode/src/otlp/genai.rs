@@ -1,0 +1,491 @@
+//! `otel.genai`: spans of any program that follows OpenTelemetry's GenAI conventions, our own export included.
+//!
+//! An agent is an `invoke_agent` span, one for each time that it is at work: its id is `subscope.agent.id`, else
+//! `gen_ai.agent.id`, else the span's. One without a span above is the root. Its parent is the nearest `invoke_agent`
+//! above it, and the `execute_tool` between is the call that started it. Calls and responses belong to the nearest
+//! `invoke_agent` above, where they do not name their agent.
+//!
+//! Pitfalls: a span comes when it has ended, before those above it, so what it is a part of may be known later
+//! ([`SpanTable`]): until then it counts with the root, its owner unknown. `gen_ai.usage.*` on `invoke_agent` repeats
+//! that of the responses and is not read.
+
+use serde::{Deserialize, de};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, MicroUsd, Outcome, Parent,
+    PromptKind, Response, Spawn, SpawnBatch, ToolClass, Usage,
+};
+
+use super::{
+    OtelLines, OtelSource, Service,
+    lines::RecordDecoder,
+    made_json,
+    record::{Attributes, Record, Scope, Span},
+    spans::SpanTable,
+};
+use crate::{Dialect, DialectSpec, Emitter, Hint, LinesDecoder, ToolArguments, digest::digest};
+
+/// Spans of any program that follows the GenAI conventions.
+pub const OTEL_GENAI: Dialect = Dialect::new(&DialectSpec {
+    session_of: |lines| super::session_of_lines(&GENAI_SPANS, lines),
+    line_session: |line| super::session_of_line(&GENAI_SPANS, line),
+    ..DialectSpec::new("otel.genai", |hint| {
+        let lines = OtelLines::new(GenAi::new(hint), (hint.otel_sources)(), hint.session.clone());
+        Box::new(LinesDecoder::new(hint.source, lines))
+    })
+});
+
+/// How its spans are known: any of another program is not.
+pub static GENAI_SPANS: OtelSource =
+    OtelSource { dialect: OTEL_GENAI, has_scope: |name| name == OWN_SCOPE, has_service: |_| false, session };
+
+/// Scope of our own export.
+const OWN_SCOPE: &str = "subscope";
+/// Type of agents without one in our own export.
+const UNKNOWN_TYPE: &str = "unknown";
+/// Longer texts of spans that wait for those above them are dropped.
+const MAX_WAITING_TEXT: usize = 1_024;
+
+fn session(record: &Record) -> Option<&str> {
+    let Record::Span(Span { attributes, .. }) = record else { return None };
+    attributes.text("gen_ai.conversation.id").or_else(|| {
+        attributes.text("session.id").filter(|_| attributes.text("gen_ai.operation.name").is_some())
+    })
+}
+
+/// What a span is, for those below it.
+#[derive(Clone, Debug)]
+enum SpanNode {
+    /// The root at work.
+    Root,
+    /// An agent at work.
+    Agent(String),
+    /// A tool call, and the span above it.
+    Call(CallSpan, Option<u64>),
+    /// Anything else, with the span above it.
+    Other(Option<u64>),
+}
+
+/// A tool call, as its begin names it.
+#[derive(Clone, Debug)]
+struct CallSpan {
+    /// `None` for a call of our own export that has none.
+    id: Option<String>,
+    name: String,
+    digest: u64,
+}
+
+impl CallSpan {
+    fn of(scope: &Scope, span: &Span) -> Self {
+        let hex = span.hex_id();
+        let id = span.attributes.text("gen_ai.tool.call.id").map(str::to_owned);
+        let name = span.attributes.text("gen_ai.tool.name").unwrap_or(&span.name);
+        let input = span.attributes.text("gen_ai.tool.call.arguments").unwrap_or(&hex);
+        let digest = digest(name, input);
+        Self {
+            name: name.to_owned(),
+            digest,
+            id: id.or_else(|| Some(hex).filter(|_| scope.name != OWN_SCOPE)),
+        }
+    }
+}
+
+/// Where a span is.
+enum SpanPlace {
+    /// Below the root, or below nothing.
+    BelowRoot,
+    /// Below this agent.
+    Below(String),
+    /// Below this span, of which nothing is known yet.
+    Waits(u64),
+}
+
+/// Decodes the spans of one source.
+struct GenAi {
+    tool_class: fn(&str) -> ToolClass,
+    harness_of_service: fn(&str) -> Option<Service>,
+    spans: SpanTable<SpanNode, (Scope, Box<Span>)>,
+}
+
+impl GenAi {
+    fn new(hint: &Hint) -> Self {
+        Self {
+            tool_class: hint.tool_class,
+            harness_of_service: hint.harness_of_service,
+            spans: SpanTable::default(),
+        }
+    }
+
+    fn node(scope: &Scope, span: &Span) -> SpanNode {
+        match Operation::of(span) {
+            Operation::Agent => match agent_id(scope, span) {
+                Some(id) => SpanNode::Agent(id),
+                None => SpanNode::Root,
+            },
+            Operation::Tool => SpanNode::Call(CallSpan::of(scope, span), span.parent),
+            Operation::Response | Operation::Other => SpanNode::Other(span.parent),
+        }
+    }
+
+    /// Returns the nearest agent above a span, and the nearest call on the way to it.
+    fn place(&self, parent: Option<u64>) -> (SpanPlace, Option<&CallSpan>) {
+        let (mut next, mut call) = (parent, None);
+        // Spans that contradict each other may be above themselves.
+        for _ in 0..1_000 {
+            let Some(span) = next else { return (SpanPlace::BelowRoot, call) };
+            match self.spans.get(span) {
+                Some(SpanNode::Root) => return (SpanPlace::BelowRoot, call),
+                Some(SpanNode::Agent(id)) => return (SpanPlace::Below(id.clone()), call),
+                Some(SpanNode::Call(found, above)) => {
+                    call = call.or(Some(found).filter(|found| found.id.is_some()));
+                    next = *above;
+                }
+                Some(SpanNode::Other(above)) => next = *above,
+                None => return (SpanPlace::Waits(span), call),
+            }
+        }
+        (SpanPlace::BelowRoot, call)
+    }
+
+    fn span(&mut self, scope: &Scope, span: &Span, out: &mut Emitter<'_, '_>) {
+        let operation = Operation::of(span);
+        if matches!(operation, Operation::Other) {
+            return;
+        }
+        let is_own = scope.name == OWN_SCOPE;
+        let (place, call) = self.place(span.parent);
+        let call = call.cloned();
+        if let SpanPlace::Waits(above) = place {
+            let mut waiting = span.clone();
+            waiting.attributes.drop_long_texts(MAX_WAITING_TEXT);
+            self.spans.wait(above, (scope.clone(), Box::new(waiting)));
+        }
+        let basis = span.attributes.text("subscope.basis").filter(|_| is_own).and_then(parse_word);
+        let own = own_agent(scope, span);
+        let claim = match (&own, &place) {
+            (Some(id), _) => claim(id, basis.unwrap_or(Basis::Wire)),
+            (None, SpanPlace::Below(id)) => Claim::Agent(id, Basis::Wire),
+            (None, SpanPlace::BelowRoot) => Claim::Root(Basis::Wire),
+            (None, SpanPlace::Waits(_)) => Claim::Silent,
+        };
+        let line = format!("span/{}", span.hex_id());
+        let mut out = out.with(claim, span.end, Some(&line));
+        match operation {
+            Operation::Agent => self.agent(scope, span, &place, call.as_ref(), &mut out),
+            Operation::Tool => self.call(scope, span, &mut out),
+            Operation::Response => {
+                let service = (self.harness_of_service)(&scope.service);
+                response(span, is_own, service.is_some_and(|known| known.is_unpriced), &mut out);
+            }
+            Operation::Other => {}
+        }
+    }
+
+    fn agent(
+        &self,
+        scope: &Scope,
+        span: &Span,
+        place: &SpanPlace,
+        call: Option<&CallSpan>,
+        out: &mut Emitter<'_, '_>,
+    ) {
+        let attributes = &span.attributes;
+        let is_own = scope.name == OWN_SCOPE;
+        let status = status(span, is_own);
+        let model = attributes.text("gen_ai.request.model");
+        let version = scope.version.as_deref();
+        if let Some(Service { harness: name, .. }) = (self.harness_of_service)(&scope.service) {
+            out.emit_made(Fact::Harness { name });
+        }
+        let Some(id) = agent_id(scope, span) else {
+            let root = Claim::Root(Basis::Wire);
+            let session = Fact::Session { version, cwd: None, model, tells_starts: false };
+            out.emit_of(root, span.start, session);
+            let prompt = attributes.text("gen_ai.input.messages").and_then(user_text).unwrap_or_default();
+            let text = serde_json::Value::from(prompt).to_string();
+            let prompt_id = Some(span.hex_id());
+            let prompt = Fact::Prompt {
+                prompt_id: prompt_id.as_deref(),
+                text: made_json(&text),
+                what: PromptKind::Asked,
+            };
+            out.emit_of(root, span.start, prompt);
+            if let Some(status) = status.filter(|status| *status != AgentStatus::Lost) {
+                let evidence = EndEvidence::OtelRecord;
+                out.emit_of(root, span.end, Fact::TurnEnd { status, evidence, counts_run: true, text: None });
+            }
+            out.emit_of(root, span.start, Fact::Activity);
+            out.emit_of(root, span.end, Fact::Activity);
+            return;
+        };
+        let this = Claim::Agent(&id, Basis::Wire);
+        let session = Fact::Session { version, cwd: None, model: None, tells_starts: false };
+        out.emit_of(this, span.start, session);
+        let has_flag = |flag: &str| is_own && attributes.texts("subscope.flags").any(|known| known == flag);
+        if has_flag("warmup") {
+            out.emit_of(this, span.start, Fact::Warmup);
+        }
+        let is_orphan = has_flag("orphan") || has_flag("warmup");
+        let spawned_by = attributes.text("subscope.spawned_by").filter(|_| is_own);
+        let parent = match place {
+            SpanPlace::Below(parent) if *parent != id => Some(Parent::Agent(parent)),
+            SpanPlace::BelowRoot if !is_orphan => Some(Parent::Root),
+            SpanPlace::Below(_) | SpanPlace::BelowRoot | SpanPlace::Waits(_) => None,
+        };
+        let agent_type = attributes.text("gen_ai.agent.name").filter(|name| !is_own || *name != UNKNOWN_TYPE);
+        out.emit_of(
+            this,
+            span.start,
+            Fact::Spawn(Spawn {
+                agent: Some(&id),
+                call: call.filter(|_| !is_orphan).and_then(|call| call.id.as_deref()),
+                parent,
+                agent_type: agent_type.map(Into::into),
+                description: attributes.text("gen_ai.agent.description").map(Into::into),
+                model: model.map(Into::into),
+                starts: true,
+                batch: spawned_by.map(SpawnBatch::Call),
+                has_stand_in_id: has_stand_in_id(scope, span),
+                ..Spawn::default()
+            }),
+        );
+        if let Some(call) = call.filter(|_| !is_own) {
+            // Its tool may have any name.
+            let owner = match place {
+                SpanPlace::Below(parent) => Claim::Agent(parent, Basis::Wire),
+                SpanPlace::BelowRoot => Claim::Root(Basis::Wire),
+                SpanPlace::Waits(_) => Claim::Silent,
+            };
+            let spawn = CallBegin {
+                id: call.id.as_deref(),
+                name: &call.name,
+                class: ToolClass::Spawn,
+                digest: call.digest,
+                hindsight: true,
+                has_local_id: true,
+                ..CallBegin::default()
+            };
+            out.emit_of(owner, span.start, Fact::CallBegin(spawn));
+        }
+        out.emit_of(this, span.start, Fact::Activity);
+        out.emit_of(this, span.end, Fact::Activity);
+        if let Some(status) = status.filter(|status| *status != AgentStatus::Lost) {
+            // Our own export says what all evidence together says.
+            let evidence = if is_own { EndEvidence::Notification } else { EndEvidence::OtelRecord };
+            let error = attributes.text("error.type").map(|error| serde_json::Value::from(error).to_string());
+            out.emit_of(
+                this,
+                span.end,
+                Fact::AgentEnd(AgentEnd {
+                    agent: Some(&id),
+                    status,
+                    evidence,
+                    time: span.end,
+                    error: error.as_deref().filter(|_| !is_own).map(made_json),
+                    ..AgentEnd::default()
+                }),
+            );
+        }
+    }
+
+    fn call(&self, scope: &Scope, span: &Span, out: &mut Emitter<'_, '_>) {
+        let attributes = &span.attributes;
+        let is_own = scope.name == OWN_SCOPE;
+        let CallSpan { id, name, digest } = CallSpan::of(scope, span);
+        let (id, name) = (id.as_deref(), name.as_str());
+        let input = attributes.text("gen_ai.tool.call.arguments");
+        out.emit_of(
+            out.head.claim,
+            span.start,
+            Fact::CallBegin(CallBegin {
+                id,
+                name,
+                class: (self.tool_class)(name),
+                input: input.map(made_json),
+                digest,
+                detail: input.and_then(|input| ToolArguments::parse(input).detail()),
+                has_local_id: !is_own,
+                ..CallBegin::default()
+            }),
+        );
+        let word = attributes.text("subscope.status").filter(|_| is_own);
+        let error = attributes.text("error.type");
+        let outcome = match (word, error) {
+            (Some("open"), _) => return,
+            (Some("denied"), _) => Outcome::Denied,
+            (Some("error"), _) => Outcome::Error,
+            (Some(_), _) => Outcome::Ok,
+            (None, Some("denied" | "permission_denied" | "rejected")) => Outcome::Denied,
+            (None, Some("cancelled" | "canceled")) => Outcome::Interrupted,
+            (None, Some(_)) => Outcome::Error,
+            (None, None) if span.is_error => Outcome::Error,
+            (None, None) => Outcome::Ok,
+        };
+        let result = attributes.text("gen_ai.tool.call.result");
+        out.emit_made(Fact::CallEnd(CallEnd {
+            id,
+            name: Some(name),
+            digest,
+            outcome,
+            result: result.map(made_json),
+            duration_ms: span.end.zip(span.start).map(|(end, start)| end - start),
+            ..CallEnd::default()
+        }));
+    }
+}
+
+fn response(span: &Span, is_own: bool, is_unpriced: bool, out: &mut Emitter<'_, '_>) {
+    let attributes = &span.attributes;
+    let hex = span.hex_id();
+    let id = attributes.text("gen_ai.response.id");
+    let usage = usage(attributes);
+    let own_total = is_own && id.is_none();
+    out.emit_of(out.head.claim, span.start, Fact::Activity);
+    if own_total {
+        // The total of an agent of which no single response is known.
+        let cost =
+            attributes.number("subscope.cost_micro_usd").and_then(|cost| MicroUsd::try_from(cost).ok());
+        if let Some(usage) = usage {
+            out.emit_made(Fact::Totals { usage, cost_micro_usd: cost });
+        }
+        return;
+    }
+    let finished: Vec<&str> = attributes.texts("gen_ai.response.finish_reasons").collect();
+    let has = |reasons: &[&str]| finished.iter().any(|reason| reasons.contains(reason));
+    let model = attributes.text("gen_ai.response.model").or(attributes.text("gen_ai.request.model"));
+    // Another program's id may be that of the request alone, as its own files know it.
+    let (message_id, request_id) = if is_own { (id.unwrap_or(&hex), None) } else { ("", id.or(Some(&hex))) };
+    out.emit_made(Fact::Response(Response {
+        message_id,
+        request_id,
+        model,
+        usage,
+        is_unpriced,
+        has_stop_reason: true,
+        ends_turn: has(&["stop", "end_turn"]),
+        has_call: has(&["tool_call", "tool_calls", "tool_use"]),
+        accounts_only: is_own,
+        ..Response::default()
+    }));
+}
+
+/// Returns the tokens of a response: input without what was read from a cache and written to it.
+fn usage(attributes: &Attributes) -> Option<Usage> {
+    let of = |name: &str| attributes.number(&format!("gen_ai.usage.{name}"));
+    let (input, output) = (of("input_tokens"), of("output_tokens"));
+    let read = of("cache_read.input_tokens").unwrap_or(0);
+    let write = of("cache_write.input_tokens").or(of("cache_creation.input_tokens")).unwrap_or(0);
+    (input.is_some() || output.is_some()).then(|| {
+        let input = input.unwrap_or(0).saturating_sub(read).saturating_sub(write);
+        let floor = attributes.flag("subscope.usage.floor") == Some(true);
+        Usage { floor, ..Usage::new(input, output.unwrap_or(0), read, write) }
+    })
+}
+
+enum Operation {
+    Agent,
+    Tool,
+    Response,
+    Other,
+}
+
+impl Operation {
+    fn of(span: &Span) -> Self {
+        match span.attributes.text("gen_ai.operation.name") {
+            Some("invoke_agent") => Self::Agent,
+            Some("execute_tool") => Self::Tool,
+            Some("chat" | "text_completion" | "generate_content") => Self::Response,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Returns the agent that a span of our own export names.
+fn own_agent(scope: &Scope, span: &Span) -> Option<String> {
+    span.attributes.text("subscope.agent.id").filter(|_| scope.name == OWN_SCOPE).map(str::to_owned)
+}
+
+fn claim(id: &str, basis: Basis) -> Claim<'_> {
+    if id == ROOT { Claim::Root(basis) } else { Claim::Agent(id, basis) }
+}
+
+/// Name of the root in our own export.
+const ROOT: &str = "root";
+
+/// Returns the id of the agent of an `invoke_agent` span; `None` for the root.
+fn agent_id(scope: &Scope, span: &Span) -> Option<String> {
+    if let Some(own) = own_agent(scope, span) {
+        return Some(own).filter(|id| id != ROOT);
+    }
+    span.parent?;
+    Some(named_agent(span).map_or_else(|| span.hex_id(), str::to_owned))
+}
+
+/// Returns the id of an agent by the conventions. Some programs write that of the session: it names no agent.
+/// Observed: fixture `copilot/1.0.39/resume_denied`.
+fn named_agent(span: &Span) -> Option<&str> {
+    let session = span.attributes.text("gen_ai.conversation.id");
+    span.attributes.text("gen_ai.agent.id").filter(|id| Some(*id) != session)
+}
+
+fn has_stand_in_id(scope: &Scope, span: &Span) -> bool {
+    own_agent(scope, span).is_none() && named_agent(span).is_none()
+}
+
+/// Parses a word of one of our own enumerations.
+fn parse_word<'w, T: Deserialize<'w>>(word: &'w str) -> Option<T> {
+    T::deserialize(de::value::BorrowedStrDeserializer::<de::value::Error>::new(word)).ok()
+}
+
+/// Returns how an agent ended.
+fn status(span: &Span, is_own: bool) -> Option<AgentStatus> {
+    if let Some(word) = span.attributes.text("subscope.status").filter(|_| is_own) {
+        return parse_word(word);
+    }
+    Some(match (span.is_error, span.attributes.text("error.type")) {
+        (_, Some("cancelled" | "canceled")) => AgentStatus::Stopped,
+        (true, _) | (false, Some(_)) => AgentStatus::Failed,
+        (false, None) => AgentStatus::Completed,
+    })
+}
+
+/// A message of a conversation (semantic conventions, `gen_ai.input.messages`).
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChatMessage {
+    role: String,
+    parts: Vec<MessagePart>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MessagePart {
+    content: Option<serde_json::Value>,
+}
+
+/// Returns the last text of the user in the messages of a request.
+fn user_text(json: &str) -> Option<String> {
+    let messages: Vec<ChatMessage> = serde_json::from_str(json).ok()?;
+    let last = messages.iter().rev().find(|message| message.role == "user")?;
+    last.parts.iter().find_map(|part| Some(part.content.as_ref()?.as_str()?.to_owned()))
+}
+
+impl RecordDecoder for GenAi {
+    fn source(&self) -> &'static OtelSource {
+        &GENAI_SPANS
+    }
+
+    fn prepare(&mut self, scope: &Scope, record: &Record) {
+        if let Record::Span(span) = record {
+            self.spans.add(span.id, Self::node(scope, span));
+        }
+    }
+
+    fn decode(&mut self, scope: &Scope, record: &Record, out: &mut Emitter<'_, '_>) {
+        let Record::Span(span) = record else { return };
+        self.span(scope, span, out);
+        // What waited for this span, and then for those above it.
+        for (scope, waiting) in self.spans.take_waiting(span.id) {
+            self.span(&scope, &waiting, out);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OpenTelemetry over HTTP (OTLP/HTTP), in JSON and protobuf.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use subscope_hub::{Encoding, Signal, otlp_answer, otlp_ingests};
+
+use crate::{api_error::ApiError, ask::ask, body, state::App};
+
+/// Counters of records since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct OtlpCount {
+    /// Requests that were taken.
+    pub(crate) requests: AtomicU64,
+    /// Records that were kept.
+    pub(crate) records: AtomicU64,
+    /// Records of other programs or of no session, which were not kept.
+    pub(crate) foreign: AtomicU64,
+    /// Records that could not be read.
+    pub(crate) broken: AtomicU64,
+}
+
+/// Takes spans of agent programs.
+#[utoipa::path(
+    post, path = "/v1/traces",
+    request_body(content_type = "application/x-protobuf", description = "ExportTraceServiceRequest, also as \
+        application/json; identity or gzip.", content = Vec<u8>),
+    responses(
+        (status = 200, description = "Kept; records of other programs are not. An empty message in the request's encoding, \
+            with partial_success where records cannot be read.", body = Vec<u8>),
+        (status = 400, description = "No such request."),
+        (status = 413, description = "More than 64 MiB, decompressed."),
+        (status = 415, description = "Another content type or encoding."),
+        (status = 429, description = "Too much waits to be taken: Retry-After says when to come again."),
+        (status = 503, description = "Not kept: post it again."),
+    )
+)]
+pub(super) async fn traces(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    take(app, Signal::Traces, headers, body).await
+}
+
+/// Takes log events of agent programs.
+#[utoipa::path(
+    post, path = "/v1/logs",
+    request_body(content_type = "application/x-protobuf", description = "ExportLogsServiceRequest; see /v1/traces.",
+        content = Vec<u8>),
+    responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
+)]
+pub(super) async fn logs(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    take(app, Signal::Logs, headers, body).await
+}
+
+/// Takes metrics of agent programs: check-sums of sessions.
+#[utoipa::path(
+    post, path = "/v1/metrics",
+    request_body(content_type = "application/x-protobuf", description = "ExportMetricsServiceRequest; see /v1/traces.",
+        content = Vec<u8>),
+    responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
+)]
+pub(super) async fn metrics(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    take(app, Signal::Metrics, headers, body).await
+}
+
+async fn take(app: App, signal: Signal, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+    // A sender of OpenTelemetry comes again after 429, not after a time-out.
+    let busy = |error: ApiError| error.or_too_many_requests();
+    let (encoding, bytes, permit) = body::read_otlp(&app, &headers, body).await.map_err(busy)?;
+    // Reading takes up to a second for the largest body.
+    let divided = tokio::task::spawn_blocking(move || otlp_ingests(signal, encoding, &bytes)).await;
+    let divided = divided.map_err(|error| ApiError::unavailable(error.to_string()))?;
+    let divided = divided.map_err(ApiError::bad_request)?;
+    for ingest in divided.ingests {
+        ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(busy)??;
+    }
+    drop(permit);
+    let count = &app.otlp;
+    count.requests.fetch_add(1, Ordering::Relaxed);
+    count.records.fetch_add(divided.records, Ordering::Relaxed);
+    count.foreign.fetch_add(divided.foreign, Ordering::Relaxed);
+    count.broken.fetch_add(divided.broken.len() as u64, Ordering::Relaxed);
+    let content_type = match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Protobuf => "application/x-protobuf",
+    };
+    let answer = otlp_answer(signal, encoding, &divided.broken);
+    Ok(([(header::CONTENT_TYPE, content_type)], answer).into_response())
+}

@@ -1,0 +1,259 @@
+//! OpenTelemetry records of recordings: alone they give what the recording's truth says; with other sources, in any
+//! order, the tree is that of the others, each call on a basis at least as good.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde_json::Value;
+use subscope_model::{Basis, EventKind, Tree};
+use subscope_testkit::{
+    fixtures::{Recording, bytes, recording, root, text},
+    random::Random,
+    sessions::{self, LATER, Part, Telling, options, parts_of, read, tree, tree_at},
+};
+
+/// The OpenTelemetry sources of a recording: logs, metrics, traces.
+fn otel(recording: &Recording) -> BTreeMap<String, Part> {
+    let part = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name.clone(), Part::new(&name, bytes(path)))
+    };
+    recording.otel().iter().map(part).collect()
+}
+
+fn nested() -> (Recording, BTreeMap<String, Part>) {
+    let recording = recording("2.1.330", "j-otel-nested");
+    let parts = otel(&recording);
+    (recording, parts)
+}
+
+/// What a tree says of agents: id, parent, spawn call, depth, type, status, tokens; calls with name, status, basis.
+fn told(tree: &Tree) -> Value {
+    let rows = tree.agents.iter().map(|row| {
+        let mut calls: Vec<String> = row
+            .tools
+            .iter()
+            .map(|call| {
+                format!("{:?} {} {} {}", call.id, call.name, call.status.as_str(), call.basis.as_str())
+            })
+            .collect();
+        calls.sort();
+        serde_json::json!([
+            row.id,
+            row.parent_id,
+            row.spawned_by,
+            row.depth,
+            row.agent_type,
+            row.status,
+            row.usage,
+            row.evidence,
+            calls,
+        ])
+    });
+    rows.collect()
+}
+
+#[test]
+fn logs_alone_and_spans_alone_give_parents_owners_and_tokens() {
+    let (recording, parts) = nested();
+    let truth = recording.truth();
+    for (name, links) in [("otel-logs.jsonl", 2), ("otel-traces.jsonl", 4)] {
+        let tree = tree(&[parts[name].clone()]);
+        assert_eq!(tree.session.id.as_str(), truth.session.id);
+        assert_eq!((tree.session.harness.as_deref(), tree.session.runs), (Some("claude-code"), 1), "{name}");
+        assert_eq!(tree.agents.len(), truth.agents.len(), "{name}");
+        let mut linked = 0;
+        for agent in &truth.agents {
+            let what = format!("{name} {}", agent.id);
+            let row = tree.agents.iter().find(|row| row.id.as_str() == agent.id).unwrap();
+            assert_eq!(row.parent_id.as_ref().map(|id| id.as_str()), agent.parent_id.as_deref(), "{what}");
+            assert_eq!(row.depth, agent.depth, "{what}");
+            assert_eq!(row.usage.unwrap().total_tokens, agent.usage.total_tokens, "{what}");
+            assert!(agent.status.iter().any(|word| word == row.status.as_str()), "{what} {:?}", row.status);
+            if !row.id.is_root() {
+                assert_eq!(row.agent_type.as_deref(), agent.agent_type.as_deref(), "{what}");
+            }
+            // From logs alone the call is known where it is the only one of its kind.
+            if let Some(call) = &row.spawned_by {
+                assert_eq!(Some(&**call), agent.spawned_by.as_deref(), "{what}");
+                linked += 1;
+            }
+            let mut calls: Vec<_> = row.tools.iter().map(|call| call.id.as_deref().unwrap()).collect();
+            let mut expected: Vec<_> = agent.tools.iter().map(|call| call.id.as_str()).collect();
+            calls.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(calls, expected, "{what}");
+            assert!(row.tools.iter().all(|call| call.basis == Basis::Wire), "{what}");
+        }
+        assert_eq!(linked, links, "{name}");
+        assert_eq!(tree.problems, [], "{name}");
+    }
+}
+
+#[test]
+fn metrics_are_the_check_sum_and_counted_nowhere_else() {
+    let (_, parts) = nested();
+    let tree = tree(&["otel-logs.jsonl", "otel-metrics.jsonl"].map(|name| parts[name].clone()));
+    let agents: u64 = tree.agents.iter().map(|row| row.usage.unwrap().total_tokens).sum();
+    assert_eq!(tree.summary.usage.unwrap().total_tokens, agents);
+    assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 0);
+    // What the program itself says that it cost: 109,251.8 millionths of a dollar.
+    assert_eq!(tree.summary.cost_micro_usd, Some(109_252));
+}
+
+#[test]
+fn merged_in_any_order_the_tree_is_that_of_the_transcript_on_as_good_a_basis() {
+    let (recording, parts) = nested();
+    let mut random = Random::new(18);
+    for tellings in [&[Telling::Transcript][..], &[Telling::Hooks], &[Telling::Stream], &Telling::ALL] {
+        let others = parts_of(&recording, tellings);
+        let expected = tree(&others);
+        let mut first = None;
+        for _ in 0..8 {
+            let mut all: Vec<Part> = others.iter().chain(parts.values()).cloned().collect();
+            for place in (1..all.len()).rev() {
+                all.swap(place, random.between(0, place as u64) as usize);
+            }
+            let merged = tree(&all);
+            assert_eq!(merged.agents.len(), expected.agents.len());
+            for (one, other) in expected.agents.iter().zip(&merged.agents) {
+                assert_eq!((&one.id, &one.parent_id, one.depth), (&other.id, &other.parent_id, other.depth));
+                assert_eq!(one.status, other.status, "{}", one.id);
+                assert!(one.spawned_by.is_none() || one.spawned_by == other.spawned_by, "{}", one.id);
+                if tellings.contains(&Telling::Transcript) {
+                    assert_eq!((&one.usage, &one.intervals), (&other.usage, &other.intervals), "{}", one.id);
+                    assert_eq!((&one.result, &one.messages), (&other.result, &other.messages), "{}", one.id);
+                }
+                let bases = |row: &subscope_model::Agent| -> BTreeMap<_, _> {
+                    row.tools.iter().map(|call| (call.id.clone(), call.basis)).collect()
+                };
+                let after = bases(other);
+                assert!(bases(one).iter().all(|(id, basis)| after.get(id).is_some_and(|now| now >= basis)));
+            }
+            let total = merged.summary.usage.unwrap().total_tokens;
+            assert_eq!(total, 137_566, "each response counts once: {tellings:?}");
+            let now = told(&merged);
+            assert_eq!(first.get_or_insert_with(|| now.clone()), &now, "{tellings:?}");
+        }
+    }
+}
+
+#[test]
+fn bodies_cut_anywhere_repeated_and_in_any_order_give_the_same_tree() {
+    let (_, parts) = nested();
+    for names in [
+        &["otel-logs.jsonl"][..],
+        &["otel-traces.jsonl"],
+        &["otel-logs.jsonl", "otel-traces.jsonl", "otel-metrics.jsonl"],
+    ] {
+        let lines: Vec<Vec<u8>> = names.iter().flat_map(|name| parts[*name].lines()).collect();
+        let expected = told(&tree(&[Part::new("otel.jsonl", lines.concat())]));
+        let mut random = Random::new(7);
+        for round in 0..6 {
+            let mut now = lines.clone();
+            if round > 2 {
+                now.extend(lines.iter().take(5).cloned());
+            }
+            for place in (1..now.len()).rev() {
+                now.swap(place, random.between(0, place as u64) as usize);
+            }
+            let whole = now.concat();
+            let mut router = subscope_session::SessionRouter::new(options(false));
+            let source = router.open(Part::new("otel.jsonl", "").spec);
+            let mut rest = whole.as_slice();
+            while !rest.is_empty() {
+                let (head, tail) = rest.split_at((random.between(1, 60_000) as usize).min(rest.len()));
+                router.push(source, head);
+                rest = tail;
+            }
+            router.flush(source);
+            assert_eq!(told(&tree_at(&router, LATER)), expected, "{names:?} {round}");
+        }
+    }
+}
+
+#[test]
+fn response_counts_and_is_published_once_whichever_source_names_it_first() {
+    let (recording, parts) = nested();
+    let transcript = parts_of(&recording, &[Telling::Transcript]);
+    let usages = |parts: &[Part]| -> Vec<String> {
+        let events = sessions::events(parts).into_iter().filter(|event| event.kind == EventKind::Usage);
+        let mut ids: Vec<String> = events.map(|event| event.id.to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let expected = usages(&transcript);
+    assert_eq!(expected.len(), 17);
+    let all: Vec<Part> = transcript.iter().chain(parts.values()).cloned().collect();
+    assert_eq!(usages(&all), expected);
+    let reversed: Vec<Part> = all.iter().rev().cloned().collect();
+    assert_eq!(usages(&reversed), expected);
+    assert_eq!(usages(&[parts["otel-logs.jsonl"].clone()]).len(), 17);
+}
+
+#[test]
+fn running_agents_are_seen_from_the_decisions_about_their_calls() {
+    let (_, parts) = nested();
+    let lines = parts["otel-logs.jsonl"].lines();
+    // Up to the third body of log events nothing has ended but calls.
+    let early = Part::new("otel-logs.jsonl", lines[..4].concat());
+    let now = 1_795_293_872_500;
+    let prices = subscope_model::PriceTable::default();
+    let router = read(&[early], options(false));
+    let session = sessions::only_session(&router);
+    let growing = subscope_session::Now { is_growing: true, ..sessions::now(now, &prices) };
+    let tree = router.tree(&session, &growing).unwrap();
+    assert!(tree.agents.len() > 1, "{}", sessions::sketch(&tree));
+    assert!(tree.agents.iter().all(|row| row.status.is_live()), "{}", sessions::sketch(&tree));
+}
+
+#[test]
+fn spans_of_copilot_give_the_tree_of_its_truth() {
+    let mut seen = 0;
+    for version in ["1.0.102", "1.0.39"] {
+        for folder in std::fs::read_dir(root().join("copilot").join(version)).unwrap() {
+            let folder = folder.unwrap().path();
+            let file = folder.join("otel.jsonl");
+            if !file.is_file() {
+                continue;
+            }
+            seen += 1;
+            let what = folder.display();
+            let truth: Value = serde_json::from_str(&text(&folder.join("truth.json"))).unwrap();
+            let tree = tree(&[Part::new("otel.jsonl", bytes(&file))]);
+            assert_eq!(tree.session.id.as_str(), truth["session"]["id"].as_str().unwrap(), "{what}");
+            assert_eq!(tree.session.harness.as_deref(), Some("copilot"), "{what}");
+            // Ids are the program's own in its files, and those of spans here: agents are known by their calls.
+            let call = |row: &Value| row["spawned_by"].as_str().map(str::to_owned);
+            let agents = truth["agents"].as_array().unwrap();
+            let of_id: BTreeMap<&str, &Value> =
+                agents.iter().map(|row| (row["id"].as_str().unwrap(), row)).collect();
+            assert_eq!(tree.agents.len(), agents.len(), "{what}\n{}", sessions::sketch(&tree));
+            for expected in agents {
+                let found = tree
+                    .agents
+                    .iter()
+                    .find(|row| row.spawned_by.as_deref() == expected["spawned_by"].as_str());
+                let row = found.unwrap_or_else(|| panic!("{what}: {expected}\n{}", sessions::sketch(&tree)));
+                let parent = expected["parent_id"].as_str().and_then(|id| call(of_id[id]));
+                let parent_row =
+                    row.parent_id.as_ref().map(|id| tree.agents.iter().find(|row| row.id == *id).unwrap());
+                let found_parent = parent_row.and_then(|row| row.spawned_by.as_deref().map(str::to_owned));
+                assert_eq!(found_parent, parent, "{what} {}", row.id);
+                // A request that failed has no tokens.
+                let tokens = Some(row.usage.map_or(0, |usage| usage.total_tokens));
+                let expected_tokens = expected["usage"]["total_tokens"].as_u64().or(tokens);
+                assert_eq!(tokens, expected_tokens, "{what} {expected}");
+                let mut calls: Vec<_> = row.tools.iter().map(|call| call.id.as_deref().unwrap()).collect();
+                let expected_calls = expected["tools"].as_array().unwrap();
+                let mut expected_calls: Vec<_> =
+                    expected_calls.iter().map(|call| call["id"].as_str().unwrap()).collect();
+                calls.sort_unstable();
+                expected_calls.sort_unstable();
+                assert_eq!(calls, expected_calls, "{what} {}", row.id);
+            }
+        }
+    }
+    assert_eq!(seen, 6);
+}
