@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Asks another tool about a recording and turns its answer into the shape of oracle.py.
 
-    rivals.py NAME RECORDING BIN   BIN is the folder with the tool's command
+    rivals.py NAME HARNESS RECORDING BIN   BIN is the folder with the tool's command
 
-Prints {"columns": [...], "agents": {ID: {...}}}. `columns` names what the tool says anything about; what it does
-not speak of is not held against it. Each run gets a home folder of its own that holds a copy of the recording
+Prints {"columns": [...], "agents": {ID: {...}}, "total": {KIND: COUNT}}. `columns` names what the tool says anything
+about; what it does not speak of is not held against it. `total` is the session's tokens, where no agent has them. Each run gets a home folder of its own that holds a copy of the recording
 and nothing else, so the tool reads no session of the person who runs this and leaves nothing behind.
 """
 import json
@@ -20,22 +20,45 @@ import time
 LIMIT_SECONDS = 60
 
 
+# Where a harness keeps what a recording has: the name in the recording, and the place below the home folder.
+PLACES = {
+    "claude-code": {"projects": ".claude/projects"},
+    "codex": {"sessions": ".codex/sessions"},
+    "copilot": {"dot_copilot": ".copilot"},
+    "gemini": {"dot_gemini_tmp": ".gemini/tmp"},
+    "opencode": {"opencode.db": ".local/share/opencode/opencode.db", "storage": ".local/share/opencode/storage"},
+    "qwen": {"dot_qwen": ".qwen"},
+}
+
+
 class Home:
     """A home folder with one recording in it."""
 
-    def __init__(self, recording, folder):
+    def __init__(self, harness, recording, folder):
+        self.harness = harness
         self.path = pathlib.Path(folder)
-        shutil.copytree(recording / "projects", self.path / ".claude/projects")
+        for name, place in PLACES[harness].items():
+            source, target = recording / name, self.path / place
+            if source.is_dir():
+                shutil.copytree(source, target)
+            elif source.is_file():
+                target.parent.mkdir(parents=True)
+                shutil.copy2(source, target)
         ended = time.time() - 2 * 3600  # some take a file that changed of late for an agent at work
         for path in self.path.rglob("*"):
             os.utime(path, (ended, ended))
-        mains = [p for p in (self.path / ".claude/projects").glob("*/*.jsonl") if not p.name.startswith("agent-")]
-        self.transcript = sorted(mains)[0]
-        self.session = self.transcript.stem
+        if harness == "claude-code":
+            mains = [p for p in (self.path / ".claude/projects").glob("*/*.jsonl") if not p.name.startswith("agent-")]
+            self.transcript = sorted(mains)[0]
+            self.session = self.transcript.stem
+        else:
+            self.session = json.loads((recording / "truth.json").read_text(encoding="utf-8"))["session"]["id"]
 
     def run(self, bin_folder, *words):
-        environment = {"HOME": str(self.path), "CLAUDE_CONFIG_DIR": str(self.path / ".claude"), "PATH": "/usr/bin:/bin",
+        environment = {"HOME": str(self.path), "PATH": "/usr/local/bin:/usr/bin:/bin",
                        "LANG": "C.UTF-8", "TERM": "dumb"}
+        if self.harness == "claude-code":
+            environment["CLAUDE_CONFIG_DIR"] = str(self.path / ".claude")
         command = [str(pathlib.Path(bin_folder).resolve() / words[0]), *words[1:]]
         done = subprocess.run(command, env=environment, cwd=self.path, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=LIMIT_SECONDS, check=False)
@@ -46,10 +69,10 @@ class Home:
 
 
 def agents_tree(home, bin_folder):
-    """It has counts of calls by tool and the output tokens of each agent."""
+    """It has counts of calls by tool and the output tokens of each agent. Of Claude Code and Codex."""
     words = {"done": "completed", "completed": "completed", "failed": "failed", "stopped": "stopped", "killed": "stopped",
              "running": "running", "stale": "lost", "idle": "lost"}  # `status` tells more than `state`
-    answer = json.loads(home.run(bin_folder, "agents-tree", "--json", "--provider", "claude", home.session))
+    answer = json.loads(home.run(bin_folder, "agents-tree", "--json", "--provider", home.harness.removesuffix("-code"), home.session))
     agents = {}
 
     def visit(node, name, parent):
@@ -82,18 +105,21 @@ def agentsview(home, bin_folder):
         home.run(bin_folder, "agentsview", "daemon", "stop")
 
     def name(session):
-        return "root" if session == home.session else (session or "").removeprefix("agent-")
+        session = (session or "").removeprefix(f"{home.harness}:")
+        return "root" if session == home.session else session.removeprefix("agent-")
 
     agents = {name(s): {"parent": name(p) or None, "status": words.get(o), "calls": {}, "usage": {}} for s, p, o in sessions}
     for session, call, tool in calls:
         agents[name(session)]["calls"][call] = tool
     kinds = {"input_tokens": "input_tokens", "output_tokens": "output_tokens", "cache_read_input_tokens": "cache_read_tokens",
              "cache_creation_input_tokens": "cache_write_tokens"}
+    if home.harness == "opencode":
+        del kinds["output_tokens"]  # without those of thoughts, of which it does not speak
     for session, text in tokens:
         usage, said = agents[name(session)]["usage"], json.loads(text)
         for key, kind in kinds.items():
             usage[kind] = usage.get(kind, 0) + (said.get(key) or 0)
-    return ["parents", "owners", "endings", "tokens"], agents
+    return ["parents", "owners", "endings", "tokens", "sums"], agents
 
 
 def claude_code_log(home, bin_folder):
@@ -136,10 +162,28 @@ def tracon(home, bin_folder):
     return ["endings"], {agent["id"]: {"status": words.get(agent["state"])} for agent in listed}
 
 
-RIVALS = {"agents-tree": agents_tree, "agentsview": agentsview, "claude-code-log": claude_code_log, "tracon": tracon}
+def ccusage(home, bin_folder):
+    """Tokens of each session; what belongs together it does not say. Its output may be without thoughts, its total is not."""
+    listed = json.loads(home.run(bin_folder, "ccusage", "session", "--json", "--offline"))["session"]
+    kinds = {"inputTokens": "input_tokens", "cacheReadTokens": "cache_read_tokens", "cacheCreationTokens": "cache_write_tokens",
+             "totalTokens": "total_tokens"}
+    return ["sums"], {}, {kind: sum(row[key] for row in listed) for key, kind in kinds.items()}
+
+
+def tokscale(home, bin_folder):
+    """Tokens of each session and model."""
+    words = ("models", "--json", "--no-spinner", "--group-by", "client,session,model", "--home", str(home.path))
+    listed = json.loads(home.run(bin_folder, "tokscale", *words))["entries"]
+    kinds = {"input_tokens": ["input"], "output_tokens": ["output", "reasoning"], "cache_read_tokens": ["cacheRead"],
+             "cache_write_tokens": ["cacheWrite"]}
+    return ["sums"], {}, {kind: sum(row[key] for row in listed for key in keys) for kind, keys in kinds.items()}
+
+
+RIVALS = {"agents-tree": agents_tree, "agentsview": agentsview, "claude-code-log": claude_code_log, "tracon": tracon,
+          "ccusage": ccusage, "tokscale": tokscale}
 
 if __name__ == "__main__":
-    tool, where, folder_of_tool = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    tool, kept_by, where, folder_of_tool = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4]
     with tempfile.TemporaryDirectory() as temporary:
-        said, found = RIVALS[tool](Home(where, temporary), folder_of_tool)
-    json.dump({"columns": said, "agents": found}, sys.stdout)
+        said, found, *sums = RIVALS[tool](Home(kept_by, where, temporary), folder_of_tool)
+    json.dump({"columns": said, "agents": found, "total": sums[0] if sums else None}, sys.stdout)

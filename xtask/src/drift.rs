@@ -1,8 +1,9 @@
-//! `cargo xtask drift [HARNESS…] [--version X]`: is the newest version of each harness still read right?
+//! `cargo xtask drift [HARNESS…] [--live] [--version X]`: is the newest version of each harness still read right?
 //!
 //! Each program is installed from npm and plays two scripts without network (`crates/rig`, `e2e --harness`): the tree of
 //! the files that it writes is compared with the log of the model's stand-in. Where the newest version is read wrong,
-//! older ones are tried. The table goes to `docs/src/drift.md`. Fails if a newest version is read wrong.
+//! older ones are tried. The table goes to `docs/src/drift.md`. Fails if a newest version is read wrong. With
+//! `--live` a hub follows the newest version while it works: latencies are printed, and no table is written.
 
 mod report;
 
@@ -44,10 +45,12 @@ const OLDER: usize = 5;
 
 /// Plays these harnesses, or all.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
-    let (names, version) = match words {
-        [names @ .., "--version", version] => (names, Some(*version)),
-        names => (names, None),
+    let (words, version) = match words {
+        [words @ .., "--version", version] => (words, Some(*version)),
+        words => (words, None),
     };
+    let is_live = words.contains(&"--live");
+    let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--live").collect();
     if let Some(unknown) = names.iter().find(|name| CLIS.iter().all(|cli| cli.name != **name)) {
         bail!("no harness {unknown:?}: it is one of {}", CLIS.map(|cli| cli.name).join(", "));
     }
@@ -59,14 +62,18 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         cargo().args(["build", "--package", "subscope", "--package", "subscope-rig"]),
     )?;
     let mut rows = report::read()?;
+    let way = if is_live { Way::Live } else { Way::Scripts };
     let mut wrong = Vec::new();
     for cli in CLIS.iter().filter(|cli| names.is_empty() || names.contains(&cli.name)) {
-        if let Some(version) = version {
-            let played = play(cli, version)?;
-            if !played.iter().all(Played::is_right) {
-                bail!("{} {version} is read wrong", cli.title);
-            }
-            println!("{} {version} is read right", cli.title);
+        if version.is_some() || is_live {
+            let wanted = match version {
+                Some(version) => Some(version.to_owned()),
+                None => newest(cli)?.map(|it| it.version),
+            };
+            let Some(version) = wanted else { continue };
+            let is_right = play(cli, &version, way)?.iter().all(Played::is_right);
+            println!("{} {version} is {}", cli.title, if is_right { "right" } else { "wrong" });
+            wrong.extend((!is_right).then(|| format!("{} {version}", cli.title)));
             continue;
         }
         let Some(row) = newest_right(cli)? else { continue };
@@ -76,29 +83,36 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         rows.retain(|other| other.name != row.name);
         rows.push(row);
     }
-    if version.is_some() {
-        return Ok(());
+    if version.is_none() && !is_live {
+        rows.sort_by(|one, other| one.name.cmp(&other.name));
+        report::write(&rows)?;
     }
-    rows.sort_by(|one, other| one.name.cmp(&other.name));
-    report::write(&rows)?;
     if !wrong.is_empty() {
-        bail!("read wrong: {}; docs/src/drift.md says what", wrong.join(", "));
+        bail!("not right: {}", wrong.join(", "));
     }
     Ok(())
 }
 
-/// Plays the newest version, and where that is read wrong those before it; `None` if npm is unavailable.
-fn newest_right(cli: &Cli) -> Result<Option<Row>> {
-    let view = [
-        "view",
-        cli.package,
-        "version",
-        "versions",
-        "time",
-        "--json",
-        "--fetch-retries=1",
-        "--fetch-timeout=30000",
-    ];
+/// What a harness does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It plays scripts, and its files are read when it has ended.
+    Scripts,
+    /// It plays one beside a hub, with hooks, and under `run`.
+    Live,
+}
+
+/// The newest version of a harness.
+struct Newest {
+    version: String,
+    /// The day on which it was published.
+    published: String,
+    view: Value,
+}
+
+/// Asks npm for the newest version; `None` if it does not answer.
+fn newest(cli: &Cli) -> Result<Option<Newest>> {
+    let view = ["view", cli.package, "version", "versions", "time", "--json", "--fetch-retries=1"];
     let json = match output(program("npm").args(view)) {
         Ok(json) => json,
         Err(reason) => {
@@ -107,17 +121,23 @@ fn newest_right(cli: &Cli) -> Result<Option<Row>> {
         }
     };
     let view: Value = serde_json::from_str(&json).context("cannot read what npm view prints")?;
-    let newest = view["version"].as_str().context("npm names no newest version")?.to_owned();
-    let published =
-        view["time"][&newest].as_str().and_then(|time| time.get(..10)).unwrap_or_default().to_owned();
-    let played = play(cli, &newest)?;
+    let version = view["version"].as_str().context("npm names no newest version")?.to_owned();
+    let published = view["time"][&version].as_str().and_then(|time| time.get(..10));
+    Ok(Some(Newest { published: published.unwrap_or_default().to_owned(), version, view }))
+}
+
+/// Plays the newest version, and where that is read wrong those before it; `None` if npm is unavailable.
+fn newest_right(cli: &Cli) -> Result<Option<Row>> {
+    let Some(Newest { version: newest, published, view }) = newest(cli)? else { return Ok(None) };
+    let played = play(cli, &newest, Way::Scripts)?;
     let mut newest_right = played.iter().all(Played::is_right).then(|| newest.clone());
     for version in stable_before(&view, &newest).into_iter().take(OLDER) {
         if newest_right.is_some() {
             break;
         }
         // One that is not there for this system any more says nothing of the others.
-        let is_right = play(cli, &version).is_ok_and(|played| played.iter().all(Played::is_right));
+        let is_right =
+            play(cli, &version, Way::Scripts).is_ok_and(|played| played.iter().all(Played::is_right));
         newest_right = is_right.then_some(version);
     }
     Ok(Some(Row {
@@ -142,8 +162,8 @@ fn stable_before(view: &Value, newest: &str) -> Vec<String> {
     before
 }
 
-/// Installs a version and has it play both scripts.
-fn play(cli: &Cli, version: &str) -> Result<Vec<Played>> {
+/// Installs a version and has it play.
+fn play(cli: &Cli, version: &str, way: Way) -> Result<Vec<Played>> {
     let target = target_folder()?;
     let folder = target.join("drift").join(cli.name).join(version);
     let modules = npm::install(&folder, cli.package, version)?;
@@ -154,6 +174,7 @@ fn play(cli: &Cli, version: &str) -> Result<Vec<Played>> {
     let built = target.join("debug");
     let mut e2e = without_network(&built.join("e2e"));
     e2e.args(["--harness", cli.name, "--program"]).arg(harness).arg("--subscope").arg(built.join("subscope"));
+    e2e.args((way == Way::Live).then_some("--live"));
     let ended = e2e.stderr(Stdio::inherit()).output().context("cannot start e2e")?;
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
     let (text, json) = said.trim_end().rsplit_once('\n').unwrap_or(("", &said));

@@ -38,7 +38,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci              everything that must pass: fmt, clippy, tests, docs, deny, web, page, e2e, tidy
   test            the tests of the workspace, and tidy
   e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
-  drift [HARNESS…] [--version X]
+  drift [HARNESS…] [--live] [--version X]
                   plays the newest version of each harness against a scripted model; writes docs/src/drift.md
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm

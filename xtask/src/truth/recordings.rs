@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::score::{AgentAnswer, Answer};
@@ -59,11 +59,6 @@ struct Truth {
 }
 
 #[derive(Deserialize)]
-struct Sums {
-    summary: TruthSummary,
-}
-
-#[derive(Deserialize)]
 struct TruthSession {
     id: String,
 }
@@ -97,15 +92,12 @@ impl Recording {
             let oracle = root().join("xtask/oracle/oracle.py");
             let json = output(program("python3").arg(oracle).arg(&self.folder).arg("--check"))
                 .with_context(|| format!("the oracle disagrees with {}/truth.json", self.name))?;
-            let answer: Answer = serde_json::from_str(&json).context("cannot read what the oracle prints")?;
-            // What nobody's response accounts for is in the session's own sum alone.
-            let Sums { summary } = self.truth_json()?;
-            return Ok(Answer { total: Some(numbers(summary.usage)), ..answer });
+            return serde_json::from_str(&json).context("cannot read what the oracle prints");
         }
         Ok(answer_of(self.truth_json()?))
     }
 
-    fn truth_json<T: DeserializeOwned>(&self) -> Result<T> {
+    fn truth_json(&self) -> Result<Truth> {
         let text = fs::read_to_string(self.folder.join("truth.json"))?;
         serde_json::from_str(&text).with_context(|| format!("{}/truth.json", self.name))
     }
@@ -118,13 +110,13 @@ impl Recording {
                 name.ends_with(".jsonl") && !name.starts_with("agent-")
             })?,
             "codex" => {
-                let end = format!("{}.jsonl", self.truth_json::<Truth>()?.session.id);
+                let end = format!("{}.jsonl", self.truth_json()?.session.id);
                 find(&folder.join("sessions"), &|name| name.starts_with("rollout-") && name.ends_with(&end))?
             }
             "copilot" => find(&folder.join("dot_copilot"), &|name| name == "events.jsonl")?,
             "gemini" => find(&folder.join("dot_gemini_tmp"), &|name| name.starts_with("session-"))?,
             "qwen" => {
-                let chat = format!("{}.jsonl", self.truth_json::<Truth>()?.session.id);
+                let chat = format!("{}.jsonl", self.truth_json()?.session.id);
                 find(&folder.join("dot_qwen"), &|name| name == chat)?
             }
             // A version without a database has a folder.

@@ -1,12 +1,15 @@
 //! The table of `cargo xtask truth` as Markdown.
 
-use super::score::{COLUMNS, Figure, Score};
+use super::{
+    recordings::{HARNESSES, Recording},
+    score::{COLUMNS, Figure, Score},
+};
 
 /// All scores.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The recordings, in the order of each row's scores.
-    recordings: Vec<String>,
+    /// The harness and the name of each recording, in the order of each row's scores.
+    recordings: Vec<(&'static str, String)>,
     /// One row for each tool that was run.
     pub(super) rows: Vec<Row>,
     /// Tools that were not run, with the reasons.
@@ -20,63 +23,77 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Its version.
     pub(super) version: String,
-    /// Its score on each recording.
-    pub(super) scores: Vec<Score>,
-    /// The recordings on which it gave no answer, with its message.
-    pub(super) unanswered: Vec<(String, String)>,
+    /// Its score on each recording; `None` for those of a harness that it does not read.
+    pub(super) scores: Vec<Option<Score>>,
+    /// The numbers of the recordings on which it gave no answer, with its message.
+    pub(super) unanswered: Vec<(usize, String)>,
 }
 
 impl Row {
-    /// The sum over all recordings.
-    pub(super) fn total(&self) -> Score {
+    /// The sum over these recordings, by their numbers.
+    pub(super) fn total(&self, is_counted: impl Fn(usize) -> bool) -> Score {
         let mut total = Score::default();
-        self.scores.iter().for_each(|score| total.add(*score));
+        let counted = self.scores.iter().enumerate().filter(|(at, _)| is_counted(*at));
+        counted.filter_map(|(_, score)| *score).for_each(|score| total.add(score));
         total
     }
 }
 
 impl Table {
     /// Returns a table of these recordings, without rows.
-    pub(super) fn new(recordings: Vec<String>) -> Self {
+    pub(super) fn new(recordings: &[Recording]) -> Self {
+        let recordings = recordings.iter().map(|it| (it.harness, it.name.clone())).collect();
         Self { recordings, rows: Vec::new(), not_run: Vec::new() }
     }
 
     /// Returns the whole page.
     pub(super) fn to_markdown(&self) -> String {
         let mut page = format!(
-            "# Who is right\n\nWritten by `cargo xtask truth`; do not edit. {} recordings of real sessions, read from their \
-             transcripts alone, against an oracle that is a separate small program (`xtask/oracle/oracle.py`) and agrees \
-             with the `truth.json` of each recording. Smaller is better; `—`: the tool says nothing about it.\n\n",
-            self.recordings.len()
+            "# Who is right\n\nWritten by `cargo xtask truth`; do not edit. {} recordings of real sessions of {} harnesses, \
+             read from the harness's own files alone, against what is true of each. For Claude Code that is the word of a \
+             separate small program (`xtask/oracle/oracle.py`), which agrees with the `truth.json` of each recording; for \
+             others it is that file, which was worked out by such programs, for Qwen Code by hand. Each cell is mistakes of \
+             cases: smaller is better; `—`: the tool says nothing about it.\n",
+            self.recordings.len(),
+            HARNESSES.len()
         );
-        self.write_totals(&mut page);
-        self.write_recordings(&mut page);
+        for (harness, title) in HARNESSES {
+            self.write_harness(&mut page, harness, title);
+        }
         self.write_remarks(&mut page);
         page
     }
 
-    fn write_totals(&self, page: &mut String) {
+    fn write_harness(&self, page: &mut String, harness: &str, title: &str) {
+        let numbers: Vec<usize> = (0..self.recordings.len())
+            .filter(|at| self.recordings.get(*at).is_some_and(|it| it.0 == harness))
+            .collect();
+        let is_counted = |at: usize| numbers.contains(&at);
+        let reads = |row: &&Row| numbers.iter().any(|at| row.scores.get(*at).is_some_and(Option::is_some));
+        let rows: Vec<&Row> = self.rows.iter().filter(reads).collect();
         let columns: String = COLUMNS.iter().map(|column| format!(" wrong {column} |")).collect();
-        page.push_str(&format!("| tool | version |{columns}\n|---|---|---|---|---|---|\n"));
-        for row in &self.rows {
+        let s = if numbers.len() == 1 { "" } else { "s" };
+        page.push_str(&format!(
+            "\n## {title}: {} recording{s}\n\n| tool | version |{columns}\n",
+            numbers.len()
+        ));
+        page.push_str(&format!("|---|---|{}\n", "---|".repeat(COLUMNS.len())));
+        for row in &rows {
             let cell = |figure: Option<Figure>| {
                 figure.map_or("—".to_owned(), |f| format!("{} of {}", f.wrong, f.all))
             };
-            let cells = row.total().0.map(cell).join(" | ");
+            let cells = row.total(is_counted).0.map(cell).join(" | ");
             page.push_str(&format!("| {} | {} | {cells} |\n", row.name, row.version));
         }
-    }
-
-    fn write_recordings(&self, page: &mut String) {
-        let names: String = self.rows.iter().map(|row| format!(" {} |", row.name)).collect();
-        let line = "---|".repeat(self.rows.len());
-        page.push_str(&format!("\n## Each recording\n\nWrong {}.\n\n", COLUMNS.join(" · ")));
-        page.push_str(&format!("| recording |{names}\n|---|{line}\n"));
-        for (index, recording) in self.recordings.iter().enumerate() {
-            page.push_str(&format!("| {recording} |"));
-            for row in &self.rows {
-                let is_mute = row.unanswered.iter().any(|(name, _)| name == recording);
-                let cell = row.scores.get(index).map_or(String::new(), |score| score.to_cell());
+        let names: String = rows.iter().map(|row| format!(" {} |", row.name)).collect();
+        page.push_str(&format!("\nEach recording: wrong {}.\n\n", COLUMNS.join(" · ")));
+        page.push_str(&format!("| recording |{names}\n|---|{}\n", "---|".repeat(rows.len())));
+        for at in numbers {
+            let name = self.recordings.get(at).map_or("", |it| it.1.as_str());
+            page.push_str(&format!("| {name} |"));
+            for row in &rows {
+                let is_mute = row.unanswered.iter().any(|(mute, _)| *mute == at);
+                let cell = row.scores.get(at).copied().flatten().map_or(String::new(), Score::to_cell);
                 page.push_str(&format!(" {cell}{} |", if is_mute { " ✗" } else { "" }));
             }
             page.push('\n');
@@ -105,9 +122,15 @@ const REMARKS: &str = "
 * **parents**: subagents with another parent, missing, or invented. Warm-up agents of 2.0.x may be left out.
 * **owners**: tool calls (the main thread's too) that stand with another agent or with none; agents-tree tells only
   how many calls of each tool an agent made: those that lack.
-* **endings**: agents whose ending is another than the oracle's (completed, failed, stopped or lost); the main
-  thread only where the tool speaks of its ending.
-* **tokens**: agents with another sum in any kind of tokens that the tool tells (agents-tree: output only).
+* **endings**: agents whose ending is another than the true one (completed, failed, stopped or lost); the main
+  thread only where the tool speaks of its ending. Where a process was killed and wrote nothing, stopped is as good as
+  lost.
+* **tokens**: agents with another sum in any kind of tokens that the tool tells (agents-tree: output only; agentsview:
+  of OpenCode without output, which it tells without thoughts). Sessions of Copilot CLI before 1.0.102 do not say whose
+  tokens they are.
+* **sums**: sessions with another sum of tokens, in any kind that the tool tells. Of Claude
+  Code it is not scored: some of its recordings have the sum in the stream alone. ccusage and tokscale count tokens of
+  files; they do not say which agent a file belongs to.
 * ✗: the tool gave no answer; everything in the recording counts as missing.
 ";
 
@@ -118,21 +141,30 @@ mod tests {
     #[test]
     fn write_totals_cells_and_reasons() {
         let figure = |wrong| Some(Figure { wrong, all: 4 });
-        let mut table = Table::new(vec!["1.0/a".to_owned(), "1.0/b".to_owned()]);
+        let recording = |name: &str| Recording {
+            harness: "codex",
+            name: name.to_owned(),
+            folder: std::path::PathBuf::new(),
+        };
+        let mut table = Table::new(&[recording("1.0/a"), recording("1.0/b")]);
+        let score = |wrong| Some(Score([figure(wrong), None, figure(0), None, None]));
         table.rows.push(Row {
             name: "tool".to_owned(),
             version: "7".to_owned(),
-            scores: vec![
-                Score([figure(1), None, figure(0), None]),
-                Score([figure(2), None, figure(0), None]),
-            ],
-            unanswered: vec![("1.0/b".to_owned(), "it | broke".to_owned())],
+            scores: vec![score(1), score(2)],
+            unanswered: vec![(1, "it | broke".to_owned())],
+        });
+        table.rows.push(Row {
+            name: "blind".to_owned(),
+            version: "1".to_owned(),
+            scores: vec![None, None],
+            unanswered: vec![],
         });
         table.not_run.push(("other".to_owned(), "no | package".to_owned()));
         let page = table.to_markdown();
-        assert!(page.contains("| tool | 7 | 3 of 8 | — | 0 of 8 | — |\n"), "{page}");
-        assert!(page.contains("| 1.0/a | 1 · — · 0 · — |\n| 1.0/b | 2 · — · 0 · — ✗ |\n"), "{page}");
+        assert!(page.contains("| tool | 7 | 3 of 8 | — | 0 of 8 | — | — |\n"), "{page}");
+        assert!(page.contains("| 1.0/a | 1 · — · 0 · — · — |\n| 1.0/b | 2 · — · 0 · — · — ✗ |\n"), "{page}");
         assert!(page.contains("tool gave no answer on 1: it | broke"), "{page}");
-        assert!(page.contains("| other | no / package |"), "{page}");
+        assert!(page.contains("| other | no / package |") && !page.contains("blind"), "{page}");
     }
 }

@@ -1,20 +1,24 @@
-//! Scores a tool's answer against the oracle's, in four figures.
+//! Scores a tool's answer against the truth, in five figures.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 /// The scored figures, in the order of the table.
-pub(super) const COLUMNS: [&str; 4] = ["parents", "owners", "endings", "tokens"];
+pub(super) const COLUMNS: [&str; 5] = ["parents", "owners", "endings", "tokens", "sums"];
 
-/// Answer of a tool, or of the oracle, for one recording.
+/// Answer of a tool for one recording, or the truth.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Answer {
-    /// The [`COLUMNS`] that the tool supports; empty for the oracle.
+    /// The [`COLUMNS`] that the tool supports; empty for the truth.
     #[serde(default)]
     pub(super) columns: Vec<String>,
     /// Each agent by the harness's id; the root is `root`.
     pub(super) agents: BTreeMap<String, AgentAnswer>,
+    /// Tokens of the session by kind; of a tool without them, the sum over its agents. The truth may not have them: in
+    /// recordings of Claude Code some are in the stream alone.
+    #[serde(default)]
+    pub(super) total: Option<BTreeMap<String, u64>>,
 }
 
 /// An agent of an answer.
@@ -26,6 +30,9 @@ pub(super) struct AgentAnswer {
     /// Its end.
     #[serde(default)]
     pub(super) status: Option<String>,
+    /// Other words for it that are as good. Set by the truth.
+    #[serde(default)]
+    pub(super) also: Vec<String>,
     /// Tokens by kind; only the kinds that the tool reports.
     #[serde(default)]
     pub(super) usage: BTreeMap<String, u64>,
@@ -49,18 +56,23 @@ pub(super) struct Figure {
     pub(super) all: u64,
 }
 
-/// The four figures; `None` if the tool does not support one.
+/// The five figures; `None` if the tool does not support one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Score(pub(super) [Option<Figure>; 4]);
+pub(super) struct Score(pub(super) [Option<Figure>; 5]);
 
 impl Score {
     /// Scores an answer.
     pub(super) fn of(truth: &Answer, answer: &Answer) -> Self {
-        let figures =
-            [parents(truth, answer), owners(truth, answer), endings(truth, answer), tokens(truth, answer)];
+        let figures = [
+            Some(parents(truth, answer)),
+            Some(owners(truth, answer)),
+            Some(endings(truth, answer)),
+            Some(tokens(truth, answer)),
+            truth.total.as_ref().map(|total| sums(total, answer)),
+        ];
         let mut score = Self::default();
         for ((place, figure), column) in score.0.iter_mut().zip(figures).zip(COLUMNS) {
-            *place = answer.columns.iter().any(|c| c == column).then_some(figure);
+            *place = figure.filter(|_| answer.columns.iter().any(|c| c == column));
         }
         score
     }
@@ -127,7 +139,8 @@ fn endings(truth: &Answer, answer: &Answer) -> Figure {
             continue;
         }
         figure.all += 1;
-        figure.wrong += u64::from(found != says.status.as_ref());
+        let is_right = found == says.status.as_ref() || found.is_some_and(|found| says.also.contains(found));
+        figure.wrong += u64::from(!is_right);
     }
     figure
 }
@@ -135,7 +148,9 @@ fn endings(truth: &Answer, answer: &Answer) -> Figure {
 /// Counts agents with a wrong number of tokens in any reported kind, or missing.
 fn tokens(truth: &Answer, answer: &Answer) -> Figure {
     let mut figure = Figure::default();
-    for (id, says) in truth.agents.iter().filter(|(_, says)| !says.warmup) {
+    // Of some sessions nobody knows whose tokens they are.
+    let has_tokens = |says: &AgentAnswer| !says.warmup && !says.usage.is_empty();
+    for (id, says) in truth.agents.iter().filter(|(_, says)| has_tokens(says)) {
         let found = answer.agents.get(id);
         let is_right = found.is_some_and(|found| {
             let mut kinds = says
@@ -150,6 +165,31 @@ fn tokens(truth: &Answer, answer: &Answer) -> Figure {
     }
     figure
 }
+
+/// Counts one mistake if the sum of the session's tokens is wrong, in any reported kind, or missing.
+fn sums(truth: &BTreeMap<String, u64>, answer: &Answer) -> Figure {
+    let with_total = |mut sum: BTreeMap<String, u64>| {
+        if KINDS.iter().all(|kind| sum.contains_key(*kind)) {
+            let all = KINDS.iter().filter_map(|kind| sum.get(*kind)).sum();
+            sum.insert("total_tokens".to_owned(), all);
+        }
+        sum
+    };
+    let of_agents = || {
+        let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+        let all = answer.agents.values().flat_map(|agent| &agent.usage);
+        all.for_each(|(kind, count)| *sum.entry(kind.clone()).or_default() += count);
+        sum
+    };
+    let (wanted, found) =
+        (with_total(truth.clone()), with_total(answer.total.clone().unwrap_or_else(of_agents)));
+    let mut kinds = found.iter().filter_map(|(kind, count)| Some((count, wanted.get(kind)?))).peekable();
+    let is_right = kinds.peek().is_some() && kinds.all(|(found, wanted)| found == wanted);
+    Figure { wrong: u64::from(!is_right), all: 1 }
+}
+
+/// The kinds of tokens.
+const KINDS: [&str; 4] = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"];
 
 #[cfg(test)]
 mod tests {
@@ -166,39 +206,47 @@ mod tests {
         .unwrap()
     }
 
-    fn answer(change: impl FnOnce(&mut Answer)) -> [u64; 4] {
-        let mut answer = truth();
+    fn answer(change: impl FnOnce(&mut Answer)) -> [u64; 5] {
+        let mut truth = truth();
+        let mut answer = truth.clone();
+        truth.total = Some([("input_tokens".to_owned(), 15)].into());
         answer.columns = COLUMNS.map(str::to_owned).to_vec();
         change(&mut answer);
-        Score::of(&truth(), &answer).0.map(|figure| figure.unwrap().wrong)
+        Score::of(&truth, &answer).0.map(|figure| figure.unwrap().wrong)
     }
 
     #[test]
     fn find_nothing_wrong_in_an_equal_answer() {
-        assert_eq!(answer(|_| {}), [0, 0, 0, 0]);
-        assert_eq!(answer(|a| drop(a.agents.remove("w"))), [0, 0, 0, 0], "warm-up agents may be left out");
+        assert_eq!(answer(|_| {}), [0, 0, 0, 0, 0]);
+        assert_eq!(answer(|a| drop(a.agents.remove("w"))), [0, 0, 0, 0, 1], "warm-up agents may be left out");
     }
 
     #[test]
     fn count_each_kind_of_mistake() {
-        assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().parent = Some("root".to_owned())), [1, 0, 0, 0]);
-        assert_eq!(answer(|a| drop(a.agents.insert("x".to_owned(), AgentAnswer::default()))), [1, 0, 0, 0]);
+        assert_eq!(
+            answer(|a| a.agents.get_mut("b").unwrap().parent = Some("root".to_owned())),
+            [1, 0, 0, 0, 0]
+        );
+        assert_eq!(
+            answer(|a| drop(a.agents.insert("x".to_owned(), AgentAnswer::default()))),
+            [1, 0, 0, 0, 0]
+        );
         assert_eq!(
             answer(|a| a.agents.get_mut("b").unwrap().status = Some("completed".to_owned())),
-            [0, 0, 1, 0]
+            [0, 0, 1, 0, 0]
         );
-        assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().status = None), [0, 0, 1, 0]);
+        assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().status = None), [0, 0, 1, 0, 0]);
         assert_eq!(
             answer(|a| *a.agents.get_mut("a").unwrap().usage.get_mut("input_tokens").unwrap() += 5),
-            [0, 0, 0, 1]
+            [0, 0, 0, 1, 1]
         );
-        assert_eq!(answer(|a| a.agents.get_mut("a").unwrap().usage.clear()), [0, 0, 0, 1]);
-        assert_eq!(answer(|a| drop(a.agents.remove("b"))), [1, 1, 1, 1]);
+        assert_eq!(answer(|a| a.agents.get_mut("a").unwrap().usage.clear()), [0, 0, 0, 1, 1]);
+        assert_eq!(answer(|a| drop(a.agents.remove("b"))), [1, 1, 1, 1, 1]);
         let moved = answer(|a| {
             let call = a.agents.get_mut("b").unwrap().calls.as_mut().unwrap().remove_entry("t4").unwrap();
             a.agents.get_mut("a").unwrap().calls.as_mut().unwrap().insert(call.0, call.1);
         });
-        assert_eq!(moved, [0, 1, 0, 0]);
+        assert_eq!(moved, [0, 1, 0, 0, 0]);
     }
 
     #[test]
@@ -208,7 +256,21 @@ mod tests {
             says.calls = None;
             says.tool_counts = BTreeMap::from([("Read".to_owned(), 2)]);
         });
-        assert_eq!(wrong, [0, 1, 0, 0]);
+        assert_eq!(wrong, [0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn accept_each_word_that_is_as_good_and_the_sum_of_the_session() {
+        let mut truth = truth();
+        truth.agents.get_mut("b").unwrap().also = vec!["stopped".to_owned()];
+        truth.total = Some([("output_tokens".to_owned(), 7)].into());
+        let mut answer = truth.clone();
+        answer.columns = vec!["endings".to_owned(), "sums".to_owned()];
+        answer.agents.get_mut("b").unwrap().status = Some("stopped".to_owned());
+        assert_eq!(Score::of(&truth, &answer).wrong(), 0);
+        answer.agents.get_mut("b").unwrap().status = Some("lost".to_owned());
+        answer.total = Some([("output_tokens".to_owned(), 8)].into());
+        assert_eq!(Score::of(&truth, &answer).wrong(), 2);
     }
 
     #[test]
@@ -216,9 +278,9 @@ mod tests {
         let mut flat = truth();
         flat.columns = vec!["endings".to_owned()];
         let mut total = Score::of(&truth(), &flat);
-        assert_eq!(total.to_cell(), "— · — · 0 · —");
-        total.add(Score::of(&truth(), &Answer { columns: flat.columns, agents: BTreeMap::new() }));
-        assert_eq!(total.to_cell(), "— · — · 2 · —");
+        assert_eq!(total.to_cell(), "— · — · 0 · — · —");
+        total.add(Score::of(&truth(), &Answer { columns: flat.columns, ..Answer::default() }));
+        assert_eq!(total.to_cell(), "— · — · 2 · — · —");
         assert_eq!(total.wrong(), 2);
     }
 }

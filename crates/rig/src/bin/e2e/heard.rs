@@ -1,7 +1,7 @@
 //! Records the live feed of a hub while a scenario runs.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     net::SocketAddr,
     sync::{
         Arc,
@@ -25,6 +25,8 @@ const WAIT: Duration = Duration::from_millis(50);
 pub(crate) struct Heard {
     /// When a row of an agent that was not over came first.
     pub(crate) live: BTreeMap<AgentId, Instant>,
+    /// When each agent and each call with an id came first, by their ids.
+    pub(crate) first: HashMap<String, Instant>,
     /// Reported stalls, in order.
     pub(crate) stalls: Vec<Event>,
     /// How many events came by hooks before any file told them.
@@ -73,7 +75,7 @@ impl Heard {
             Update::Snapshot(tree) => self.rows(&tree.agents),
             Update::Change(change) => self.rows(&change.agents),
             Update::Event(event) => {
-                self.hooked += usize::from(&*event.source == "claude.hook");
+                self.hooked += usize::from(event.source.ends_with(".hook"));
                 if event.kind == EventKind::Stall {
                     self.stalls.push(event.into_inner());
                 }
@@ -85,6 +87,14 @@ impl Heard {
 
     fn rows(&mut self, agents: &[Agent]) {
         let active = |agent: &&Agent| matches!(agent.status, AgentStatus::Pending | AgentStatus::Running);
+        for agent in agents {
+            let calls = agent.tools.iter().filter_map(|call| call.id.as_ref()).map(|id| id.as_str());
+            for id in std::iter::once(agent.id.as_str()).chain(calls) {
+                if !self.first.contains_key(id) {
+                    self.first.insert(id.to_owned(), tick());
+                }
+            }
+        }
         for agent in agents.iter().filter(active) {
             self.live.entry(agent.id.clone()).or_insert_with(tick);
         }

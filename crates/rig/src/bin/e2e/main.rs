@@ -33,7 +33,7 @@ use subscope_rig::tick;
 use crate::{finding::Findings, world::Programs};
 
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --page-watch SCRIPT] [--minutes N] [--log FILE] \
-    [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH";
+    [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH [--live]";
 
 /// The scenarios in the order in which they are played.
 const SCENARIOS: [&str; 15] = [
@@ -82,10 +82,11 @@ fn main() -> ExitCode {
 
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let (mut claude, mut subscope, mut names) = (None, None, Vec::new());
-    let mut harness = None;
+    let (mut harness, mut is_live) = (None, false);
     let (mut browser, mut script, mut options) = (None, None, several::Options::default());
     while let Some(word) = arguments.next() {
         match word.as_str() {
+            "--live" => is_live = true,
             "--harness" => harness = arguments.next(),
             "--claude" | "--program" => claude = arguments.next().map(PathBuf::from),
             "--subscope" => subscope = arguments.next().map(PathBuf::from),
@@ -103,7 +104,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let (Some(claude), Some(subscope)) = (claude, subscope) else { bail!("{USAGE}") };
     let programs = Programs { harness: claude, subscope };
     if let Some(harness) = harness {
-        return drift::all(&harness, &programs);
+        return drift::all(&harness, &programs, is_live);
     }
     options.page = script.zip(browser).map(|(script, browser)| several::PageWatch { script, browser });
     if names.is_empty() {

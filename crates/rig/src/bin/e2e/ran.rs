@@ -51,7 +51,7 @@ fn play_as(
     let world = World::new(programs, script)?;
     world.write("home/.claude/settings.json", SETTINGS);
     let before = world.settings();
-    let copied = copying(&world, &programs.harness)?;
+    let copied = copying(&world, &programs.harness, "claude")?;
     let mut command = world.subscope(&format!("run {} --", limits(&world.scenario)));
     // As on anybody's machine: what is seen goes to a hub, which is started where there is none.
     command.env_remove("SUBSCOPE_NO_AUTOSTART").arg(world.path("copying/claude")).args(world.arguments());
@@ -136,33 +136,34 @@ fn settled(world: &World, wanted: &Tree) -> Result<Tree> {
 }
 
 /// Where a copy of what the child prints, and its exit code, are put down.
-struct Copied {
+pub(crate) struct Copied {
     stdout: std::path::PathBuf,
     code: std::path::PathBuf,
 }
 
 /// What the child printed, and how it ended.
-struct Child {
-    stdout: Vec<u8>,
-    code: i32,
+pub(crate) struct Child {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) code: i32,
 }
 
-/// Puts a program named `claude` in place that runs the real one and copies what it prints, byte for byte.
-fn copying(world: &World, claude: &Path) -> Result<Copied> {
+/// Puts a program of this name in place that runs the real one and copies what it prints, byte for byte.
+pub(crate) fn copying(world: &World, harness: &Path, name: &str) -> Result<Copied> {
     let copied = Copied { stdout: world.path("copying/stdout"), code: world.path("copying/code") };
     let text = format!(
         "#!/bin/bash\n'{}' \"$@\" | tee '{}'\ncode=${{PIPESTATUS[0]}}\necho \"$code\" > '{}'\nexit \"$code\"\n",
-        claude.display(),
+        harness.display(),
         copied.stdout.display(),
         copied.code.display()
     );
-    world.write("copying/claude", &text);
-    fs::set_permissions(world.path("copying/claude"), fs::Permissions::from_mode(0o755))?;
+    let path = format!("copying/{name}");
+    world.write(&path, &text);
+    fs::set_permissions(world.path(&path), fs::Permissions::from_mode(0o755))?;
     Ok(copied)
 }
 
 impl Copied {
-    fn read(&self) -> Result<Child> {
+    pub(crate) fn read(&self) -> Result<Child> {
         let code = fs::read_to_string(&self.code).context("the child was never run to its end")?;
         Ok(Child { stdout: fs::read(&self.stdout)?, code: code.trim().parse().context("no exit code")? })
     }

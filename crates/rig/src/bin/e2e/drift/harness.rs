@@ -239,6 +239,30 @@ impl Harness {
         Ok(())
     }
 
+    /// Where it keeps its sessions, below the root of the environment.
+    pub(crate) fn sessions(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "home/.claude/projects",
+            Self::CodexV1 | Self::CodexV2 => "home/.codex/sessions",
+            Self::OpenCode => "data/opencode",
+            Self::Copilot => "home/.copilot/session-state",
+            Self::Gemini => "home/.gemini/tmp",
+            Self::Qwen => "home/.qwen/projects",
+        }
+    }
+
+    /// The file that its hooks are installed in, where it has hooks.
+    pub(crate) fn hooks_file(self) -> Option<&'static str> {
+        match self {
+            Self::ClaudeCode => Some("home/.claude/settings.json"),
+            Self::CodexV1 | Self::CodexV2 => Some("home/.codex/hooks.json"),
+            Self::OpenCode => None,
+            Self::Copilot => Some("home/.copilot/hooks/subscope.json"),
+            Self::Gemini => Some("home/.gemini/settings.json"),
+            Self::Qwen => Some("home/.qwen/settings.json"),
+        }
+    }
+
     /// Variables of its environment.
     pub(crate) fn variables(self, url: &str) -> Vec<(&'static str, String)> {
         let fixed: &[(&str, &str)] = match self {
