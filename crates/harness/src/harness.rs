@@ -112,6 +112,11 @@ pub trait Harness: Sync {
         &[]
     }
 
+    /// Why none of its agents can be stopped alone, as a sentence without its end; `None` where one can.
+    fn why_unstoppable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How its program is started and observed, where it can be.
     fn run(&self) -> Option<&'static dyn RunPlan> {
         None

@@ -79,10 +79,9 @@ fn section(harness: &dyn Harness, out: &mut String) {
     row("a run finds its session", finds.to_owned());
     row("hooks that `subscope hooks` installs", hooks_of(harness));
     let stops = harness.dialects().iter().filter(is_answered);
-    row(
-        "one agent is stopped",
-        list(stops.map(|dialect| format!("by the answer to `{}`", dialect.as_str()))),
-    );
+    let stops = stops.map(|dialect| format!("by the answer to `{}`", dialect.as_str()));
+    let never = harness.why_unstoppable().map(|why| format!("never: {why}"));
+    row("one agent is stopped", list(stops.chain(never)));
     let gaps = harness.gaps();
     row("left out", if gaps.is_empty() { "—".to_owned() } else { gaps.join("; ") });
 }

@@ -46,6 +46,9 @@ pub enum StopError {
         "it cannot be reached: no hook of its session has named it, and no program publishes it: `subscope hooks install`, then start the session again"
     )]
     NoChannel,
+    /// The harness can stop no agent alone.
+    #[error("it cannot be stopped alone: {0}")]
+    Harness(&'static str),
     /// The order could not be saved.
     #[error("{0}")]
     Store(String),

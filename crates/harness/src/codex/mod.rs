@@ -161,6 +161,12 @@ impl Harness for Codex {
         ]
     }
 
+    fn why_unstoppable(&self) -> Option<&'static str> {
+        Some(
+            "Codex obeys no answer to a hook that ends an agent: it passes the answer on to the model, and the agent continues (0.169.0)",
+        )
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Codex)
     }

@@ -16,6 +16,7 @@ const EVENTS: &[&str] = &[
     "sessionEnd",
     "userPromptSubmitted",
     "preToolUse",
+    "permissionRequest",
     "postToolUse",
     "postToolUseFailure",
     "agentStop",

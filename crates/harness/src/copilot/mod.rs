@@ -8,6 +8,7 @@
 
 mod events;
 mod hook;
+mod hook_answer;
 mod hook_support;
 mod layout;
 mod recognise;
@@ -20,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_decode::{Answers, Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
@@ -54,6 +55,7 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
 /// Payloads of its hooks under the names of their events, one a line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
+    answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
     ..DialectSpec::new("copilot.hook", |hint| {
         Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint)))
     })

@@ -202,6 +202,12 @@ impl Harness for Gemini {
         ]
     }
 
+    fn why_unstoppable(&self) -> Option<&'static str> {
+        Some(
+            "the hooks of Gemini CLI do not name the agent, and their answer can end the whole session only (0.61.0)",
+        )
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Gemini)
     }

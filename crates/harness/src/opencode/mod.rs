@@ -138,6 +138,10 @@ impl Harness for OpenCode {
         &["`opencode run --format json` prints an agent only once it has ended"]
     }
 
+    fn why_unstoppable(&self) -> Option<&'static str> {
+        Some("OpenCode has no hook to answer")
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&OpenCode)
     }

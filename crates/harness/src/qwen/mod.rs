@@ -157,6 +157,10 @@ impl Harness for Qwen {
         &["`qwen --output-format stream-json` prints no calls and no tokens of agents in the background"]
     }
 
+    fn why_unstoppable(&self) -> Option<&'static str> {
+        Some("Qwen Code refuses the call that a hook answers, and the agent continues (0.24.4)")
+    }
+
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&Qwen)
     }

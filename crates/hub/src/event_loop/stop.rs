@@ -4,6 +4,7 @@
 //! derived with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild, or an agent that ends otherwise needs no extra
 //! code here. Hook input is inspected before it is answered only for sessions with a pending order.
 
+use subscope_harness::harnesses;
 use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep};
 use subscope_session::Dialect;
 
@@ -33,12 +34,17 @@ impl EventLoop {
         }
         let (session, agent) = self.find_agent(session, agent)?;
         let tree = self.tree(&session);
+        let name = tree.as_ref().and_then(|tree| tree.session.harness.clone());
         let row = tree.into_iter().flat_map(|tree| tree.agents).find(|row| row.id == agent);
         let row = row.ok_or(StopError::Unknown)?;
         if !row.status.is_live() {
             return Err(StopError::Ended(row.status));
         }
         let is_heard = self.router.is_heard(&session, &agent);
+        let harness = harnesses().find(|harness| name.as_deref() == Some(harness.name()));
+        if let Some(why) = harness.and_then(|harness| harness.why_unstoppable()).filter(|_| !is_heard) {
+            return Err(StopError::Harness(why));
+        }
         let (told_by, is_reached) = stop_channel(is_heard, self.router.hooked(&session))?;
         let is_repeat = row.is_to_stop();
         let at_ms = self.time.now_ms();

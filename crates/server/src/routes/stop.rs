@@ -56,9 +56,11 @@ impl From<StopError> for ApiError {
     fn from(error: StopError) -> Self {
         let status = match error {
             StopError::Unknown => StatusCode::NOT_FOUND,
-            StopError::Root | StopError::Ambiguous(_) | StopError::Ended(_) | StopError::NoChannel => {
-                StatusCode::CONFLICT
-            }
+            StopError::Root
+            | StopError::Ambiguous(_)
+            | StopError::Ended(_)
+            | StopError::NoChannel
+            | StopError::Harness(_) => StatusCode::CONFLICT,
             StopError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, error.to_string())
