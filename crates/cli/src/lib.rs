@@ -19,10 +19,11 @@ mod terminal;
 use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::{
     args::{Cli, CliCommand},
-    command::{hook, run},
+    command::{hook, init, run},
     context::Context,
     environment::Environment,
     error::{CliError, ErrorKind},
@@ -45,6 +46,8 @@ pub fn main() -> ExitCode {
     if run::is_helper(&args) {
         return ExitCode::from(run::exec_command(&args));
     }
+    // The shell asks for completions: answers and exits.
+    CompleteEnv::with_factory(Cli::command).var(init::COMPLETE).complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {

@@ -30,7 +30,7 @@ pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{Contents, SpanSource, encode_otlp, otlp_requests, rejected_spans, span_count, write_otlp};
 pub use perfetto::write_perfetto;
-pub use redact::{Mask, Redacted};
+pub use redact::{Mask, Redacted, redact};
 pub use trace::{trace, write_trace};
 
 /// Returns the JSON value of a payload; `None` if its source cannot be read any more.

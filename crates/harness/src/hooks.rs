@@ -92,6 +92,11 @@ pub trait HookSupport: Sync {
         payload
     }
 
+    /// Whether the settings name a command that prints a status line.
+    fn has_status_line(&self) -> bool {
+        false
+    }
+
     /// What a user has to do after an installation before the hooks run; a sentence without its end.
     fn next_step(&self) -> Option<&'static str> {
         None
@@ -120,6 +125,15 @@ pub trait HookSettings {
 
     /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.
     fn install(&self, wanted: &[(&str, HookHandler)]);
+
+    /// Returns the command of the status line, or its whole value if it has none; `None` if there is none.
+    fn status_line(&self) -> Option<String>;
+
+    /// Makes a command print the status line. Does nothing if the harness has no status line.
+    fn set_status_line(&self, command: &str);
+
+    /// Sets the status line to that of `before`, an earlier text of the file; removes it if that has none.
+    fn restore_status_line(&self, before: Option<&str>);
 
     /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our
     /// first hook, has.
@@ -157,12 +171,8 @@ pub enum HookUrlError {
 impl HookHandler {
     /// Returns the command that runs `program` as a hook with these arguments.
     pub fn command(program: &Path, arguments: &[&str]) -> Self {
-        let mut command = format!("{} hook", quoted(&program.to_string_lossy()));
-        for argument in arguments {
-            command.push(' ');
-            command.push_str(&quoted(argument));
-        }
-        Self::Command(command)
+        let all: Vec<&str> = std::iter::once("hook").chain(arguments.iter().copied()).collect();
+        Self::Command(shell_command(program, &all))
     }
 
     /// Returns the post to a hub at `url`, to the route of a harness; with a token for hubs that ask for one.
@@ -214,7 +224,24 @@ pub(crate) fn is_our_command(command: &str) -> bool {
         && pairs.iter().all(takes_value)
 }
 
-/// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2), where that is needed.
+/// Returns the shell command that runs `program` with these arguments.
+pub fn shell_command(program: &Path, arguments: &[&str]) -> String {
+    let mut command = quoted(&program.to_string_lossy());
+    for argument in arguments {
+        command.push(' ');
+        command.push_str(&quoted(argument));
+    }
+    command
+}
+
+/// Whether a shell command runs a program of our name with this word as its first argument.
+pub fn runs_ours(command: &str, word: &str) -> bool {
+    let words = words(command).unwrap_or_default();
+    let program = words.first().map(|program| Path::new(program).file_name() == Some(PROGRAM.as_ref()));
+    program == Some(true) && words.get(1).is_some_and(|first| first == word)
+}
+
+/// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2) if that is needed.
 fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

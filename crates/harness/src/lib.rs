@@ -31,6 +31,7 @@ pub use bundle::{Bundle, FolderBundle, SqlBundle};
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
 pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
+    runs_ours, shell_command,
 };
 pub use recognise::recognise;
 pub use run::{

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use subscope_render::Detail;
 
-use super::value::{self, Moment};
+use super::{
+    complete,
+    value::{self, Moment},
+};
 
 /// Read new and changed transcripts into the store.
 #[derive(Args, Clone, Debug, Default)]
@@ -84,7 +87,7 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "QUERY", required = true)]
     pub(crate) query: Vec<String>,
     /// Search only this session: its id or a prefix of it.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = complete::session())]
     pub(crate) session: Option<String>,
     /// Search only passages of this kind: prompt, message, thought, "tool input", "tool result".
     #[arg(long, value_name = "KIND")]
@@ -121,7 +124,7 @@ Examples:
   subscope show a24cf25 --json | jq .result")]
 pub(crate) struct ShowArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
-    #[arg(value_name = "AGENT")]
+    #[arg(value_name = "AGENT", add = complete::agent())]
     pub(crate) agent: String,
     /// Set the level of detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
@@ -169,7 +172,7 @@ Examples:
   subscope forget --before -90d")]
 pub(crate) struct ForgetArgs {
     /// The sessions: ids or prefixes.
-    #[arg(value_name = "SESSION", required_unless_present = "before")]
+    #[arg(value_name = "SESSION", required_unless_present = "before", add = complete::session())]
     pub(crate) sessions: Vec<String>,
     /// Remove all sessions whose last event is older than this: RFC 3339, milliseconds since 1970, or a time ago such as -90d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "sessions")]
@@ -188,8 +191,11 @@ Examples:
   \"statusLine\": {\"type\": \"command\", \"command\": \"subscope status\"}   in Claude Code's settings; it sends its session on stdin")]
 pub(crate) struct StatusLineArgs {
     /// Show only this session: its id, a prefix of it, or `last`.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = complete::session())]
     pub(crate) session: Option<String>,
+    /// Print nothing if no agent is at work.
+    #[arg(long)]
+    pub(crate) live: bool,
     /// Print JSON (subscope.status/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,6 +6,7 @@ use clap::Args;
 use subscope_decode::Dialect;
 use subscope_render::Detail;
 
+use super::complete;
 use super::value::{self, TargetArg, parse_heartbeat, parse_limit};
 use crate::config::LoadedConfig;
 
@@ -22,7 +23,7 @@ Examples:
 Without a TARGET the events come from the hub, which has one set of limits and prices for all clients. With --stall, --stall-subagents or --prices, subscope follows the files without the hub.")]
 pub(crate) struct WatchArgs {
     /// The session: a path, a session id or prefix, `last`, or - for stdin. None: every live session.
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Print arguments and results in full instead of one line per event.
     #[arg(long)]
@@ -165,7 +166,7 @@ Examples:
 The agent gets the order in the answer to a hook: after its running tool call, or before its next one. This needs hooks in its session (`subscope hooks install`) and a hub (`subscope serve`). Until it ends, the agent has the flag `stopping`. An agent that makes no more calls completes. Background agents that it started continue. `subscope help stop` has the details.")]
 pub(crate) struct StopArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
-    #[arg(value_name = "AGENT")]
+    #[arg(value_name = "AGENT", add = complete::agent())]
     pub(crate) agent: String,
     /// Print the hub's answer as JSON (subscope.stop-asked/1).
     #[arg(long)]

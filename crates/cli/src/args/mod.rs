@@ -1,5 +1,6 @@
 //! Command line definition for clap: global options and the list of commands here, one file per group of commands.
 
+mod complete;
 mod history;
 mod live;
 mod mcp;
@@ -50,9 +51,12 @@ Exchange data:
 Set up:
   doctor       Check what subscope needs, and explain what is missing
   hooks        Install, remove or show the hooks that report to subscope
+  statusline   Show agents at work in Claude Code's status line
+  init         Print shell code for completion and a prompt segment
   config       Show or change settings
   index        Read new and changed transcripts into the store
   forget       Remove sessions from the store
+  bug-report   Print a report for a bug, without text of agents
   completions  Print the completion script for a shell
   man          Print the manual page, or write all manual pages
   help         Print a topic of the documentation, or the help of a command
@@ -190,6 +194,9 @@ pub(crate) enum CliCommand {
     Mcp(McpArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
+    Init(InitArgs),
+    Statusline(StatusLineSetup),
+    BugReport(BugReportArgs),
     Help(HelpArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

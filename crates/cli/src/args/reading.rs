@@ -8,6 +8,7 @@ use subscope_decode::Dialect;
 use subscope_export::{Mask, Shape};
 use subscope_render::Detail;
 
+use super::complete;
 use super::value::{self, Choice, Moment, TargetArg};
 
 /// Shapes of a feed's lines.
@@ -33,13 +34,13 @@ Examples:
 ~ marks what is inferred, ≥ a lower bound, — what is unknown. `subscope help attribution` explains the marks, `subscope help status` the states.")]
 pub(crate) struct TreeArgs {
     /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
-    #[arg(value_name = "TARGET", required = true)]
+    #[arg(value_name = "TARGET", required = true, add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Set the level of detail: no agents, one line per agent, also one line per call and result, or everything.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
     /// Show only this agent and everything below it: a unique prefix of its id.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = complete::agent())]
     pub(crate) agent: Option<String>,
     /// Show the tree as it was at this time: RFC 3339, milliseconds since 1970, or a time ago such as -5m.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -75,10 +76,10 @@ Examples:
 Agents with the same task (type and description, below paired parents) are paired. Remaining agents of the same type are paired in their order and marked ~.")]
 pub(crate) struct DiffArgs {
     /// The first session: a path, a session id or prefix, `last`, a recorded iteration, or - for stdin.
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", add = complete::target())]
     pub(crate) a: TargetArg,
     /// The second session.
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", add = complete::target())]
     pub(crate) b: TargetArg,
     /// Compare only this agent of the first session and everything below it: its id or a prefix.
     #[arg(long, value_name = "AGENT")]
@@ -112,7 +113,7 @@ Examples:
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
     /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
-    #[arg(value_name = "TARGET", required_unless_present = "all")]
+    #[arg(value_name = "TARGET", required_unless_present = "all", add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Export every session that `ls` lists (otlp).
     #[arg(long, conflicts_with_all = ["targets", "dialect"])]
@@ -218,7 +219,7 @@ Examples:
 In the terminal UI, space pauses and continues, [ and ] step by one event, { and } by a tenth of the session, < and > change the speed, ? lists all keys.")]
 pub(crate) struct ReplayArgs {
     /// The session: a path, a session id or prefix, or `last`. Several sources of one session are merged.
-    #[arg(value_name = "TARGET", required = true)]
+    #[arg(value_name = "TARGET", required = true, add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Set the speed: 2 is twice as fast (0.01 to 10000).
     #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, builder::PossibleValuesParser};
+use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use clap_complete::Shell;
 use subscope_harness::{DEFAULT_HOOKED, SettingsScope, hooked};
 
@@ -211,6 +211,97 @@ pub(crate) struct DoctorArgs {
     /// Print JSON (subscope.doctor/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Print shell code for completion and a prompt segment.
+///
+/// The shell then completes options, commands, and ids of sessions and agents, and its prompt shows agents at work.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_long_help = "\
+Examples:
+  eval \"$(subscope init bash)\"          in ~/.bashrc
+  eval \"$(subscope init zsh)\"           in ~/.zshrc, after compinit
+  subscope init fish | source            in ~/.config/fish/config.fish
+  subscope init bash --no-prompt         completion only")]
+pub(crate) struct InitArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: InitShell,
+    /// Leave the prompt as it is.
+    #[arg(long)]
+    pub(crate) no_prompt: bool,
+}
+
+/// A shell that `subscope init` supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitShell {
+    /// Bash 4 or later.
+    Bash,
+    /// Zsh.
+    Zsh,
+    /// Fish.
+    Fish,
+}
+
+/// Show agents at work in Claude Code's status line.
+///
+/// Claude Code then runs `subscope status` for its status line.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_long_help = "\
+Examples:
+  subscope statusline install
+  subscope statusline install --replace    replace another status line, and keep it for `remove`
+  subscope statusline status
+  subscope statusline remove               restore the settings file byte for byte, if nobody else changed it",
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+pub(crate) struct StatusLineSetup {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: StatusLineAction,
+}
+
+/// Actions of `subscope statusline`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum StatusLineAction {
+    /// Set the status line in the settings, and keep everything else in them.
+    Install {
+        /// Set the settings file.
+        #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
+        scope: SettingsScope,
+        /// Replace a status line of another program.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Remove the status line, and restore the one before it.
+    Remove {
+        /// Set the settings file.
+        #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
+        scope: SettingsScope,
+    },
+    /// Show which status line is installed.
+    Status {
+        /// Set the settings file.
+        #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]
+        scope: SettingsScope,
+    },
+}
+
+/// Print a report for a bug, without text of agents.
+///
+/// The report has versions, the checks of `doctor`, settings that differ from their defaults, and the end of the hub's
+/// log. Secrets are masked, and your home folder is shortened. Nothing is sent.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope bug-report
+  subscope bug-report -o report.txt")]
+pub(crate) struct BugReportArgs {
+    /// Also write the report to this new file.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Print a topic of the documentation, or the help of a command.

@@ -30,6 +30,7 @@ const PAGES: &[(&str, &str)] = pages![
     "publish",
     "mcp",
     "export",
+    "shell",
     "attribution",
     "status",
     "cost",
@@ -43,6 +44,7 @@ const PAGES: &[(&str, &str)] = pages![
     "http-api",
     "http-routes",
     "parity",
+    "drift",
     "troubleshooting",
 ];
 

@@ -1,5 +1,6 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
+mod bug_report;
 mod checkpoint;
 mod config;
 mod demo;
@@ -12,11 +13,13 @@ pub(crate) mod history;
 pub(crate) mod hook;
 mod hooks;
 mod import;
+pub(crate) mod init;
 mod mcp;
 pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod shell;
+mod statusline;
 mod stop;
 pub(crate) mod target;
 mod tree;
@@ -62,6 +65,9 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Mcp(args) => mcp::run(args, context),
         CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
+        CliCommand::Init(args) => init::run(*args),
+        CliCommand::Statusline(args) => statusline::run(args, context),
+        CliCommand::BugReport(args) => bug_report::run(args, context),
         CliCommand::Help(args) => help::run(args, context),
         CliCommand::Completions(args) => shell::print_completions(*args),
         CliCommand::Man(args) => shell::print_man(args),
@@ -89,6 +95,9 @@ fn relies_on_settings(command: &CliCommand) -> bool {
             | CliCommand::Config(_)
             | CliCommand::Doctor(_)
             | CliCommand::Help(_)
+            | CliCommand::Init(_)
+            | CliCommand::Statusline(_)
+            | CliCommand::BugReport(_)
             | CliCommand::Completions(_)
             | CliCommand::Man(_)
     )

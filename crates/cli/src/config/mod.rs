@@ -31,7 +31,8 @@ use crate::{environment::Environment, error::CliError};
 /// Beginning of the names of our variables.
 pub(crate) const VARIABLE_PREFIX: &str = "SUBSCOPE_";
 /// Variables that are no settings.
-const OTHER_VARIABLES: [&str; 8] = [
+const OTHER_VARIABLES: [&str; 9] = [
+    "SUBSCOPE_COMPLETE",
     "SUBSCOPE_CONFIG",
     "SUBSCOPE_DATA_DIR",
     "SUBSCOPE_DEPTH",

@@ -30,7 +30,7 @@ pub enum Mask {
 }
 
 /// Returns a text with secrets masked.
-pub(crate) fn redact(text: &str) -> Cow<'_, str> {
+pub fn redact(text: &str) -> Cow<'_, str> {
     mask_ranges(text, find_secrets(text))
 }
 

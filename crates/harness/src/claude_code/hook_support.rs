@@ -17,6 +17,7 @@ pub(super) const SETTINGS: SettingsForm = SettingsForm {
     timeout: "timeout",
     units_per_second: 1,
     version: None,
+    status_line: Some("statusLine"),
     disabled: (&["disableAllHooks"], true),
     if_disabled: "has disableAllHooks: Claude Code runs none until that is taken out",
     // Observed: 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
@@ -51,6 +52,10 @@ impl HookSupport for ClaudeCode {
 
     fn events(&self, version: Option<Version>) -> Vec<HookEvent> {
         hook_events::events(version)
+    }
+
+    fn has_status_line(&self) -> bool {
+        SETTINGS.status_line.is_some()
     }
 
     fn forgives_since(&self) -> Option<Version> {

@@ -29,6 +29,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     timeout: "timeout",
     units_per_second: 1,
     version: None,
+    status_line: None,
     disabled: (&["disableAllHooks"], true),
     if_disabled: "has disableAllHooks",
     if_commented: Some("has comments or trailing commas, which Codex does not read"),

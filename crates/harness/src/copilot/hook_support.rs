@@ -31,6 +31,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     timeout: "timeoutSec",
     units_per_second: 1,
     version: Some(1),
+    status_line: None,
     disabled: (&["disableAllHooks"], true),
     if_disabled: "has disableAllHooks: Copilot CLI runs none of its hooks until that is taken out",
     if_commented: Some("has comments or trailing commas, which Copilot CLI does not read"),

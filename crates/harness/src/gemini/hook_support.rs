@@ -21,6 +21,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     timeout: "timeout",
     units_per_second: 1000,
     version: None,
+    status_line: None,
     disabled: (&["hooksConfig", "enabled"], false),
     if_disabled: "has hooksConfig.enabled = false: Gemini CLI runs none until that is taken out",
     if_commented: None,

@@ -54,6 +54,8 @@ pub(crate) struct SettingsForm {
     pub(crate) units_per_second: u64,
     /// Value of `version` that a file of hooks has to have.
     pub(crate) version: Option<u64>,
+    /// Key of the command that prints the status line; `None` if the harness has none.
+    pub(crate) status_line: Option<&'static str>,
     /// Path and value of the switch with which the harness runs no hooks.
     pub(crate) disabled: (&'static [&'static str], bool),
     /// What a user reads about that switch: a phrase behind the name of the file.
@@ -219,6 +221,35 @@ impl HookSettings for Document {
             root.object_value_or_set(HOOKS).array_value_or_set(event).append(input(&entry));
         }
         self.tidy(&|event| !taken.iter().any(|name| name == event), Keep::Yes);
+    }
+
+    fn status_line(&self) -> Option<String> {
+        let value = self.root.object_value()?.get(self.form.status_line?)?.value()?.to_serde_value()?;
+        let command = value.get("command").and_then(Value::as_str);
+        Some(command.map_or_else(|| value.to_string(), str::to_owned))
+    }
+
+    fn set_status_line(&self, command: &str) {
+        let Some(key) = self.form.status_line else { return };
+        let value = input(&json!({ "type": "command", "command": command }));
+        let root = self.root.object_value_or_set();
+        match root.get(key) {
+            Some(property) => property.set_value(value),
+            None => {
+                root.append(key, value);
+            }
+        }
+    }
+
+    fn restore_status_line(&self, before: Option<&str>) {
+        let (Some(key), Some(root)) = (self.form.status_line, self.root.object_value()) else { return };
+        let Some(property) = root.get(key) else { return };
+        let before = before.and_then(|text| Self::parse(self.form, text).ok());
+        let old = before.and_then(|before| before.root.object_value()?.get(key)?.value()?.to_serde_value());
+        match old {
+            Some(old) => property.set_value(input(&old)),
+            None => property.remove(),
+        }
     }
 
     fn remove(&self, before: Option<&str>) {

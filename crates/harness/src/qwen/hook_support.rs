@@ -33,6 +33,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     timeout: "timeout",
     units_per_second: 1,
     version: None,
+    status_line: None,
     disabled: (&["disableAllHooks"], true),
     if_disabled: "has disableAllHooks: Qwen Code runs none until that is taken out",
     if_commented: None,

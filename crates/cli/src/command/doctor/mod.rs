@@ -84,6 +84,12 @@ pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
     }
 }
 
+/// Returns the report as text without colors.
+pub(super) fn report(context: &Context) -> String {
+    let style = Style { color: false, ..context.style(None) };
+    render(&run_checks(context), &style)
+}
+
 fn run_checks(context: &Context) -> Vec<Check> {
     let now_ms = context.now_ms();
     let roots = roots(context);

@@ -37,6 +37,10 @@ pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliErr
     if args.json {
         return output::print_json(&StatusOutput { status, hub: backend.health() });
     }
+    let is_quiet = status.running == 0 && status.waiting_for_permission == 0;
+    if args.live && is_quiet && (session.is_some() || status.sessions == 0) {
+        return Ok(());
+    }
     let style = context.style(None);
     let line = render_status(&status, &style);
     output::print(&format!("{}\n", safe::line(&line, style.charset())))

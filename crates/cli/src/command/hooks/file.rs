@@ -17,11 +17,11 @@ const LIMIT_BYTES: u64 = 4 << 20;
 /// Links to follow, as many as Linux does, so that a ring of them ends.
 const LINK_LIMIT: usize = 40;
 /// Of a file that nobody but its owner may read.
-pub(super) const PRIVATE: u32 = 0o600;
+pub(in super::super) const PRIVATE: u32 = 0o600;
 
 /// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not
 /// exist.
-pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
+pub(in super::super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
     let mut path = path.to_owned();
     for _ in 0..LINK_LIMIT {
         match fs::read_link(&path) {
@@ -34,7 +34,7 @@ pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
 }
 
 /// Returns the text of a file; `None` where there is none.
-pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
+pub(in super::super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Ok(metadata) if !metadata.is_file() => {
@@ -48,7 +48,12 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
 ///
 /// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
 /// the last look and the rename is overwritten: nothing that file systems offer prevents it.
-pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u32) -> Result<(), CliError> {
+pub(in super::super) fn replace(
+    path: &Path,
+    before: Option<&str>,
+    text: &str,
+    new_mode: u32,
+) -> Result<(), CliError> {
     check_untouched(path, before)?;
     let failed = |error| CliError::write(path.display(), error);
     let beside = write_beside(path, text, new_mode).map_err(failed)?;
@@ -59,7 +64,7 @@ pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u
 }
 
 /// Removes a file that still says what it should.
-pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
+pub(in super::super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
     check_untouched(path, Some(before))?;
     fs::remove_file(path).map_err(|error| CliError::write(path.display(), error))?;
     sync_folder(path);
@@ -67,7 +72,7 @@ pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
 }
 
 /// Makes the folder of a file, and returns the folders that were missing, the innermost first.
-pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+pub(in super::super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(Vec::new());
     };

@@ -18,51 +18,74 @@ const SCHEMA: &str = "subscope.settings-before/1";
 
 /// One settings file before and after us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Memory {
-    pub(super) schema: String,
+pub(in super::super) struct Memory {
+    pub(in super::super) schema: String,
     /// The file behind links; what is no Unicode is replaced.
-    pub(super) path: String,
+    pub(in super::super) path: String,
     /// What stood there; `None`: no file.
-    pub(super) before: Option<String>,
+    pub(in super::super) before: Option<String>,
     /// What we made of it. Where this stands there no longer, somebody else changed the file, and `before` is history.
-    pub(super) after: String,
+    pub(in super::super) after: String,
     /// Folders that we made for it, the innermost first.
-    pub(super) folders: Vec<PathBuf>,
+    pub(in super::super) folders: Vec<PathBuf>,
 }
 
 impl Memory {
-    pub(super) fn new(path: &Path, before: Option<String>, after: String, folders: Vec<PathBuf>) -> Self {
+    pub(in super::super) fn new(
+        path: &Path,
+        before: Option<String>,
+        after: String,
+        folders: Vec<PathBuf>,
+    ) -> Self {
         Self { schema: SCHEMA.to_owned(), path: path.to_string_lossy().into_owned(), before, after, folders }
+    }
+}
+
+/// Which change of a settings file a backup belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Backups {
+    /// Hooks were added.
+    Hooks,
+    /// A status line was set.
+    StatusLine,
+}
+
+impl Backups {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Hooks => "hooks",
+            Self::StatusLine => "status-line",
+        }
     }
 }
 
 /// Where the memory of one settings file stands.
 #[derive(Debug)]
-pub(super) struct SettingsBackup {
+pub(in super::super) struct SettingsBackup {
     settings: PathBuf,
     file: PathBuf,
 }
 
 impl SettingsBackup {
     /// Returns the place for a settings file; `None` where the environment names no state folder.
-    pub(super) fn of(settings: &Path, environment: &Environment) -> Option<Self> {
+    pub(in super::super) fn of(settings: &Path, kind: Backups, environment: &Environment) -> Option<Self> {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         hasher.write(settings.as_os_str().as_bytes());
         let name = format!("{:016x}.json", hasher.finish());
         Some(Self {
             settings: settings.to_owned(),
-            file: environment.state_folder()?.join("hooks").join(name),
+            file: environment.state_folder()?.join(kind.folder()).join(name),
         })
     }
 
     /// Returns what is remembered; what cannot be read is no memory.
-    pub(super) fn recall(&self) -> Option<Memory> {
+    pub(in super::super) fn recall(&self) -> Option<Memory> {
         let memory: Memory = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;
         (memory.schema == SCHEMA && memory.path == self.settings.to_string_lossy()).then_some(memory)
     }
 
     /// Remembers this instead of anything before, or nothing.
-    pub(super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
+    pub(in super::super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
         match memory {
             Some(memory) => self.keep(memory),
             None => {
@@ -83,7 +106,7 @@ impl SettingsBackup {
     }
 
     /// Forgets. What cannot be removed is known as history by its `after`.
-    pub(super) fn forget(&self) {
+    pub(in super::super) fn forget(&self) {
         let _ = fs::remove_file(&self.file);
     }
 }
@@ -114,7 +137,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let environment = Environment::of(home.path(), &[("HOME", home.path().to_str().unwrap())]);
         let path = Path::new("/x/settings.json");
-        let shelf = SettingsBackup::of(path, &environment).unwrap();
+        let shelf = SettingsBackup::of(path, Backups::Hooks, &environment).unwrap();
         assert_eq!(shelf.recall(), None);
         for before in [None, Some("\u{feff}{\r\n}".to_owned())] {
             let memory = Memory::new(path, before, "{}".to_owned(), vec!["/x".into()]);

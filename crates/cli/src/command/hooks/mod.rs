@@ -3,7 +3,7 @@
 //! Flow: [`Scope`] finds the file behind links → the harness edits its text → [`memory`] keeps what it was →
 //! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
-mod file;
+pub(super) mod file;
 mod memory;
 mod status;
 pub(crate) mod version;
@@ -20,7 +20,7 @@ use subscope_harness::{
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
 
-use self::memory::{Memory, SettingsBackup};
+pub(super) use self::memory::{Backups, Memory, SettingsBackup};
 use crate::{environment::Environment, prelude::*};
 
 pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
@@ -69,18 +69,18 @@ fn no_hooks() -> CliError {
 }
 
 /// One settings file.
-struct Scope {
+pub(super) struct Scope {
     harness: &'static dyn Harness,
     hooks: &'static dyn HookSupport,
-    choice: SettingsScope,
+    pub(super) choice: SettingsScope,
     /// Where the harness looks for it.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The file itself, behind links; it need not exist.
-    target: PathBuf,
+    pub(super) target: PathBuf,
 }
 
 impl Scope {
-    fn find(
+    pub(super) fn find(
         (harness, hooks): Hooked,
         choice: SettingsScope,
         environment: &Environment,
@@ -99,23 +99,28 @@ impl Scope {
     }
 
     /// Returns the text, where there is a file, and what it says.
-    fn read(&self) -> Result<(Option<String>, Box<dyn HookSettings>), CliError> {
+    pub(super) fn read(&self) -> Result<(Option<String>, Box<dyn HookSettings>), CliError> {
         let text = file::read(&self.target)?;
         let settings = self.parse(text.as_deref().unwrap_or_default())?;
         Ok((text, settings))
     }
 
-    fn parse(&self, text: &str) -> Result<Box<dyn HookSettings>, CliError> {
+    pub(super) fn parse(&self, text: &str) -> Result<Box<dyn HookSettings>, CliError> {
         self.hooks.settings(text).map_err(|wrong| {
             let message = format!("{}:{wrong}", self.path.display());
             CliError::new(ErrorKind::Input, message).hint("nothing was changed")
         })
     }
 
-    /// What the file was before us, where that is remembered.
+    /// Returns the backup of the file before the first hook.
     fn shelf(&self, environment: &Environment) -> Option<SettingsBackup> {
+        self.backup(Backups::Hooks, environment)
+    }
+
+    /// Returns the backup of one kind; `None` if the environment has no state folder.
+    pub(super) fn backup(&self, kind: Backups, environment: &Environment) -> Option<SettingsBackup> {
         let absolute = std::path::absolute(&self.target).unwrap_or_else(|_| self.target.clone());
-        SettingsBackup::of(&absolute, environment)
+        SettingsBackup::of(&absolute, kind, environment)
     }
 }
 
@@ -177,7 +182,7 @@ fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
 }
 
 /// A new settings file of the user may come to hold keys; one of a project is shared.
-fn new_mode(choice: SettingsScope) -> u32 {
+pub(super) fn new_mode(choice: SettingsScope) -> u32 {
     if choice == SettingsScope::Project { 0o666 } else { file::PRIVATE }
 }
 

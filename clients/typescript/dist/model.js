@@ -1,0 +1,2 @@
+// Made by `cargo xtask types` from crates/model: edit that.
+export {};

@@ -1,0 +1,119 @@
+//! `subscope statusline`: makes a harness show `subscope status` in its status line, and restores what was there.
+//!
+//! Works like [`hooks`](super::hooks): the harness edits the text of its settings, a backup keeps the text as it was.
+
+use std::fs;
+
+use subscope_harness::{DEFAULT_HOOKED, hooks_of, runs_ours, shell_command};
+
+use super::hooks::{Backups, Memory, Scope, SettingsBackup, absolute_store, file, new_mode, program};
+use crate::prelude::*;
+
+/// The command that prints the line.
+const COMMAND: &str = "status";
+
+pub(crate) fn run(args: &StatusLineSetup, context: &Context) -> Result<(), CliError> {
+    let scope = |choice| {
+        let hooked = hooks_of(DEFAULT_HOOKED).filter(|(_, hooks)| hooks.has_status_line());
+        let hooked = hooked.ok_or_else(|| CliError::failed("no harness has a status line"))?;
+        Scope::find(hooked, choice, &context.environment)
+    };
+    match &args.action {
+        StatusLineAction::Install { scope: choice, replace } => install(&scope(*choice)?, *replace, context),
+        StatusLineAction::Remove { scope: choice } => remove(&scope(*choice)?, context),
+        StatusLineAction::Status { scope: choice } => status(&scope(*choice)?, context),
+    }
+}
+
+fn backup_of(scope: &Scope, context: &Context) -> Option<SettingsBackup> {
+    scope.backup(Backups::StatusLine, &context.environment)
+}
+
+fn install(scope: &Scope, replace: bool, context: &Context) -> Result<(), CliError> {
+    let store = absolute_store(context)?.map(|store| store.to_string_lossy().into_owned());
+    let arguments: Vec<&str> =
+        [COMMAND].into_iter().chain(store.iter().flat_map(|store| ["--store", store.as_str()])).collect();
+    let command = shell_command(&program()?, &arguments);
+    let (text, document) = scope.read()?;
+    let path = scope.path.display();
+    let old = document.status_line();
+    if let Some(other) = old.as_ref().filter(|line| !runs_ours(line, COMMAND) && !replace) {
+        let error = CliError::failed(format!("{path} has another status line: {other}"));
+        return Err(error.hint("--replace replaces it; `subscope statusline remove` restores it later"));
+    }
+    if old.as_deref() == Some(command.as_str()) {
+        return output::print_line(&format!("{path}: the status line was installed before"), context);
+    }
+    let is_first = !old.as_ref().is_some_and(|line| runs_ours(line, COMMAND));
+    document.set_status_line(&command);
+    let new = document.text();
+    if scope.parse(&new)?.status_line().as_deref() != Some(command.as_str()) {
+        return Err(CliError::failed(format!(
+            "the status line cannot be added to {path}; nothing was changed"
+        )));
+    }
+    let folders = file::make_folder_of(&scope.target)?;
+    let backup = backup_of(scope, context);
+    let before = backup.as_ref().and_then(SettingsBackup::recall);
+    let memory = match before.clone() {
+        _ if is_first => Memory::new(&scope.target, text.clone(), new.clone(), folders),
+        Some(memory) => Memory { after: new.clone(), ..memory },
+        None => Memory::new(&scope.target, text.clone(), new.clone(), Vec::new()),
+    };
+    match &backup {
+        Some(backup) => backup.replace(Some(&memory))?,
+        None => context.warn("the original file cannot be saved; `remove` will remove the status line only"),
+    }
+    let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+    if let (Err(error), Some(backup)) = (replaced, &backup) {
+        backup.replace(before.as_ref())?;
+        return Err(error);
+    }
+    output::print_line(&format!("{path}: the status line is `{command}` now"), context)
+}
+
+fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
+    let (text, document) = scope.read()?;
+    let path = scope.path.display();
+    let backup = backup_of(scope, context);
+    let memory = backup.as_ref().and_then(SettingsBackup::recall);
+    let is_ours = document.status_line().is_some_and(|line| runs_ours(&line, COMMAND));
+    let Some(text) = text.filter(|_| is_ours) else {
+        backup.iter().for_each(SettingsBackup::forget);
+        return output::print_line(&format!("{path}: no status line of subscope is installed"), context);
+    };
+    let (done, folders) = match memory.as_ref().filter(|memory| memory.after == text) {
+        Some(Memory { before: Some(before), .. }) => {
+            file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
+            ("the file is restored", &[][..])
+        }
+        Some(Memory { before: None, folders, .. }) => {
+            file::remove(&scope.target, &text)?;
+            ("the file did not exist before and is removed", folders.as_slice())
+        }
+        None => {
+            document.restore_status_line(memory.as_ref().and_then(|memory| memory.before.as_deref()));
+            let new = document.text();
+            scope.parse(&new)?;
+            file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+            ("everything else in the file is kept", &[][..])
+        }
+    };
+    backup.iter().for_each(SettingsBackup::forget);
+    // Only empty folders are removed: the others have been used since.
+    let _ = folders.iter().all(|folder| fs::remove_dir(folder).is_ok());
+    output::print_line(&format!("{path}: removed the status line; {done}"), context)
+}
+
+fn status(scope: &Scope, context: &Context) -> Result<(), CliError> {
+    let path = scope.path.display();
+    let line = scope.read()?.1.status_line();
+    let says = match line {
+        Some(line) if runs_ours(&line, COMMAND) => {
+            format!("the status line of subscope is installed: {line}")
+        }
+        Some(line) => format!("another status line is installed: {line}"),
+        None => "no status line is installed".to_owned(),
+    };
+    output::print_line(&format!("{path}: {says}"), context)
+}
