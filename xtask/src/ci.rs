@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::step::{announce, cargo, run, skip, skipped, succeeds, target_folder};
-use crate::{book, e2e, pypi, tidy, web};
+use crate::{book, clients, e2e, pypi, tidy, web};
 
 /// The MCP SDK for Python, client of one test.
 const PYTHON_SDK: (&str, &str) = ("mcp", "2.3.0");
@@ -29,6 +29,7 @@ pub(crate) fn ci() -> Result<()> {
     run("doc", cargo().args(doc).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
     deny()?;
     book::build()?;
+    clients::test()?;
     web::build(web::Build::Compare)?;
     web::look(&[])?;
     e2e::all(&[])?;

@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! compare | bench | book | fuzz | kills | pictures`.
+//! compare | bench | book | clients | fuzz | kills | pictures`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -7,6 +7,7 @@
 mod bench;
 mod book;
 mod ci;
+mod clients;
 mod compare;
 mod drift;
 mod e2e;
@@ -43,8 +44,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
-  types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings and the harnesses
+  types           writes the types of the page and of the client libraries from the model, and the generated pages of the book
   book            builds the book into target/book, and checks its links and spelling; installs what it needs from PyPI
+  clients         tests the libraries for Python and TypeScript against the real program
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   parity          every command with a session of every source; writes docs/src/parity.md
@@ -74,6 +76,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["e2e", scenarios @ ..] => e2e::all(scenarios),
         ["drift", which @ ..] => drift::run(which),
         ["tidy"] => tidy::run(),
+        ["clients"] => clients::test(),
         ["book"] => book::build(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),

@@ -1,7 +1,7 @@
-//! `cargo xtask types`: generates the TypeScript types of the page from the Rust model.
+//! `cargo xtask types`: generates the types of the page and of the client libraries from the Rust model.
 //!
-//! Parses the model's source, including serde attributes for names and absent values. `web/src/model.ts` is committed;
-//! a test here fails if it is out of date.
+//! Parses the model's source, including serde attributes for names and absent values. The generated files are committed;
+//! a test here fails if one is out of date.
 
 use std::{fs, path::Path};
 
@@ -11,6 +11,7 @@ use syn::{
     PathArguments, Type, punctuated::Punctuated, token::Comma,
 };
 
+use crate::clients;
 use crate::step::{announce, root};
 
 const FILE: &str = "web/src/model.ts";
@@ -76,8 +77,18 @@ const WANTED: &[(&str, &[&str])] = &[
 
 /// Writes the types.
 pub(crate) fn write() -> Result<()> {
-    announce(&format!("types: {FILE}"));
-    fs::write(root().join(FILE), generate()?).with_context(|| format!("cannot write {FILE}"))
+    for (file, text) in generated()? {
+        announce(&format!("types: {file}"));
+        fs::write(root().join(file), text).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the generated files with their texts.
+fn generated() -> Result<Vec<(&'static str, String)>> {
+    let model = generate()?;
+    let clients = clients::generated(&model)?;
+    Ok([(FILE, model)].into_iter().chain(clients).collect())
 }
 
 fn generate() -> Result<String> {
@@ -95,7 +106,7 @@ fn generate() -> Result<String> {
     Ok(text)
 }
 
-fn items(path: &Path) -> Result<Vec<Item>> {
+pub(crate) fn items(path: &Path) -> Result<Vec<Item>> {
     let source = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(syn::parse_file(&source).with_context(|| format!("cannot read {}", path.display()))?.items)
 }
@@ -210,7 +221,7 @@ impl Serde {
     clippy::wildcard_enum_match_arm,
     reason = "a foreign enum of all types, of which few are translated"
 )]
-fn translate_type(of: &Type) -> Result<String> {
+pub(crate) fn translate_type(of: &Type) -> Result<String> {
     match of {
         Type::Array(array) => {
             let Expr::Lit(length) = &array.len else { bail!("an array's length is no number") };
@@ -249,7 +260,7 @@ fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
 }
 
 /// Returns the first sentence of the doc comment.
-fn comment(attributes: &[Attribute], indent: &str) -> String {
+pub(crate) fn comment(attributes: &[Attribute], indent: &str) -> String {
     let words: Vec<String> = attributes.iter().filter_map(doc_line).collect();
     let all = words.join(" ");
     let first = all.split_inclusive(". ").next().unwrap_or_default().trim();
@@ -269,8 +280,10 @@ mod tests {
 
     #[test]
     fn committed_types_are_what_the_model_says() {
-        let committed = fs::read_to_string(root().join(FILE)).unwrap();
-        assert!(committed == generate().unwrap(), "{FILE} is not what the model says: `cargo xtask types`");
+        for (file, text) in generated().unwrap() {
+            let committed = fs::read_to_string(root().join(file)).unwrap();
+            assert!(committed == text, "{file} is not what the model says: `cargo xtask types`");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(super) const FORM: SettingsForm = SettingsForm {
     timeout: "timeout",
     units_per_second: 1,
     version: None,
+    status_line: None,
     disabled: (&["disableAllHooks"], true),
     if_disabled: "has disableAllHooks",
     if_commented: Some("has comments"),

@@ -12,7 +12,7 @@ fn cell(text: &Value) -> String {
 }
 
 fn section(method: &str, path: &str, operation: &Value, out: &mut String) -> std::fmt::Result {
-    writeln!(out, "\n## {} {path}\n", method.to_uppercase())?;
+    writeln!(out, "\n## `{} {path}`\n", method.to_uppercase())?;
     for about in ["summary", "description"] {
         let about = cell(&operation[about]);
         if !about.is_empty() {
@@ -33,7 +33,7 @@ fn section(method: &str, path: &str, operation: &Value, out: &mut String) -> std
         let types: Vec<String> = types.keys().map(|kind| format!("`{kind}`")).collect();
         writeln!(out, "Body ({}): {}\n", types.join(", "), cell(&body["description"]))?;
     }
-    writeln!(out, "| status | answer |\n|---|---|")?;
+    writeln!(out, "Answers:\n\n| status | |\n|---|---|")?;
     for (status, answer) in operation["responses"].as_object().into_iter().flatten() {
         writeln!(out, "| {status} | {} |", cell(&answer["description"]))?;
     }

@@ -1,0 +1,846 @@
+"""Types of the hub's JSON. Made by `cargo xtask types` from crates/model: edit that."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+# Evidence for an actor.
+Basis = Literal["unknown", "stack", "sole", "link", "wire"]
+
+
+class Usage(TypedDict):
+    """Tokens of one or more API responses; each response counts once."""
+
+    # Fresh input tokens (neither read from nor written to a cache).
+    input_tokens: int
+    # Generated tokens, thinking included.
+    output_tokens: int
+    # Input tokens read from the prompt cache.
+    cache_read_tokens: int
+    # Input tokens written to the prompt cache.
+    cache_write_tokens: int
+    # Sum of the four kinds; not a harness's count of the last context.
+    total_tokens: int
+    # Whether a count is a lower bound: of some response only a placeholder is known.
+    floor: bool
+
+
+class Problem(TypedDict):
+    """Something in foreign input that could not be decoded."""
+
+    # Location: `file:line` (1-based).
+    at: str
+    # What was wrong, and how it was handled; a lower-case fragment without a full stop.
+    what: str
+
+# How urgently a session needs a person, the most urgent first.
+Attention = Literal["waiting", "trouble", "live", "ended"]
+
+
+class Session(TypedDict):
+    """A conversation of a harness."""
+
+    # The harness's own id.
+    id: str
+    # The harness, by its name; `None` for events published by unknown programs.
+    harness: str | None
+    # The harness's version, if any source has it.
+    harness_version: str | None
+    # The working directory of the root.
+    cwd: str | None
+    # The first prompt, one line, as a title.
+    title: str | None
+    # Time of the first event.
+    started_at_ms: int | None
+    # Time of the last event.
+    ended_at_ms: int | None
+    # Number of runs: prompts of the user that started one.
+    runs: int
+    # Start of the latest run; `None` if it is the first, or unknown.
+    run_started_at_ms: NotRequired[int]
+    # Revision, increased with each stored change: of two versions of this row the higher one is current.
+    rev: NotRequired[int]
+
+# Status of an agent.
+AgentStatus = Literal["pending", "running", "completed", "failed", "stopped", "lost"]
+
+# Activity of a running agent, or what it waits for.
+LivenessKind = Literal["model", "tool", "permission", "children", "retry", "idle"]
+
+
+class Liveness(TypedDict):
+    """Activity of a running agent, or what it waits for, and since when."""
+
+    # Kind of activity or wait.
+    kind: LivenessKind
+    # The tool's name or the error's text, by `kind`.
+    name: str | None
+    # Number of running children, or of the attempt, by `kind`.
+    count: int | None
+    # Maximum number of attempts, for a retry.
+    limit: NotRequired[int]
+    # Start time, if a source has it.
+    since_ms: int | None
+    # Whether it is inferred from silence and not reported by a source; frontends mark it `~`.
+    inferred: bool
+
+# A flag in addition to the status.
+Flag = Literal["stopping", "stalled", "looping", "failing", "colliding", "orphan", "warmup", "copied"]
+
+# Status of a tool call.
+ToolStatus = Literal["ok", "error", "open", "denied"]
+
+
+class ToolCall(TypedDict):
+    """A tool call."""
+
+    # The harness's id; `None` if the source has none.
+    id: str | None
+    # Name of the tool in the harness.
+    name: str
+    # Status.
+    status: ToolStatus
+    # Evidence for its agent.
+    basis: Basis
+    # Start time.
+    started_at_ms: int | None
+    # End time.
+    ended_at_ms: int | None
+    # Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
+    detail: str | None
+
+
+class Subtree(TypedDict):
+    """Totals of an agent and its descendants."""
+
+    # Number of agents, including the agent itself.
+    agents: int
+    # Number of tool calls.
+    tool_calls: int
+    # Tokens; `None` if all are unknown.
+    usage: Usage | None
+    # Cost as far as known; `None` if all is unknown.
+    cost_micro_usd: int | None
+    # Whether the cost is a lower bound.
+    cost_floor: bool
+    # Length of the union of all their intervals.
+    wall_ms: int | None
+    # Sum of their intervals.
+    agent_ms: int | None
+
+
+class Agent(TypedDict):
+    """The root of a session, or a subagent."""
+
+    # `root`, or the harness's id of the subagent.
+    id: str
+    # The id as actor of events.
+    actor_id: str
+    # The agent that started it; `None` for the root and if unknown.
+    parent_id: str | None
+    # The tool call that started it.
+    spawned_by: str | None
+    # 0 for the root, 1 for its subagents and for orphans.
+    depth: int
+    # The harness's agent type (`Explore`).
+    type: str | None
+    # Name given by its parent.
+    name: str | None
+    # Short description of its task.
+    description: str | None
+    # The model of its latest response.
+    model: str | None
+    # Whether its parent continues without waiting for it.
+    background: bool
+    # Status.
+    status: AgentStatus
+    # Evidence for `status`, for people (`task notification`, `silent for 15m`).
+    evidence: str | None
+    # Current activity; `None` unless it runs.
+    liveness: Liveness | None
+    # Flags, in a fixed order.
+    flags: list[Flag]
+    # Time of its first own line.
+    started_at_ms: int | None
+    # Time of its last own line, else of its end; `None` while it runs.
+    ended_at_ms: int | None
+    # Time of its last event.
+    last_event_at_ms: int | None
+    # Its intervals of activity in order; an open one ends at the last event.
+    intervals: list[list[int]]
+    # Length of the union of its intervals.
+    wall_ms: int | None
+    # Number of calls, regardless of their outcome.
+    tool_calls: int
+    # Number of calls that failed or were interrupted.
+    tool_errors: int
+    # Number of denied calls; not counted as errors.
+    tools_denied: int
+    # Number of calls that have not ended.
+    open_tools: int
+    # Its calls, ordered by start.
+    tools: list[ToolCall]
+    # Number of distinct API responses.
+    messages: int
+    # Its own tokens; `None` if no response was seen.
+    usage: Usage | None
+    # Its own cost; `None` if usage or a model's price is unknown.
+    cost_micro_usd: int | None
+    # Whether its own cost is a lower bound.
+    cost_floor: bool
+    # The task it was given.
+    prompt: str | None
+    # Its final report.
+    result: str | None
+    # Why it failed.
+    error: str | None
+    # Totals of the agent and its descendants.
+    subtree: Subtree
+    # As [`Session::rev`].
+    rev: NotRequired[int]
+
+
+class Summary(TypedDict):
+    """Statistics over the whole session."""
+
+    # Subagents.
+    agents: int
+    # Subagents requested but not yet seen at work.
+    pending: int
+    # Subagents at work.
+    running: int
+    # Subagents that ended with success.
+    completed: int
+    # Subagents that failed.
+    failed: int
+    # Subagents stopped on request.
+    stopped: int
+    # Lost subagents.
+    lost: int
+    # The greatest depth; 0 without subagents.
+    max_depth: int
+    # Tool calls of all agents, the root's included.
+    tool_calls: int
+    # Tool errors of all agents.
+    tool_errors: int
+    # Denied calls of all agents.
+    tools_denied: int
+    # The session's own total if a source has it and it covers the agents' sum, else that sum.
+    usage: Usage | None
+    # The session's own total minus the agents' sum; `None` without such a total.
+    unattributed_usage: Usage | None
+    # The session's own cost if a source has it, else the agents' sum.
+    cost_micro_usd: int | None
+    # Whether the cost is a lower bound.
+    cost_floor: bool
+    # Length of the union of all intervals, including the root's.
+    wall_ms: int | None
+    # Sum of the subagents' intervals.
+    agent_ms: int | None
+    # Subagents by type; `unknown` for those without one.
+    by_type: dict[str, int]
+    # How urgently the session needs a person.
+    attention: Attention
+
+
+class Tree(TypedDict):
+    """A session with all its agents."""
+
+    # Always [`TREE_SCHEMA`].
+    schema: str
+    # The session.
+    session: Session
+    # All agents in pre-order, the root first, siblings by start; orphans after the root's children.
+    agents: list[Agent]
+    # Statistics over the whole session.
+    summary: Summary
+    # Problems, ordered by location.
+    problems: list[Problem]
+
+# What an event is about.
+EventKind = Literal["session.start", "session.end", "run.start", "run.end", "user.prompt", "tool.pre", "tool.post", "tool.failure", "permission.request", "permission.denied", "subagent.start", "subagent.progress", "subagent.stop", "agent.message", "reasoning", "usage", "stall", "budget", "heartbeat", "retry", "notification", "compact.pre", "compact.post", "todo.created", "todo.completed", "unknown.hook", "attribution", "agent.renamed", "problem"]
+
+
+class Event(TypedDict):
+    """An event of a session, as sent to every frontend."""
+
+    # Always [`Event::SCHEMA`].
+    schema: str
+    # Id of the event: equal from every source and after every rebuild.
+    id: str
+    # Position in one log or file (1-based); not part of the identity.
+    seq: int
+    # Time of the event; `None` if unknown.
+    at_ms: int | None
+    # The session it belongs to.
+    session_id: str
+    # The run it belongs to (1-based); 0 before the first.
+    run: int
+    # The actor.
+    actor_id: str
+    # Evidence for the actor.
+    basis: Basis
+    # Dialect of its source.
+    source: str
+    # The kind.
+    kind: EventKind
+    # Details by kind; an object.
+    data: dict[str, Any]
+
+
+class Change(TypedDict):
+    """Changed rows of a session."""
+
+    # Always [`Change::SCHEMA`].
+    schema: str
+    # Position of the last event before it.
+    seq: int
+    # The session's current row.
+    sessions: list[Session]
+    # New, changed or moved agents, in the order of the tree.
+    agents: list[Agent]
+    # Agents that no longer exist (merged into another, or refuted).
+    removed: list[str]
+    # Index of each of `agents` in the tree, so that readers keep its order without sorting.
+    places: NotRequired[list[int]]
+    # Current statistics of the session, so that readers need not request the tree.
+    summary: NotRequired[Summary]
+
+
+class MissedData(TypedDict):
+    """Data of `missed`."""
+
+    schema: str
+    # Number of dropped events.
+    count: int
+    # Position of the last event before them.
+    after: int
+
+
+class Setup(TypedDict):
+    """Configuration of a hub: `GET /api/v1/setup`."""
+
+    # Always [`SETUP_SCHEMA`].
+    schema: str
+    # Folders that are watched for sessions.
+    folders: list[str]
+    # Whether the user's settings of the harness have hooks of subscope; `None` if the settings cannot be read.
+    hooks: bool | None
+    # Command that resumes a session, by harness; the session's id follows.
+    resume: dict[str, str]
+    # Budget of all sessions of a day (UTC) together; `None` without one.
+    budget_day_micro_usd: int | None
+    # Budget of each session; `None` without one.
+    budget_session_micro_usd: int | None
+
+# Whether a session is at work.
+SessionStatus = Literal["live", "ended"]
+
+
+class SessionRow(TypedDict):
+    """One row of a session list."""
+
+    # The harness's own id.
+    id: str
+    # The harness.
+    harness: str | None
+    # The working directory of the root.
+    cwd: str | None
+    # The first prompt, one line; of a session without one, its first subagent.
+    title: str | None
+    # Whether it is at work.
+    status: SessionStatus
+    # How urgently it needs a person.
+    attention: Attention
+    # Time of the first event.
+    started_at_ms: int | None
+    # Time of the last event.
+    last_event_at_ms: int | None
+    # Number of runs: prompts of the user that started one.
+    runs: int
+    # Number of subagents.
+    agents: int
+    # Number of subagents that have not ended.
+    running: int
+    # Number of failed subagents.
+    failed: int
+    # Number of tool calls, including the root's.
+    tool_calls: int
+    # All tokens; `None` if unknown.
+    usage: Usage | None
+    # Their cost; `None` if no price is known.
+    cost_micro_usd: int | None
+    # Status of the root; `None` in rows stored by older versions.
+    root: NotRequired[AgentStatus]
+    # Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
+    kept_at_ms: NotRequired[int]
+
+
+class StatsRow(TypedDict):
+    """Statistics of one group: an agent type, a tool, a model, a day."""
+
+    # Name of the group.
+    name: str
+    # Number of sessions in which it occurs.
+    sessions: int
+    # Number of agents, including roots; 0 for tools.
+    agents: int
+    # Number of tool calls.
+    tool_calls: int
+    # Number of failed tool calls.
+    tool_errors: int
+    # Number of denied tool calls.
+    tools_denied: int
+    # Active time of the agents, or of the tool's calls.
+    busy_ms: int
+    # Tokens; 0 for tools.
+    usage: Usage
+    # Their cost, as far as prices are known.
+    cost_micro_usd: int
+
+# What the rows of statistics are grouped by.
+StatsGroup = Literal["type", "model", "project", "harness"]
+
+
+class DayGroup(TypedDict):
+    """Statistics of one group on one day."""
+
+    # The day (UTC, `2026-11-22`).
+    day: str
+    # What `name` is a name of.
+    by: StatsGroup
+    # Its figures on that day.
+    row: StatsRow
+
+
+class SlowCall(TypedDict):
+    """A tool call that took long."""
+
+    # Its session.
+    session_id: str
+    # Title of the session.
+    session_title: str | None
+    # Its agent.
+    agent_id: str
+    # Display name of the agent.
+    agent: str
+    # The tool.
+    tool: str
+    # Short description of its target, as in the tree.
+    detail: str | None
+    # How it ended.
+    status: ToolStatus
+    # Start time.
+    started_at_ms: int
+    # From start to end.
+    duration_ms: int
+
+
+class ConcurrencySpan(TypedDict):
+    """One span of [`Concurrency`]."""
+
+    # Its start.
+    at_ms: int
+    # The greatest number of agents, roots included, that were at work at the same moment of it.
+    agents: int
+    # The greatest number of sessions with an agent at work at the same moment of it.
+    sessions: int
+
+
+class Concurrency(TypedDict):
+    """How many agents were at work at the same time, by spans of equal length."""
+
+    # Length of a span.
+    span_ms: int
+    # Spans in which an agent was at work, in order of time.
+    spans: list[ConcurrencySpan]
+
+
+class Stats(TypedDict):
+    """Statistics over all stored sessions, or those of a [`StatsQuery`]."""
+
+    # Always [`STATS_SCHEMA`].
+    schema: str
+    # Totals.
+    total: StatsRow
+    # By type of agent, `main` for roots; most tokens first.
+    by_type: list[StatsRow]
+    # By tool; most calls first.
+    by_tool: list[StatsRow]
+    # By model; most tokens first.
+    by_model: list[StatsRow]
+    # By day (UTC, `2026-11-22`), newest first.
+    by_day: list[StatsRow]
+    # By working directory of the root; most tokens first.
+    by_project: list[StatsRow]
+    # By harness; most tokens first.
+    by_harness: list[StatsRow]
+    # By day and group, for charts: days in order of time, then groups, then names.
+    days: list[DayGroup]
+    # The slowest calls, the slowest first; at most 20, and at most 5 of a session.
+    slowest: list[SlowCall]
+    # How many agents were at work at the same time.
+    concurrency: Concurrency
+
+
+class SessionPage(TypedDict):
+    """A page of sessions: `ls --json`, `GET /api/v1/sessions`."""
+
+    # Always [`crate::SESSIONS_SCHEMA`].
+    schema: str
+    # The newest first.
+    sessions: list[SessionRow]
+    # Cursor of the next page; `None` on the last one.
+    next: str | None
+
+
+class IdMatches(TypedDict):
+    """Ids with a prefix: `GET /api/v1/names`."""
+
+    # Always [`NAMES_SCHEMA`].
+    schema: str
+    # Sessions, the newest first.
+    sessions: list[str]
+    # Subagents, those of the newest sessions first.
+    agents: list[AgentName]
+
+
+class AgentName(TypedDict):
+    """An agent's id with its session's."""
+
+    # The session.
+    session_id: str
+    # The agent.
+    agent_id: str
+
+
+class FacetCount(TypedDict):
+    """Number of hits with one value, for a filter."""
+
+    # The value.
+    name: str
+    # Number of hits that have it.
+    hits: int
+
+
+class Facets(TypedDict):
+    """Numbers of hits by what they can be filtered by, the most hits first."""
+
+    # By kind of passage.
+    kinds: list[FacetCount]
+    # By tool; passages that belong to no call are left out.
+    tools: list[FacetCount]
+    # By working directory of the root.
+    projects: list[FacetCount]
+    # Results of failed and denied calls.
+    failed: int
+
+
+class SearchHit(TypedDict):
+    """A found passage."""
+
+    # Its session.
+    session_id: str
+    # The agent of the passage; empty if unknown.
+    agent_id: str
+    # Display name of that agent: type and description.
+    agent: str
+    # Kind of passage: `prompt`, `message`, `thought`, `tool input`, `tool result`.
+    kind: str
+    # Time, to the second.
+    at_ms: int | None
+    # The tool, for arguments and results.
+    tool: str | None
+    # Whether it is the result of a failed or denied call.
+    failed: bool
+    # Title of the session.
+    session_title: str | None
+    # Working directory of the root.
+    project: str | None
+    # Context of the first matched word, in one line.
+    snippet: str
+    # The same context with its line breaks and indentation.
+    excerpt: str
+    # Path of its file; `inbox/` and a number for ingested input.
+    path: str
+    # Byte offset of its JSON in the file.
+    offset: int
+    # Length of its JSON in bytes.
+    bytes: int
+
+
+class Hits(TypedDict):
+    """Search results: `search --json`, `GET /api/v1/search`."""
+
+    # Always [`HITS_SCHEMA`].
+    schema: str
+    # The newest first.
+    hits: list[SearchHit]
+    # Number of all passages with these words, also those beyond the limit.
+    total: int
+    # Whether `total` and `facets` stopped counting: there are more.
+    total_floor: bool
+    # What the hits can be filtered by.
+    facets: Facets
+    # Whether the full text is still being read, so that there may be more.
+    is_indexing: bool
+
+# How a hub runs.
+HubMode = Literal["foreground", "background", "command"]
+
+
+class Health(TypedDict):
+    """Health of a hub: `GET /healthz`."""
+
+    # Always `ok`: an unhealthy hub does not answer.
+    status: str
+    # Last sequence number of the change log.
+    seq: int
+    # Number of sessions read or ingested since the start.
+    sessions: int
+    # Whether the initial scan of files is running: answers may be incomplete.
+    is_reading: bool
+    # Program version, `major.minor.patch`; empty from hubs that do not report it.
+    version: str
+    # Newest supported protocol version; 0 from hubs that do not report it.
+    protocol: int
+    # Oldest supported protocol version.
+    oldest_protocol: int
+    # Process id.
+    pid: int
+    # How it runs.
+    mode: HubMode
+    # URL of its HTTP server.
+    url: str
+
+# How a request to stop reaches an agent.
+StopChannel = Literal["hook", "publisher"]
+
+
+class Ordered(TypedDict):
+    """Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`."""
+
+    # Always [`ORDERED_SCHEMA`].
+    schema: str
+    # The session.
+    session_id: str
+    # The agent.
+    agent_id: str
+    # Display name of the agent.
+    title: str
+    # Whether a stop was requested before.
+    repeat: bool
+    # Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet.
+    reached: bool
+    # How the request reaches the agent.
+    told_by: StopChannel
+
+
+class Side(TypedDict):
+    """One of the compared sessions."""
+
+    # The session.
+    session: Session
+    # The agent that is compared with all below it; `None` if the whole session is.
+    agent_id: NotRequired[str]
+    # Status of that agent, or of the root; `None` if there is none.
+    status: AgentStatus | None
+    # Its statistics.
+    summary: Summary
+
+# Why two agents are paired.
+Likeness = Literal["root", "task", "type"]
+
+
+class ComparedAgent(TypedDict):
+    """The compared fields of an [`Agent`], without its descendants."""
+
+    id: str
+    # Display name.
+    title: str
+    type: str | None
+    description: str | None
+    model: str | None
+    status: AgentStatus
+    error: str | None
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    wall_ms: int | None
+    tool_calls: int
+    tool_errors: int
+    tools_denied: int
+    usage: Usage | None
+    cost_micro_usd: int | None
+    cost_floor: bool
+
+
+class AgentPair(TypedDict):
+    """A pair of agents, one of each session; at least one is present."""
+
+    # Why they are paired; `None` if there is only one.
+    likeness: Likeness | None
+    # 0 for roots, 1 for their subagents and for orphans.
+    depth: int
+    # The first session's.
+    a: ComparedAgent | None
+    # The second session's.
+    b: ComparedAgent | None
+
+
+class Calls(TypedDict):
+    """Numbers of calls."""
+
+    # All calls, regardless of their outcome.
+    calls: int
+    # Failed calls.
+    errors: int
+    # Denied calls.
+    denied: int
+
+
+class ToolPair(TypedDict):
+    """Calls of one tool, by all agents of each session."""
+
+    # Name of the tool in the harness.
+    name: str
+    # In the first session.
+    a: Calls
+    # In the second session.
+    b: Calls
+
+
+class Comparison(TypedDict):
+    """A comparison of two sessions."""
+
+    # Always [`DIFF_SCHEMA`].
+    schema: str
+    # The first session.
+    a: Side
+    # The second session.
+    b: Side
+    # All agents of both, in the first's pre-order; those only in the second follow their siblings.
+    agents: list[AgentPair]
+    # All tools of both, the most called first.
+    tools: list[ToolPair]
+
+# Status of an iteration.
+IterationStatus = Literal["running", "completed", "failed", "cut"]
+
+
+class IterationMeta(TypedDict):
+    """Metadata of an iteration: `meta.json`."""
+
+    # Always [`ITERATION_SCHEMA`].
+    schema: str
+    # Run id.
+    run: str
+    # Number from 1.
+    iteration: int
+    # Number of iterations of the run, if limited.
+    of: int | None
+    # Name given by the user, else that of the command.
+    name: str
+    # Command line.
+    command: list[str]
+    # Working folder.
+    cwd: str
+    # Session id, once known.
+    session_id: str | None
+    # Status.
+    status: IterationStatus
+    # Exit code after the end; 128 + signal number after a signal.
+    exit_code: int | None
+    # Start time.
+    started_at_ms: int
+    # End time.
+    ended_at_ms: int | None
+    # Recording process.
+    pid: int
+
+
+class Iteration(IterationMeta):
+    """A recorded iteration in a list."""
+
+    # Folder of the record.
+    folder: str
+    # Number of subagents; `None` if its trace cannot be read.
+    agents: int | None
+    # Number of failed subagents.
+    failed: int | None
+    # From start to end; of one that was cut, to the last change of its trace.
+    duration_ms: int | None
+
+
+class Iterations(TypedDict):
+    """A list of iterations: `ls --iterations --json`, `GET /api/v1/iterations`."""
+
+    # Always [`ITERATIONS_SCHEMA`].
+    schema: str
+    # The newest first.
+    iterations: list[Iteration]
+
+# Kind of a published event.
+PublishedEventKind = Literal["subagent_start", "subagent_end", "tool_call", "tool_result", "thought_trace"]
+
+
+class PublishedTokenUsage(TypedDict):
+    """Tokens of a model response, as published."""
+
+    # Uncached input tokens.
+    inputTokens: NotRequired[int]
+    # Output tokens.
+    outputTokens: NotRequired[int]
+    # Total, if the agent reports one.
+    totalTokens: NotRequired[int]
+    # Tokens read from the cache.
+    cacheReadTokens: NotRequired[int]
+    # Tokens written to the cache.
+    cacheWriteTokens: NotRequired[int]
+
+
+class PublishedFields(TypedDict):
+    """What a published event may have besides its required fields."""
+
+    # Name of the tool.
+    toolName: NotRequired[str]
+    # Id that joins a tool call and its result.
+    toolCallId: NotRequired[str]
+    # Prompt, arguments, result, thought or error: text, or JSON in compact form.
+    payload: NotRequired[str]
+    # Result of the subagent, in its end event.
+    result: NotRequired[str]
+    # Id of the tool call that started the subagent, among the calls of its parent.
+    parentToolCallId: NotRequired[str]
+    # Time limit of the tool.
+    executionTimeoutSeconds: NotRequired[int]
+    # `encrypted` if the reasoning text is not available.
+    reasoningType: NotRequired[str]
+    # Token usage of the model response that caused this event.
+    tokenUsage: NotRequired[PublishedTokenUsage]
+    # Run id of the parent subagent; `None` below the root.
+    parentRunId: NotRequired[str]
+    # Depth of the subagent: 1 below the root.
+    depth: NotRequired[int]
+    # Id of the session that the run belongs to.
+    sessionId: NotRequired[str]
+    # Working directory of the publisher, which assigns the session to a project.
+    cwd: NotRequired[str]
+    # `stopped` if the run ended neither in success nor in failure.
+    status: NotRequired[str]
+    # Whether the tool failed.
+    isError: NotRequired[bool]
+    # Unique id of the event: an event posted again under the same id counts once.
+    eventId: NotRequired[str]
+
+
+class PublishedEvent(PublishedFields):
+    """An event that a program publishes about its own subagent."""
+
+    # The subagent's name; need not be unique.
+    subagentName: str
+    # Id of the subagent's run, unique from start to end.
+    subagentRunId: str
+    # Time in milliseconds since 1970; RFC 3339 on the wire.
+    timestamp: int | str
+    # Kind of the event.
+    type: PublishedEventKind

@@ -1,0 +1,830 @@
+// Made by `cargo xtask types` from crates/model: edit that.
+
+/** Evidence for an actor. */
+export type Basis = "unknown" | "stack" | "sole" | "link" | "wire";
+
+/** Tokens of one or more API responses; each response counts once. */
+export interface Usage {
+  /** Fresh input tokens (neither read from nor written to a cache). */
+  input_tokens: number;
+  /** Generated tokens, thinking included. */
+  output_tokens: number;
+  /** Input tokens read from the prompt cache. */
+  cache_read_tokens: number;
+  /** Input tokens written to the prompt cache. */
+  cache_write_tokens: number;
+  /** Sum of the four kinds; not a harness's count of the last context. */
+  total_tokens: number;
+  /** Whether a count is a lower bound: of some response only a placeholder is known. */
+  floor: boolean;
+}
+
+/** Something in foreign input that could not be decoded. */
+export interface Problem {
+  /** Location: `file:line` (1-based). */
+  at: string;
+  /** What was wrong, and how it was handled; a lower-case fragment without a full stop. */
+  what: string;
+}
+
+/** How urgently a session needs a person, the most urgent first. */
+export type Attention = "waiting" | "trouble" | "live" | "ended";
+
+/** A conversation of a harness. */
+export interface Session {
+  /** The harness's own id. */
+  id: string;
+  /** The harness, by its name; `None` for events published by unknown programs. */
+  harness: string | null;
+  /** The harness's version, if any source has it. */
+  harness_version: string | null;
+  /** The working directory of the root. */
+  cwd: string | null;
+  /** The first prompt, one line, as a title. */
+  title: string | null;
+  /** Time of the first event. */
+  started_at_ms: number | null;
+  /** Time of the last event. */
+  ended_at_ms: number | null;
+  /** Number of runs: prompts of the user that started one. */
+  runs: number;
+  /** Start of the latest run; `None` if it is the first, or unknown. */
+  run_started_at_ms?: number;
+  /** Revision, increased with each stored change: of two versions of this row the higher one is current. */
+  rev?: number;
+}
+
+/** Status of an agent. */
+export type AgentStatus = "pending" | "running" | "completed" | "failed" | "stopped" | "lost";
+
+/** Activity of a running agent, or what it waits for. */
+export type LivenessKind = "model" | "tool" | "permission" | "children" | "retry" | "idle";
+
+/** Activity of a running agent, or what it waits for, and since when. */
+export interface Liveness {
+  /** Kind of activity or wait. */
+  kind: LivenessKind;
+  /** The tool's name or the error's text, by `kind`. */
+  name: string | null;
+  /** Number of running children, or of the attempt, by `kind`. */
+  count: number | null;
+  /** Maximum number of attempts, for a retry. */
+  limit?: number;
+  /** Start time, if a source has it. */
+  since_ms: number | null;
+  /** Whether it is inferred from silence and not reported by a source; frontends mark it `~`. */
+  inferred: boolean;
+}
+
+/** A flag in addition to the status. */
+export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied";
+
+/** Status of a tool call. */
+export type ToolStatus = "ok" | "error" | "open" | "denied";
+
+/** A tool call. */
+export interface ToolCall {
+  /** The harness's id; `None` if the source has none. */
+  id: string | null;
+  /** Name of the tool in the harness. */
+  name: string;
+  /** Status. */
+  status: ToolStatus;
+  /** Evidence for its agent. */
+  basis: Basis;
+  /** Start time. */
+  started_at_ms: number | null;
+  /** End time. */
+  ended_at_ms: number | null;
+  /** Short description of its target: a file's base name, a pattern, the first 40 characters of a command. */
+  detail: string | null;
+}
+
+/** Totals of an agent and its descendants. */
+export interface Subtree {
+  /** Number of agents, including the agent itself. */
+  agents: number;
+  /** Number of tool calls. */
+  tool_calls: number;
+  /** Tokens; `None` if all are unknown. */
+  usage: Usage | null;
+  /** Cost as far as known; `None` if all is unknown. */
+  cost_micro_usd: number | null;
+  /** Whether the cost is a lower bound. */
+  cost_floor: boolean;
+  /** Length of the union of all their intervals. */
+  wall_ms: number | null;
+  /** Sum of their intervals. */
+  agent_ms: number | null;
+}
+
+/** The root of a session, or a subagent. */
+export interface Agent {
+  /** `root`, or the harness's id of the subagent. */
+  id: string;
+  /** The id as actor of events. */
+  actor_id: string;
+  /** The agent that started it; `None` for the root and if unknown. */
+  parent_id: string | null;
+  /** The tool call that started it. */
+  spawned_by: string | null;
+  /** 0 for the root, 1 for its subagents and for orphans. */
+  depth: number;
+  /** The harness's agent type (`Explore`). */
+  type: string | null;
+  /** Name given by its parent. */
+  name: string | null;
+  /** Short description of its task. */
+  description: string | null;
+  /** The model of its latest response. */
+  model: string | null;
+  /** Whether its parent continues without waiting for it. */
+  background: boolean;
+  /** Status. */
+  status: AgentStatus;
+  /** Evidence for `status`, for people (`task notification`, `silent for 15m`). */
+  evidence: string | null;
+  /** Current activity; `None` unless it runs. */
+  liveness: Liveness | null;
+  /** Flags, in a fixed order. */
+  flags: Flag[];
+  /** Time of its first own line. */
+  started_at_ms: number | null;
+  /** Time of its last own line, else of its end; `None` while it runs. */
+  ended_at_ms: number | null;
+  /** Time of its last event. */
+  last_event_at_ms: number | null;
+  /** Its intervals of activity in order; an open one ends at the last event. */
+  intervals: [number, number][];
+  /** Length of the union of its intervals. */
+  wall_ms: number | null;
+  /** Number of calls, regardless of their outcome. */
+  tool_calls: number;
+  /** Number of calls that failed or were interrupted. */
+  tool_errors: number;
+  /** Number of denied calls; not counted as errors. */
+  tools_denied: number;
+  /** Number of calls that have not ended. */
+  open_tools: number;
+  /** Its calls, ordered by start. */
+  tools: ToolCall[];
+  /** Number of distinct API responses. */
+  messages: number;
+  /** Its own tokens; `None` if no response was seen. */
+  usage: Usage | null;
+  /** Its own cost; `None` if usage or a model's price is unknown. */
+  cost_micro_usd: number | null;
+  /** Whether its own cost is a lower bound. */
+  cost_floor: boolean;
+  /** The task it was given. */
+  prompt: string | null;
+  /** Its final report. */
+  result: string | null;
+  /** Why it failed. */
+  error: string | null;
+  /** Totals of the agent and its descendants. */
+  subtree: Subtree;
+  /** As [`Session::rev`]. */
+  rev?: number;
+}
+
+/** Statistics over the whole session. */
+export interface Summary {
+  /** Subagents. */
+  agents: number;
+  /** Subagents requested but not yet seen at work. */
+  pending: number;
+  /** Subagents at work. */
+  running: number;
+  /** Subagents that ended with success. */
+  completed: number;
+  /** Subagents that failed. */
+  failed: number;
+  /** Subagents stopped on request. */
+  stopped: number;
+  /** Lost subagents. */
+  lost: number;
+  /** The greatest depth; 0 without subagents. */
+  max_depth: number;
+  /** Tool calls of all agents, the root's included. */
+  tool_calls: number;
+  /** Tool errors of all agents. */
+  tool_errors: number;
+  /** Denied calls of all agents. */
+  tools_denied: number;
+  /** The session's own total if a source has it and it covers the agents' sum, else that sum. */
+  usage: Usage | null;
+  /** The session's own total minus the agents' sum; `None` without such a total. */
+  unattributed_usage: Usage | null;
+  /** The session's own cost if a source has it, else the agents' sum. */
+  cost_micro_usd: number | null;
+  /** Whether the cost is a lower bound. */
+  cost_floor: boolean;
+  /** Length of the union of all intervals, including the root's. */
+  wall_ms: number | null;
+  /** Sum of the subagents' intervals. */
+  agent_ms: number | null;
+  /** Subagents by type; `unknown` for those without one. */
+  by_type: Record<string, number>;
+  /** How urgently the session needs a person. */
+  attention: Attention;
+}
+
+/** A session with all its agents. */
+export interface Tree {
+  /** Always [`TREE_SCHEMA`]. */
+  schema: string;
+  /** The session. */
+  session: Session;
+  /** All agents in pre-order, the root first, siblings by start; orphans after the root's children. */
+  agents: Agent[];
+  /** Statistics over the whole session. */
+  summary: Summary;
+  /** Problems, ordered by location. */
+  problems: Problem[];
+}
+
+/** What an event is about. */
+export type EventKind =
+  | "session.start"
+  | "session.end"
+  | "run.start"
+  | "run.end"
+  | "user.prompt"
+  | "tool.pre"
+  | "tool.post"
+  | "tool.failure"
+  | "permission.request"
+  | "permission.denied"
+  | "subagent.start"
+  | "subagent.progress"
+  | "subagent.stop"
+  | "agent.message"
+  | "reasoning"
+  | "usage"
+  | "stall"
+  | "budget"
+  | "heartbeat"
+  | "retry"
+  | "notification"
+  | "compact.pre"
+  | "compact.post"
+  | "todo.created"
+  | "todo.completed"
+  | "unknown.hook"
+  | "attribution"
+  | "agent.renamed"
+  | "problem";
+
+/** An event of a session, as sent to every frontend. */
+export interface Event {
+  /** Always [`Event::SCHEMA`]. */
+  schema: string;
+  /** Id of the event: equal from every source and after every rebuild. */
+  id: string;
+  /** Position in one log or file (1-based); not part of the identity. */
+  seq: number;
+  /** Time of the event; `None` if unknown. */
+  at_ms: number | null;
+  /** The session it belongs to. */
+  session_id: string;
+  /** The run it belongs to (1-based); 0 before the first. */
+  run: number;
+  /** The actor. */
+  actor_id: string;
+  /** Evidence for the actor. */
+  basis: Basis;
+  /** Dialect of its source. */
+  source: string;
+  /** The kind. */
+  kind: EventKind;
+  /** Details by kind; an object. */
+  data: Record<string, unknown>;
+}
+
+/** Changed rows of a session. */
+export interface Change {
+  /** Always [`Change::SCHEMA`]. */
+  schema: string;
+  /** Position of the last event before it. */
+  seq: number;
+  /** The session's current row. */
+  sessions: [Session];
+  /** New, changed or moved agents, in the order of the tree. */
+  agents: Agent[];
+  /** Agents that no longer exist (merged into another, or refuted). */
+  removed: string[];
+  /** Index of each of `agents` in the tree, so that readers keep its order without sorting. */
+  places?: number[];
+  /** Current statistics of the session, so that readers need not request the tree. */
+  summary?: Summary;
+}
+
+/** Data of `missed`. */
+export interface MissedData {
+  schema: string;
+  /** Number of dropped events. */
+  count: number;
+  /** Position of the last event before them. */
+  after: number;
+}
+
+/** Configuration of a hub: `GET /api/v1/setup`. */
+export interface Setup {
+  /** Always [`SETUP_SCHEMA`]. */
+  schema: string;
+  /** Folders that are watched for sessions. */
+  folders: string[];
+  /** Whether the user's settings of the harness have hooks of subscope; `None` if the settings cannot be read. */
+  hooks: boolean | null;
+  /** Command that resumes a session, by harness; the session's id follows. */
+  resume: Record<string, string>;
+  /** Budget of all sessions of a day (UTC) together; `None` without one. */
+  budget_day_micro_usd: number | null;
+  /** Budget of each session; `None` without one. */
+  budget_session_micro_usd: number | null;
+}
+
+/** Whether a session is at work. */
+export type SessionStatus = "live" | "ended";
+
+/** One row of a session list. */
+export interface SessionRow {
+  /** The harness's own id. */
+  id: string;
+  /** The harness. */
+  harness: string | null;
+  /** The working directory of the root. */
+  cwd: string | null;
+  /** The first prompt, one line; of a session without one, its first subagent. */
+  title: string | null;
+  /** Whether it is at work. */
+  status: SessionStatus;
+  /** How urgently it needs a person. */
+  attention: Attention;
+  /** Time of the first event. */
+  started_at_ms: number | null;
+  /** Time of the last event. */
+  last_event_at_ms: number | null;
+  /** Number of runs: prompts of the user that started one. */
+  runs: number;
+  /** Number of subagents. */
+  agents: number;
+  /** Number of subagents that have not ended. */
+  running: number;
+  /** Number of failed subagents. */
+  failed: number;
+  /** Number of tool calls, including the root's. */
+  tool_calls: number;
+  /** All tokens; `None` if unknown. */
+  usage: Usage | null;
+  /** Their cost; `None` if no price is known. */
+  cost_micro_usd: number | null;
+  /** Status of the root; `None` in rows stored by older versions. */
+  root?: AgentStatus;
+  /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
+  kept_at_ms?: number;
+}
+
+/** Statistics of one group: an agent type, a tool, a model, a day. */
+export interface StatsRow {
+  /** Name of the group. */
+  name: string;
+  /** Number of sessions in which it occurs. */
+  sessions: number;
+  /** Number of agents, including roots; 0 for tools. */
+  agents: number;
+  /** Number of tool calls. */
+  tool_calls: number;
+  /** Number of failed tool calls. */
+  tool_errors: number;
+  /** Number of denied tool calls. */
+  tools_denied: number;
+  /** Active time of the agents, or of the tool's calls. */
+  busy_ms: number;
+  /** Tokens; 0 for tools. */
+  usage: Usage;
+  /** Their cost, as far as prices are known. */
+  cost_micro_usd: number;
+}
+
+/** What the rows of statistics are grouped by. */
+export type StatsGroup = "type" | "model" | "project" | "harness";
+
+/** Statistics of one group on one day. */
+export interface DayGroup {
+  /** The day (UTC, `2026-11-22`). */
+  day: string;
+  /** What `name` is a name of. */
+  by: StatsGroup;
+  /** Its figures on that day. */
+  row: StatsRow;
+}
+
+/** A tool call that took long. */
+export interface SlowCall {
+  /** Its session. */
+  session_id: string;
+  /** Title of the session. */
+  session_title: string | null;
+  /** Its agent. */
+  agent_id: string;
+  /** Display name of the agent. */
+  agent: string;
+  /** The tool. */
+  tool: string;
+  /** Short description of its target, as in the tree. */
+  detail: string | null;
+  /** How it ended. */
+  status: ToolStatus;
+  /** Start time. */
+  started_at_ms: number;
+  /** From start to end. */
+  duration_ms: number;
+}
+
+/** One span of [`Concurrency`]. */
+export interface ConcurrencySpan {
+  /** Its start. */
+  at_ms: number;
+  /** The greatest number of agents, roots included, that were at work at the same moment of it. */
+  agents: number;
+  /** The greatest number of sessions with an agent at work at the same moment of it. */
+  sessions: number;
+}
+
+/** How many agents were at work at the same time, by spans of equal length. */
+export interface Concurrency {
+  /** Length of a span. */
+  span_ms: number;
+  /** Spans in which an agent was at work, in order of time. */
+  spans: ConcurrencySpan[];
+}
+
+/** Statistics over all stored sessions, or those of a [`StatsQuery`]. */
+export interface Stats {
+  /** Always [`STATS_SCHEMA`]. */
+  schema: string;
+  /** Totals. */
+  total: StatsRow;
+  /** By type of agent, `main` for roots; most tokens first. */
+  by_type: StatsRow[];
+  /** By tool; most calls first. */
+  by_tool: StatsRow[];
+  /** By model; most tokens first. */
+  by_model: StatsRow[];
+  /** By day (UTC, `2026-11-22`), newest first. */
+  by_day: StatsRow[];
+  /** By working directory of the root; most tokens first. */
+  by_project: StatsRow[];
+  /** By harness; most tokens first. */
+  by_harness: StatsRow[];
+  /** By day and group, for charts: days in order of time, then groups, then names. */
+  days: DayGroup[];
+  /** The slowest calls, the slowest first; at most 20, and at most 5 of a session. */
+  slowest: SlowCall[];
+  /** How many agents were at work at the same time. */
+  concurrency: Concurrency;
+}
+
+/** A page of sessions: `ls --json`, `GET /api/v1/sessions`. */
+export interface SessionPage {
+  /** Always [`crate::SESSIONS_SCHEMA`]. */
+  schema: string;
+  /** The newest first. */
+  sessions: SessionRow[];
+  /** Cursor of the next page; `None` on the last one. */
+  next: string | null;
+}
+
+/** Ids with a prefix: `GET /api/v1/names`. */
+export interface IdMatches {
+  /** Always [`NAMES_SCHEMA`]. */
+  schema: string;
+  /** Sessions, the newest first. */
+  sessions: string[];
+  /** Subagents, those of the newest sessions first. */
+  agents: AgentName[];
+}
+
+/** An agent's id with its session's. */
+export interface AgentName {
+  /** The session. */
+  session_id: string;
+  /** The agent. */
+  agent_id: string;
+}
+
+/** Number of hits with one value, for a filter. */
+export interface FacetCount {
+  /** The value. */
+  name: string;
+  /** Number of hits that have it. */
+  hits: number;
+}
+
+/** Numbers of hits by what they can be filtered by, the most hits first. */
+export interface Facets {
+  /** By kind of passage. */
+  kinds: FacetCount[];
+  /** By tool; passages that belong to no call are left out. */
+  tools: FacetCount[];
+  /** By working directory of the root. */
+  projects: FacetCount[];
+  /** Results of failed and denied calls. */
+  failed: number;
+}
+
+/** A found passage. */
+export interface SearchHit {
+  /** Its session. */
+  session_id: string;
+  /** The agent of the passage; empty if unknown. */
+  agent_id: string;
+  /** Display name of that agent: type and description. */
+  agent: string;
+  /** Kind of passage: `prompt`, `message`, `thought`, `tool input`, `tool result`. */
+  kind: string;
+  /** Time, to the second. */
+  at_ms: number | null;
+  /** The tool, for arguments and results. */
+  tool: string | null;
+  /** Whether it is the result of a failed or denied call. */
+  failed: boolean;
+  /** Title of the session. */
+  session_title: string | null;
+  /** Working directory of the root. */
+  project: string | null;
+  /** Context of the first matched word, in one line. */
+  snippet: string;
+  /** The same context with its line breaks and indentation. */
+  excerpt: string;
+  /** Path of its file; `inbox/` and a number for ingested input. */
+  path: string;
+  /** Byte offset of its JSON in the file. */
+  offset: number;
+  /** Length of its JSON in bytes. */
+  bytes: number;
+}
+
+/** Search results: `search --json`, `GET /api/v1/search`. */
+export interface Hits {
+  /** Always [`HITS_SCHEMA`]. */
+  schema: string;
+  /** The newest first. */
+  hits: SearchHit[];
+  /** Number of all passages with these words, also those beyond the limit. */
+  total: number;
+  /** Whether `total` and `facets` stopped counting: there are more. */
+  total_floor: boolean;
+  /** What the hits can be filtered by. */
+  facets: Facets;
+  /** Whether the full text is still being read, so that there may be more. */
+  is_indexing: boolean;
+}
+
+/** How a hub runs. */
+export type HubMode = "foreground" | "background" | "command";
+
+/** Health of a hub: `GET /healthz`. */
+export interface Health {
+  /** Always `ok`: an unhealthy hub does not answer. */
+  status: string;
+  /** Last sequence number of the change log. */
+  seq: number;
+  /** Number of sessions read or ingested since the start. */
+  sessions: number;
+  /** Whether the initial scan of files is running: answers may be incomplete. */
+  is_reading: boolean;
+  /** Program version, `major.minor.patch`; empty from hubs that do not report it. */
+  version: string;
+  /** Newest supported protocol version; 0 from hubs that do not report it. */
+  protocol: number;
+  /** Oldest supported protocol version. */
+  oldest_protocol: number;
+  /** Process id. */
+  pid: number;
+  /** How it runs. */
+  mode: HubMode;
+  /** URL of its HTTP server. */
+  url: string;
+}
+
+/** How a request to stop reaches an agent. */
+export type StopChannel = "hook" | "publisher";
+
+/** Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`. */
+export interface Ordered {
+  /** Always [`ORDERED_SCHEMA`]. */
+  schema: string;
+  /** The session. */
+  session_id: string;
+  /** The agent. */
+  agent_id: string;
+  /** Display name of the agent. */
+  title: string;
+  /** Whether a stop was requested before. */
+  repeat: boolean;
+  /** Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet. */
+  reached: boolean;
+  /** How the request reaches the agent. */
+  told_by: StopChannel;
+}
+
+/** One of the compared sessions. */
+export interface Side {
+  /** The session. */
+  session: Session;
+  /** The agent that is compared with all below it; `None` if the whole session is. */
+  agent_id?: string;
+  /** Status of that agent, or of the root; `None` if there is none. */
+  status: AgentStatus | null;
+  /** Its statistics. */
+  summary: Summary;
+}
+
+/** Why two agents are paired. */
+export type Likeness = "root" | "task" | "type";
+
+/** The compared fields of an [`Agent`], without its descendants. */
+export interface ComparedAgent {
+  id: string;
+  /** Display name. */
+  title: string;
+  type: string | null;
+  description: string | null;
+  model: string | null;
+  status: AgentStatus;
+  error: string | null;
+  started_at_ms: number | null;
+  ended_at_ms: number | null;
+  wall_ms: number | null;
+  tool_calls: number;
+  tool_errors: number;
+  tools_denied: number;
+  usage: Usage | null;
+  cost_micro_usd: number | null;
+  cost_floor: boolean;
+}
+
+/** A pair of agents, one of each session; at least one is present. */
+export interface AgentPair {
+  /** Why they are paired; `None` if there is only one. */
+  likeness: Likeness | null;
+  /** 0 for roots, 1 for their subagents and for orphans. */
+  depth: number;
+  /** The first session's. */
+  a: ComparedAgent | null;
+  /** The second session's. */
+  b: ComparedAgent | null;
+}
+
+/** Numbers of calls. */
+export interface Calls {
+  /** All calls, regardless of their outcome. */
+  calls: number;
+  /** Failed calls. */
+  errors: number;
+  /** Denied calls. */
+  denied: number;
+}
+
+/** Calls of one tool, by all agents of each session. */
+export interface ToolPair {
+  /** Name of the tool in the harness. */
+  name: string;
+  /** In the first session. */
+  a: Calls;
+  /** In the second session. */
+  b: Calls;
+}
+
+/** A comparison of two sessions. */
+export interface Comparison {
+  /** Always [`DIFF_SCHEMA`]. */
+  schema: string;
+  /** The first session. */
+  a: Side;
+  /** The second session. */
+  b: Side;
+  /** All agents of both, in the first's pre-order; those only in the second follow their siblings. */
+  agents: AgentPair[];
+  /** All tools of both, the most called first. */
+  tools: ToolPair[];
+}
+
+/** Status of an iteration. */
+export type IterationStatus = "running" | "completed" | "failed" | "cut";
+
+/** Metadata of an iteration: `meta.json`. */
+export interface IterationMeta {
+  /** Always [`ITERATION_SCHEMA`]. */
+  schema: string;
+  /** Run id. */
+  run: string;
+  /** Number from 1. */
+  iteration: number;
+  /** Number of iterations of the run, if limited. */
+  of: number | null;
+  /** Name given by the user, else that of the command. */
+  name: string;
+  /** Command line. */
+  command: string[];
+  /** Working folder. */
+  cwd: string;
+  /** Session id, once known. */
+  session_id: string | null;
+  /** Status. */
+  status: IterationStatus;
+  /** Exit code after the end; 128 + signal number after a signal. */
+  exit_code: number | null;
+  /** Start time. */
+  started_at_ms: number;
+  /** End time. */
+  ended_at_ms: number | null;
+  /** Recording process. */
+  pid: number;
+}
+
+/** A recorded iteration in a list. */
+export interface Iteration extends IterationMeta {
+  /** Folder of the record. */
+  folder: string;
+  /** Number of subagents; `None` if its trace cannot be read. */
+  agents: number | null;
+  /** Number of failed subagents. */
+  failed: number | null;
+  /** From start to end; of one that was cut, to the last change of its trace. */
+  duration_ms: number | null;
+}
+
+/** A list of iterations: `ls --iterations --json`, `GET /api/v1/iterations`. */
+export interface Iterations {
+  /** Always [`ITERATIONS_SCHEMA`]. */
+  schema: string;
+  /** The newest first. */
+  iterations: Iteration[];
+}
+
+/** Kind of a published event. */
+export type PublishedEventKind = "subagent_start" | "subagent_end" | "tool_call" | "tool_result" | "thought_trace";
+
+/** Tokens of a model response, as published. */
+export interface PublishedTokenUsage {
+  /** Uncached input tokens. */
+  inputTokens?: number;
+  /** Output tokens. */
+  outputTokens?: number;
+  /** Total, if the agent reports one. */
+  totalTokens?: number;
+  /** Tokens read from the cache. */
+  cacheReadTokens?: number;
+  /** Tokens written to the cache. */
+  cacheWriteTokens?: number;
+}
+
+/** What a published event may have besides its required fields. */
+export interface PublishedFields {
+  /** Name of the tool. */
+  toolName?: string;
+  /** Id that joins a tool call and its result. */
+  toolCallId?: string;
+  /** Prompt, arguments, result, thought or error: text, or JSON in compact form. */
+  payload?: string;
+  /** Result of the subagent, in its end event. */
+  result?: string;
+  /** Id of the tool call that started the subagent, among the calls of its parent. */
+  parentToolCallId?: string;
+  /** Time limit of the tool. */
+  executionTimeoutSeconds?: number;
+  /** `encrypted` if the reasoning text is not available. */
+  reasoningType?: string;
+  /** Token usage of the model response that caused this event. */
+  tokenUsage?: PublishedTokenUsage;
+  /** Run id of the parent subagent; `None` below the root. */
+  parentRunId?: string;
+  /** Depth of the subagent: 1 below the root. */
+  depth?: number;
+  /** Id of the session that the run belongs to. */
+  sessionId?: string;
+  /** Working directory of the publisher, which assigns the session to a project. */
+  cwd?: string;
+  /** `stopped` if the run ended neither in success nor in failure. */
+  status?: string;
+  /** Whether the tool failed. */
+  isError?: boolean;
+  /** Unique id of the event: an event posted again under the same id counts once. */
+  eventId?: string;
+}
+
+/** An event that a program publishes about its own subagent. */
+export interface PublishedEvent extends PublishedFields {
+  /** The subagent's name; need not be unique. */
+  subagentName: string;
+  /** Id of the subagent's run, unique from start to end. */
+  subagentRunId: string;
+  /** Time in milliseconds since 1970; RFC 3339 on the wire. */
+  timestamp: number | string;
+  /** Kind of the event. */
+  type: PublishedEventKind;
+}
