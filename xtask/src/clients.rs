@@ -72,7 +72,7 @@ fn fields(item: &ItemStruct) -> Result<(String, String)> {
         };
         let is_optional = is_skipped_if_empty(field);
         let (out, mark) = if is_optional { (&mut optional, "?") } else { (&mut required, "") };
-        write!(out, "{}  {name}{mark}: {written};\n", comment(&field.attrs, "  "))?;
+        writeln!(out, "{}  {name}{mark}: {written};", comment(&field.attrs, "  "))?;
     }
     Ok((required, optional))
 }
