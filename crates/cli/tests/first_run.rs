@@ -62,7 +62,7 @@ fn ids_of_sessions_and_agents_are_completed_and_nothing_is_written() {
     assert!(fs::read_dir(env.path("data")).unwrap().next().is_none(), "completion writes nothing");
 
     let line = r#"{"type":"user","sessionId":"feed1234-0000-4000-8000-000000000000","uuid":"u1","timestamp":"2026-11-21T20:45:06Z","cwd":"/p","version":"2.1.330","message":{"role":"user","content":"Go."}}"#;
-    env.write("home/.claude/projects/-p/feed1234-0000-4000-8000-000000000000.jsonl", &format!("{line}\n"));
+    env.write("home/.claude/projects/-p/feed1234-0000-4000-8000-000000000000.jsonl", format!("{line}\n"));
     assert_eq!(run(&env, "ls").0, 0);
     assert_eq!(candidates(&env, &["subscope", "tree", "feed"]), ["feed1234-0000-4000-8000-000000000000"]);
     assert!(candidates(&env, &["subscope", "sto"]).contains(&"stop".to_owned()));
@@ -118,7 +118,7 @@ fn a_file_that_somebody_else_changed_keeps_the_change_and_gets_its_line_back() {
 fn bug_report_has_no_secret_and_no_text_of_agents_and_overwrites_nothing() {
     let env = env();
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB";
-    env.write("config/subscope/config.toml", &format!("prices = '/tmp/{secret}'\n"));
+    env.write("config/subscope/config.toml", format!("prices = '/tmp/{secret}'\n"));
     env.write("home/.claude/projects/-p/s.jsonl", "{\"text\": \"whisper\"}\n");
     let (code, stdout, _) = run(&env, "bug-report -o report.txt");
     assert_eq!(code, 0);
