@@ -30,6 +30,7 @@ const PAGES: &[(&str, &str)] = pages![
     "publish",
     "mcp",
     "export",
+    "opentelemetry",
     "shell",
     "attribution",
     "status",
