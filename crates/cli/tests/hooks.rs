@@ -116,6 +116,56 @@ fn remove_restores_every_byte_after_several_installations() {
 }
 
 #[test]
+fn telemetry_is_pointed_here_shown_and_removed_to_the_byte() {
+    for odd in ODD {
+        let env = env();
+        fs::create_dir_all(settings(&env).parent().unwrap()).unwrap();
+        fs::write(settings(&env), odd).unwrap();
+        install(&env, &["--otel", "--url", "http://127.0.0.1:7999/"]);
+        let status = json(&env.run(&["hooks", "status", "--json", "--scope", "user"]).success());
+        assert_eq!(status["scopes"][0]["otel"], "http://127.0.0.1:7999", "{odd:?}");
+        assert!(env.run(&["hooks", "status"]).success().contains("OpenTelemetry to http://127.0.0.1:7999"));
+        let installed = read(&settings(&env));
+        assert!(
+            installed.contains("\"OTEL_EXPORTER_OTLP_ENDPOINT\": \"http://127.0.0.1:7999\""),
+            "{installed}"
+        );
+        install(&env, &["--otel", "--url", "http://127.0.0.1:7999"]);
+        assert_eq!(read(&settings(&env)), installed, "{odd:?}");
+        remove(&env);
+        assert_eq!(read(&settings(&env)), odd);
+        // A file that changed since loses what is ours, and nothing else.
+        install(&env, &["--otel"]);
+        let changed = read(&settings(&env)) + "\n";
+        fs::write(settings(&env), &changed).unwrap();
+        remove(&env);
+        let left = read(&settings(&env));
+        assert!(!left.contains("OTEL_") && !left.contains("CLAUDE_CODE_ENABLE_TELEMETRY"), "{left}");
+        assert_eq!(left.contains("s3cret"), odd.contains("s3cret"));
+        let status = json(&env.run(&["hooks", "status", "--json", "--scope", "user"]).success());
+        assert!(status["scopes"][0]["otel"].is_null());
+    }
+}
+
+#[test]
+fn telemetry_that_goes_elsewhere_is_left_alone() {
+    let env = env();
+    fs::create_dir_all(settings(&env).parent().unwrap()).unwrap();
+    for (text, what) in [
+        (r#"{"env":{"OTEL_EXPORTER_OTLP_ENDPOINT":"https://collector.example"}}"#, "collector.example"),
+        (r#"{"env":[1]}"#, "cannot be changed"),
+    ] {
+        fs::write(settings(&env), text).unwrap();
+        let ran = env.run(&[&INSTALL[..], &["--otel"]].concat());
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+        assert_eq!(read(&settings(&env)), text);
+    }
+    let ran = env.run(&["hooks", "install", "--harness", "codex", "--otel"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+}
+
+#[test]
 fn an_installation_that_fails_leaves_file_and_memory() {
     let env = env();
     let path = env.write("home/.claude/settings.json", ODD[5]);

@@ -97,6 +97,12 @@ pub trait HookSupport: Sync {
         false
     }
 
+    /// Returns the environment variables in its settings with which the harness sends OpenTelemetry records to a hub at
+    /// `url`; none where its settings have no such variables.
+    fn otel_variables(&self, _url: &str) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// What a user has to do after an installation before the hooks run; a sentence without its end.
     fn next_step(&self) -> Option<&'static str> {
         None
@@ -134,6 +140,18 @@ pub trait HookSettings {
 
     /// Sets the status line to that of `before`, an earlier text of the file; removes it if that has none.
     fn restore_status_line(&self, before: Option<&str>);
+
+    /// Returns the value of an environment variable that the settings set.
+    fn variable(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Sets environment variables.
+    fn set_variables(&self, _wanted: &[(&str, String)]) {}
+
+    /// Takes environment variables out that have these values. The object of variables goes with the last of them,
+    /// unless `before`, the text before our first hook, has it.
+    fn remove_variables(&self, _ours: &[(&str, String)], _before: Option<&str>) {}
 
     /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our
     /// first hook, has.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use clap_complete::Shell;
 use subscope_harness::{DEFAULT_HOOKED, SettingsScope, hooked};
 
@@ -48,6 +48,7 @@ Examples:
   subscope hooks install --scope local      for this project, on this machine only
   subscope hooks install --harness codex    for Codex
   subscope hooks install --harness all      for every harness that has a folder on this machine
+  subscope hooks install --otel             let Claude Code send OpenTelemetry, too
   subscope hooks status
   subscope hooks remove
 
@@ -80,6 +81,7 @@ pub(crate) enum HooksAction {
 
 /// Arguments of `subscope hooks install`.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("receiver").args(["http", "otel"]).multiple(true)))]
 pub(crate) struct InstallArgs {
     /// Settings file to use.
     #[command(flatten)]
@@ -91,8 +93,12 @@ pub(crate) struct InstallArgs {
     /// running hub an event is lost, and any program that listens at the URL can answer in its place.
     #[arg(long)]
     pub(crate) http: bool,
-    /// Set the URL of the hub.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
+    /// Also let Claude Code send OpenTelemetry to the hub: sets variables in `env` of the settings. Refused where a
+    /// variable has another value.
+    #[arg(long)]
+    pub(crate) otel: bool,
+    /// Set the URL of the hub, for --http and --otel.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "receiver")]
     pub(crate) url: String,
     /// Let HTTP hooks send the token in SUBSCOPE_TOKEN, for a hub that asks for one (`serve --token-file`; on macOS
     /// every hub does, with the file `token` in the data folder). Claude Code reads the variable from its environment;

@@ -26,6 +26,9 @@ pub(super) const SETTINGS: SettingsForm = SettingsForm {
     ),
 };
 
+/// The variable with the receiver's URL.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 impl HookSupport for ClaudeCode {
     fn dialect(&self) -> Dialect {
         HOOK
@@ -68,6 +71,21 @@ impl HookSupport for ClaudeCode {
 
     fn posts_since(&self) -> Option<Version> {
         Some(hook_events::POSTS_SINCE)
+    }
+
+    /// Without prompts and answers, which its user has to ask for.
+    fn otel_variables(&self, url: &str) -> Vec<(&'static str, String)> {
+        let set = |name, value: &str| (name, value.to_owned());
+        vec![
+            set("CLAUDE_CODE_ENABLE_TELEMETRY", "1"),
+            set("CLAUDE_CODE_ENHANCED_TELEMETRY_BETA", "1"),
+            set("OTEL_LOGS_EXPORTER", "otlp"),
+            set("OTEL_METRICS_EXPORTER", "otlp"),
+            set("OTEL_TRACES_EXPORTER", "otlp"),
+            set("OTEL_LOG_TOOL_DETAILS", "1"),
+            set("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+            set(ENDPOINT, url.trim_end_matches('/')),
+        ]
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -22,6 +22,8 @@ use crate::{HookHandler, HookSettings, SettingsError};
 
 const HOOKS: &str = "hooks";
 const MATCHER: &str = "matcher";
+/// Environment variables of the harness.
+const VARIABLES: &str = "env";
 const VERSION: &str = "version";
 /// What some editors put in front (U+FEFF).
 const MARK: char = '\u{feff}';
@@ -241,6 +243,27 @@ impl HookSettings for Document {
         }
     }
 
+    fn variable(&self, name: &str) -> Option<String> {
+        let variables = self.root.object_value()?.object_value(VARIABLES)?;
+        variables.get(name)?.value()?.as_string_lit()?.decoded_value().ok()
+    }
+
+    fn set_variables(&self, wanted: &[(&str, String)]) {
+        for (name, value) in wanted {
+            if self.variable(name).as_ref() == Some(value) {
+                continue;
+            }
+            // What is there and no object stays as it is.
+            let root = self.root.object_value_or_set();
+            let Some(variables) = root.object_value_or_create(VARIABLES) else { return };
+            let value = CstInputValue::String(value.clone());
+            match variables.get(name) {
+                Some(property) => property.set_value(value),
+                None => drop(variables.append(name, value)),
+            }
+        }
+    }
+
     fn restore_status_line(&self, before: Option<&str>) {
         let (Some(key), Some(root)) = (self.form.status_line, self.root.object_value()) else { return };
         let Some(property) = root.get(key) else { return };
@@ -249,6 +272,25 @@ impl HookSettings for Document {
         match old {
             Some(old) => property.set_value(input(&old)),
             None => property.remove(),
+        }
+    }
+
+    fn remove_variables(&self, ours: &[(&str, String)], before: Option<&str>) {
+        let before = before.and_then(|text| Self::parse(self.form, text).ok());
+        let Some(variables) = self.root.object_value().and_then(|root| root.object_value(VARIABLES)) else {
+            return;
+        };
+        for (name, value) in ours {
+            if self.variable(name).as_ref() == Some(value) {
+                variables.get(name).into_iter().for_each(CstObjectProp::remove);
+            }
+        }
+        let had = before.is_some_and(|before| {
+            before.root.object_value().is_some_and(|root| root.get(VARIABLES).is_some())
+        });
+        if variables.properties().is_empty() && !had {
+            let property = self.root.object_value().and_then(|root| root.get(VARIABLES));
+            property.into_iter().for_each(CstObjectProp::remove);
         }
     }
 

@@ -138,7 +138,9 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
     let (text, document) = scope.read()?;
     advise(scope, document.as_ref(), context);
     let had = document.ours();
+    let variables = otel_variables(args, scope, document.as_ref())?;
     document.install(&wanted);
+    document.set_variables(&variables);
     let new = document.text();
     let events = wanted.len();
     let path = scope.path.display();
@@ -147,6 +149,11 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
         return output::print_line(&already, context);
     }
     check(scope, &new, &wanted)?;
+    if !variables.is_empty() && otel_url(scope, scope.parse(&new)?.as_ref()).is_none() {
+        let message =
+            format!("env in {} cannot be changed, and the file is left as it is", scope.path.display());
+        return Err(CliError::failed(message));
+    }
     let folders = file::make_folder_of(&scope.target)?;
     match scope.shelf(&context.environment) {
         Some(shelf) => {
@@ -168,6 +175,41 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
         context.info(step);
     }
     Ok(())
+}
+
+/// Returns the variables to set with which the harness sends OpenTelemetry records; none without `--otel`.
+fn otel_variables(
+    args: &InstallArgs,
+    scope: &Scope,
+    settings: &dyn HookSettings,
+) -> Result<Vec<(&'static str, String)>, CliError> {
+    if !args.otel {
+        return Ok(Vec::new());
+    }
+    let wanted = scope.hooks.otel_variables(&args.url);
+    if wanted.is_empty() {
+        let message =
+            format!("the settings of {} have no variables for OpenTelemetry", scope.harness.title());
+        return Err(CliError::failed(message).hint("`subscope help opentelemetry` says how to set it up"));
+    }
+    let other = wanted.iter().find_map(|(name, value)| {
+        let set = settings.variable(name).filter(|set| set != value)?;
+        Some(format!("{}: env.{name} is set to {set:?}", scope.path.display()))
+    });
+    match other {
+        Some(message) => Err(CliError::failed(message).hint("remove it first; nothing was changed")),
+        None => Ok(wanted),
+    }
+}
+
+/// Returns the URL of the hub to which the settings let the harness send OpenTelemetry records, as `--otel` sets it.
+fn otel_url(scope: &Scope, settings: &dyn HookSettings) -> Option<String> {
+    // The URL is the only value that differs.
+    let wanted = scope.hooks.otel_variables("");
+    let (name, _) = wanted.iter().find(|(_, value)| value.is_empty())?;
+    let url = settings.variable(name)?;
+    let is_set = |(name, value): &(&str, String)| settings.variable(name).as_ref() == Some(value);
+    scope.hooks.otel_variables(&url).iter().all(is_set).then_some(url)
 }
 
 /// Tells what does not hinder, but may not be meant.
@@ -352,7 +394,11 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
             ("the file is gone, as it was before", folders.as_slice())
         }
         None => {
-            document.remove(memory.as_ref().and_then(|memory| memory.before.as_deref()));
+            let before = memory.as_ref().and_then(|memory| memory.before.as_deref());
+            if let Some(url) = otel_url(scope, document.as_ref()) {
+                document.remove_variables(&scope.hooks.otel_variables(&url), before);
+            }
+            document.remove(before);
             let new = document.text();
             check(scope, &new, &[])?;
             file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;

@@ -9,7 +9,7 @@ use subscope_harness::{DEFAULT_HOOKED, HookHandler, SettingsScope, hooked};
 use subscope_render::text::plural;
 use subscope_render::{Charset, safe};
 
-use super::{Scope, is_present};
+use super::{Scope, is_present, otel_url};
 use crate::{hub_connection::SOCKET, prelude::*};
 
 const SCHEMA: &str = "subscope.hooks/1";
@@ -40,6 +40,8 @@ struct Row {
     /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
     hooks: Vec<Hook>,
+    /// The hub to which the harness sends OpenTelemetry; `null` if the settings do not say so.
+    otel: Option<String>,
     problem: Option<String>,
 }
 
@@ -106,9 +108,12 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
-    let (exists, disabled, hooks, error) = match scope.read() {
-        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
-        Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
+    let (exists, disabled, hooks, otel, error) = match scope.read() {
+        Ok((text, document)) => {
+            let otel = otel_url(scope, document.as_ref());
+            (text.is_some(), document.disables_hooks(), document.ours(), otel, None)
+        }
+        Err(error) => (scope.target.exists(), false, Vec::new(), None, Some(error)),
     };
     let hook = |(event, handler): (String, HookHandler)| match handler {
         HookHandler::Command(target) => Hook { event, kind: "command", target },
@@ -123,6 +128,7 @@ fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
         disabled,
         installed: error.is_none().then_some(!hooks.is_empty()),
         hooks: hooks.into_iter().map(hook).collect(),
+        otel,
         problem: error.as_ref().map(ToString::to_string),
     };
     (row, error)
@@ -174,6 +180,9 @@ fn text(report: &Report, charset: Charset) -> String {
             let events = row.hooks.iter().filter(|hook| hook.target == target);
             let events: Vec<&str> = events.map(|hook| hook.event.as_str()).collect();
             line("", &format!("{target}: {}", events.join(", ")));
+        }
+        if let Some(url) = &row.otel {
+            line("", &format!("OpenTelemetry to {url}"));
         }
     }
     if let Some(Hub { socket, answers }) = &report.hub {
