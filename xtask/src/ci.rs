@@ -90,7 +90,7 @@ fn list_skipped(list: &Path) -> Result<Vec<String>> {
 fn python_sdk() -> Result<Option<PathBuf>> {
     let (package, version) = PYTHON_SDK;
     let folder = target_folder()?.join("pypi").join(format!("{package}-{version}"));
-    match pypi::install(Path::new("python3"), &folder, package, version)? {
+    match pypi::install(Path::new("python3"), &folder, &[&format!("{package}=={version}")])? {
         Ok(commands) => Ok(Some(commands.join("python"))),
         Err(reason) => {
             skip("Python's MCP client", &format!("PyPI gives no {package} {version}: {reason}"));

@@ -234,8 +234,7 @@ pub(crate) fn test() -> Result<()> {
     match pypi::install(
         Path::new("python3"),
         &target.join("pypi").join(format!("{}-{}", MYPY.0, MYPY.1)),
-        MYPY.0,
-        MYPY.1,
+        &[&format!("{}=={}", MYPY.0, MYPY.1)],
     )? {
         Ok(commands) => {
             let mut mypy = program(commands.join("mypy"));

@@ -1,5 +1,6 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! compare | bench | book | clients | fuzz | kills | pictures`.
+//! compare | bench | book | clients | fuzz | kills | pictures | dist |
+//! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -9,6 +10,7 @@ mod book;
 mod ci;
 mod clients;
 mod compare;
+mod dist;
 mod drift;
 mod e2e;
 mod edges;
@@ -29,6 +31,7 @@ mod tidy;
 mod truth;
 mod types;
 mod web;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -56,6 +59,10 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fuzz [SECONDS [TARGET]]
                   runs each fuzz target, or one, for so long (60)
   kills [TIMES]   kills the program so often (100) while it is handed things and while it indexes; nothing may be lost
+  dist [--package] [--try] [TARGET…]
+                  builds the archives of a release and every package made from them, into target/dist; --package: from the
+                  archives that are there; --try: installs each package into an empty folder and runs it
+  workflows       checks .github/workflows with actionlint and zizmor
   pictures        takes the README's pictures of the terminal UI; needs tmux and Chromium";
 
 fn main() -> ExitCode {
@@ -97,6 +104,8 @@ fn run(arguments: &[String]) -> Result<()> {
             Err(_) => bail!("{times:?} is no number of kills\n\n{USAGE}"),
         },
         ["pictures"] => pictures::run(),
+        ["dist", arguments @ ..] => dist::run(arguments),
+        ["workflows"] => workflows::check(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -9,13 +9,12 @@ use anyhow::{Context, Result};
 
 use crate::step::{output, program};
 
-/// Installs a package below a directory, unless done before, and returns the directory of its commands, including
-/// `python`. The inner error is that PyPI is unavailable.
+/// Installs packages, each as `NAME==VERSION`, below a directory, unless done before, and returns the directory of their
+/// commands, including `python`. The inner error is that PyPI is unavailable.
 pub(crate) fn install(
     python: &Path,
     folder: &Path,
-    package: &str,
-    version: &str,
+    requirements: &[&str],
 ) -> Result<Result<PathBuf, String>> {
     let commands = folder.join("bin");
     let mark = folder.join("installed");
@@ -28,7 +27,7 @@ pub(crate) fn install(
     output(program(python).args(["-m", "venv"]).arg(folder)).context("cannot make a virtual environment")?;
     let quietly = ["install", "--quiet", "--disable-pip-version-check", "--retries", "1"];
     let mut pip = program(commands.join("pip"));
-    pip.args(quietly).arg(format!("{package}=={version}"));
+    pip.args(quietly).args(requirements);
     if let Err(error) = output(&mut pip) {
         return Ok(Err(format!("{error:#}")));
     }

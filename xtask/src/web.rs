@@ -76,7 +76,7 @@ fn npm() -> Command {
 }
 
 /// Installs the packages of the lock file, unless done before. Returns whether they are installed.
-fn has_packages(step: &str) -> Result<bool> {
+pub(crate) fn has_packages(step: &str) -> Result<bool> {
     let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
     if succeeds(npm().args(["ls", "--all"])) {
         return Ok(true);

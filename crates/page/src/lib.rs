@@ -1,13 +1,14 @@
 //! The web page built from `web/`: its files embedded in the binary, with the metadata that an HTTP server needs.
 //!
-//! Independent of HTTP and of the data model. `web/dist` is committed, so that `cargo` alone builds the product.
+//! Independent of HTTP and of the data model. `web/dist` is committed, so that `cargo` alone builds
+//! the product; `dist` is a link to it, so that the crate carries its files when it is published.
 
 use std::borrow::Cow;
 
 use rust_embed::RustEmbed;
 
 #[derive(RustEmbed)]
-#[folder = "../../web/dist"]
+#[folder = "dist"]
 struct EmbeddedFiles;
 
 /// An embedded file.

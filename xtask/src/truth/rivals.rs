@@ -85,7 +85,7 @@ pub(super) fn install(rival: &Rival) -> Result<PathBuf> {
         Source::Python(minor) => {
             let python =
                 python(minor).with_context(|| format!("it needs Python 3.{minor} and there is none here"))?;
-            pypi::install(&python, &folder, rival.name, rival.version)?
+            pypi::install(&python, &folder, &[&format!("{}=={}", rival.name, rival.version)])?
         }
         Source::Npm(package, commands) => {
             npm::install(&folder, package, rival.version)?.map(|modules| modules.join(commands))
