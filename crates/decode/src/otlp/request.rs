@@ -150,6 +150,17 @@ pub(crate) fn take_json(text: &str) -> Result<Parts<&str>, String> {
     Ok(parts)
 }
 
+/// Names what a JSON value is that is no object, for a message.
+fn json_kind(value: &str) -> &'static str {
+    match value.trim_start().as_bytes().first() {
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'"') => "a string",
+        Some(b'[') => "an array",
+        _ => "a number",
+    }
+}
+
 /// Whether JSON is an object: serde reads a list as one, too.
 fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
@@ -187,7 +198,9 @@ fn take_json_resource<'a>(raw: &'a RawValue, signal: Signal, parts: &mut Parts<&
                 Signal::Metrics => (json::metric(raw), "metric"),
             };
             if !is_object(raw.get()) {
-                parts.broken.push((format!("a {what} that is no JSON object"), raw.get()));
+                parts
+                    .broken
+                    .push((format!("a {what} that is {}, not an object", json_kind(raw.get())), raw.get()));
                 continue;
             }
             match read {
