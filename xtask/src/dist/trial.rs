@@ -54,17 +54,13 @@ pub(super) fn all(release: &Release, archives: &[Archive]) -> Result<()> {
         bail!("the binary prints no tree:\n{}", expected.tree);
     }
     println!("{}", expected.tree);
-    let mut tried = Vec::new();
     for attempt in [Trial::script, Trial::npx, Trial::npm, Trial::wheel, Trial::deb] {
-        if let Some((one, screens)) = attempt(&trial)? {
+        if let Some((Tried { channel, command, took }, screens)) = attempt(&trial)? {
             if screens != expected {
-                bail!("{}: prints something else:\n{}\n{}", one.channel, screens.demo, screens.tree);
+                bail!("{channel}: prints something else:\n{}\n{}", screens.demo, screens.tree);
             }
-            tried.push(one);
+            println!("{channel:<8} {:>6.2} s  {command}", took.as_secs_f64());
         }
-    }
-    for Tried { channel, command, took } in tried {
-        println!("{channel:<8} {:>6.2} s  {command}", took.as_secs_f64());
     }
     Ok(())
 }
