@@ -50,8 +50,8 @@ pub(super) fn python_commands(name: &str, requirements: &[&str]) -> Result<Resul
 }
 
 impl CargoTool {
-    /// Returns the program, built below the target folder unless done before. Without optimization, since it runs once
-    /// and its own build is what takes long.
+    /// Returns the program, built below the target folder unless done before. Optimized a little: its own build takes longer
+    /// than its run, but without any optimization cargo-about compares licenses for many minutes.
     pub(super) fn install(self) -> Result<PathBuf> {
         let Self { name, version, features } = self;
         let folder = target_folder()?.join("tools").join(format!("{name}-{version}"));
@@ -63,6 +63,7 @@ impl CargoTool {
                 .args(["--features", features])
                 .arg(format!("{name}@{version}"))
                 .env("CARGO_PROFILE_DEV_DEBUG", "0");
+            install.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
             run(&format!("install {name} {version}"), &mut install)?;
         }
         Ok(program)
