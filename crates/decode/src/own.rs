@@ -1,12 +1,12 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder};
+use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder, TrajectoryLine};
 
 use crate::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, executions::Executions, feed::FeedLines,
     lenient::Str, otlp::OTEL_GENAI, process_ends::ProcessEnds, session_of, stop_orders::StopOrders,
-    subagent_events, subagent_events::SubagentEvents,
+    subagent_events, subagent_events::SubagentEvents, trajectories::Trajectories,
 };
 
 /// Events that a program publishes about its own subagents.
@@ -47,8 +47,20 @@ pub const EXECUTIONS: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("executions", |hint| Box::new(LinesDecoder::new(hint.source, Executions::new(hint))))
 });
 
+/// Our own `subscope.trajectory/1`: the steps of an ATIF document.
+pub const TRAJECTORIES: Dialect = Dialect::new(&DialectSpec {
+    line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
+    lifecycle: Lifecycle {
+        changes: &["\"type\":\"session\"", "\"type\":\"start\"", "\"type\":\"end\""],
+        opens: None,
+        spawns: None,
+    },
+    ..DialectSpec::new("trajectories", |hint| Box::new(LinesDecoder::new(hint.source, Trajectories)))
+});
+
 /// All dialects of ours.
-pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS, OTEL_GENAI];
+pub const OWN: &[Dialect] =
+    &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS, TRAJECTORIES, OTEL_GENAI];
 
 /// The fields by which our dialects are recognised.
 #[derive(Default, Deserialize)]
@@ -72,6 +84,8 @@ pub fn recognise(object: &str) -> Option<Dialect> {
         Some(PROCESS_ENDS)
     } else if marks.schema.is(ExecutionTrace::LINE_SCHEMA) {
         Some(EXECUTIONS)
+    } else if marks.schema.is(TrajectoryLine::SCHEMA) {
+        Some(TRAJECTORIES)
     } else if marks.run_id.filled().or(marks.subagent_name.filled()).is_some() {
         Some(SUBAGENT_EVENTS)
     } else {
@@ -91,6 +105,7 @@ mod tests {
             (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
             (r#"{"schema":"subscope.process/1","code":0}"#, Some(PROCESS_ENDS)),
             (r#"{"schema":"subscope.execution/1","sessionId":"s"}"#, Some(EXECUTIONS)),
+            (r#"{"schema":"subscope.trajectory/1","session_id":"s"}"#, Some(TRAJECTORIES)),
             (r#"{"schema":"subscope.event/9"}"#, None),
             (r#"{"subagentName":""}"#, None),
             ("text", None),

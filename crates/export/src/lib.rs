@@ -6,11 +6,14 @@
 //!
 //! Absent on purpose: network, clock and vendors.
 
+mod atif;
 mod checkpoint;
 mod checkpoint_lines;
 mod csv;
+mod download;
 mod execution;
 mod feed;
+mod format;
 mod html;
 pub mod iteration;
 mod otlp;
@@ -21,11 +24,14 @@ mod sample;
 mod spans;
 mod trace;
 
+pub use atif::{AtifError, AtifSource, atif_lines, atif_version, write_atif};
 pub use checkpoint::{CHECKPOINT_FILE, ImportError, SaveError, read_checkpoint, write_checkpoint};
 pub use checkpoint_lines::checkpoint_lines;
 pub use csv::write_csv;
+pub use download::{DownloadSource, write_download};
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};
+pub use format::{Format, UnknownFormat};
 pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{Contents, SpanSource, encode_otlp, otlp_requests, rejected_spans, span_count, write_otlp};

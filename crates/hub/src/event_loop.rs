@@ -64,7 +64,7 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_model::{Millis, PriceTable, SessionId, Update};
-use subscope_session::{FactDetail, Limits, RouterOptions, SessionRouter};
+use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
 pub use self::budget::Budgets;
@@ -299,7 +299,11 @@ impl EventLoop {
             store,
             options,
             queue,
-            router: SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true }),
+            router: SessionRouter::new(RouterOptions {
+                keep: FactDetail::Rows,
+                cutoff: None,
+                events: EventScope::All,
+            }),
             sessions: SessionTable::default(),
             subscribers: Vec::new(),
             partitions: Partitions::default(),

@@ -19,7 +19,7 @@ use subscope_hub::{
     index::{IndexOptions, index},
 };
 use subscope_model::{PriceTable, SessionId, Stats, StatsQuery, Tree};
-use subscope_session::{FactDetail, Limits, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Limits, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::root,
@@ -340,7 +340,7 @@ fn files_as_they_stand_count_each_response_once() {
         let place = Place::new(recording);
         place.sessions().iter().for_each(|session| place.adopt(session));
         let expanded = BatchRead::expand(&[place.folder.path().join("projects")]).unwrap();
-        let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+        let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
         let cold = BatchRead::read(expanded, options, None);
         let prices = PriceTable::default();
         let trees: Vec<Tree> = cold

@@ -21,7 +21,7 @@ use subscope_hub::{
 use subscope_model::{
     Event, EventKind, Feed, FeedItem, Millis, PriceTable, SessionId, Tree, Update, iso8601, parse_rfc3339,
 };
-use subscope_session::{FactDetail, Limits, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::root;
 
@@ -135,7 +135,7 @@ fn cold(folder: &Path, at: Millis) -> Tree {
 fn cold_with(folder: &Path, at: Millis, received: &[subscope_hub::ReceivedInput]) -> Tree {
     let mut cold = BatchRead::read(
         BatchRead::expand(&[folder.join("projects")]).unwrap(),
-        RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false },
+        RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing },
         None,
     );
     cold.receive(received);

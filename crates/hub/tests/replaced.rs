@@ -16,7 +16,7 @@ use subscope_hub::{
     BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
 };
 use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
-use subscope_session::{FactDetail, Limits, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::{Recording, recording, recordings},
@@ -124,7 +124,7 @@ fn tree(hub: &HubHandle, session: &SessionId) -> Option<Tree> {
 }
 
 fn cold(project: &Path) -> Tree {
-    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
     let cold = BatchRead::read(BatchRead::expand(&[project.to_owned()]).unwrap(), options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };

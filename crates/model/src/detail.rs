@@ -14,6 +14,8 @@ pub struct SessionDetail {
     /// The call that began each interval of an agent, in the order of [`crate::Agent::intervals`]; `None` if unknown. The
     /// root is not in it.
     pub triggers: BTreeMap<AgentId, Vec<Option<ToolUseId>>>,
+    /// The file that each call writes, for calls that write one.
+    pub writes: BTreeMap<ToolUseId, Text>,
 }
 
 /// A run: from one prompt to the next.
@@ -44,6 +46,8 @@ pub struct ResponseDetail {
     pub times: Option<[Millis; 2]>,
     /// Why it ended.
     pub finish: Option<FinishReason>,
+    /// The calls that its lines have; calls without an id are not in it.
+    pub calls: Vec<ToolUseId>,
 }
 
 /// Why a response ended, by OpenTelemetry's terms.

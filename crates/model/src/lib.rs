@@ -5,6 +5,7 @@
 //!
 //! This crate does no I/O, reads no clock, needs no runtime and knows no vendor.
 
+mod atif;
 mod attention;
 mod basis;
 mod comparison;
@@ -26,9 +27,11 @@ mod session_keys;
 mod setup;
 mod stop;
 mod time;
+mod trajectory;
 mod tree;
 mod usage;
 
+pub use atif::{ATIF_EXTRA_SCHEMA, AtifCall, AtifSession, AtifStep, AtifTrajectory};
 pub use attention::Attention;
 pub use basis::Basis;
 pub use comparison::{
@@ -68,6 +71,7 @@ pub use session_keys::SessionKeys;
 pub use setup::{SETUP_SCHEMA, Setup};
 pub use stop::{StopOrder, StopStep};
 pub use time::{Millis, iso8601, parse_event_time, parse_rfc3339};
+pub use trajectory::{TrajectoryCall, TrajectoryLine, TrajectoryLineKind};
 pub use tree::{
     Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,
     ToolStatus, Tree,

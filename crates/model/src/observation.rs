@@ -163,6 +163,8 @@ pub struct Spawn<'a> {
     /// Whether the agent's id is one that its source made up, as it has none: the id that another source has for the
     /// agent of the same call replaces it.
     pub has_stand_in_id: bool,
+    /// Whether all of its data is a copy from another session.
+    pub is_copy: bool,
 }
 
 /// Start of several agents at once, as by a workflow.
@@ -378,6 +380,23 @@ pub enum EndEvidence {
 }
 
 impl EndEvidence {
+    /// All of them, the strongest first.
+    const ALL: [Self; 8] = [
+        Self::HookAnswer,
+        Self::Notification,
+        Self::StopCall,
+        Self::SpawnResult,
+        Self::LastLine,
+        Self::Finished,
+        Self::StopHook,
+        Self::Lost,
+    ];
+
+    /// Returns the evidence of a description.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|evidence| evidence.as_str() == text)
+    }
+
     /// Returns a description for people.
     pub fn as_str(self) -> &'static str {
         match self {

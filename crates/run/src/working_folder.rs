@@ -12,7 +12,7 @@ use subscope_collect::{expand, transcripts_since};
 use subscope_harness::Root;
 use subscope_hub::{BatchRead, clock};
 use subscope_model::{Millis, PriceTable, Session, SessionId};
-use subscope_session::{FactDetail, Limits, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions};
 
 /// Shortest and longest interval between two looks.
 const LOOK_INTERVAL: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
@@ -85,7 +85,7 @@ impl FolderWatch {
 
 /// Returns the row of the session that a transcript is of.
 fn session_of(path: &Path, session: &str) -> Option<Session> {
-    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
     let read = BatchRead::read(expand(path).ok()?, options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use subscope_export::{Mask, OtlpRequest, execution};
+use subscope_export::{DownloadSource, Format, Mask, write_download};
 use subscope_hub::{AskError, ReplyCallback};
-use subscope_model::{Event, ExecutionTrace, Millis, SessionId, Tree};
+use subscope_model::{Event, Millis, SessionId, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
@@ -16,10 +16,9 @@ pub struct SessionHistory {
     pub tree: Tree,
     /// All events until then in order of time, with `seq` counted from 1.
     pub events: Vec<Event>,
-    /// Execution traces of its subagents, if requested.
-    pub traces: Vec<ExecutionTrace>,
-    /// OpenTelemetry spans without contents, if requested; `None` if its sources are gone: they are not made of rows.
-    pub spans: Option<Vec<OtlpRequest>>,
+    /// The requested file; `None` if it was not requested, can be made of rows and events, or needs a transcript that is
+    /// gone.
+    pub file: Option<Vec<u8>>,
 }
 
 /// Options of reading a session.
@@ -27,10 +26,8 @@ pub struct SessionHistory {
 pub struct HistoryRequest {
     /// Time of the state to return; `None` for now.
     pub at: Option<Millis>,
-    /// Include execution traces, which contain tool inputs and outputs.
-    pub traces: bool,
-    /// Include OpenTelemetry spans, masked so; `None` to leave them out.
-    pub spans: Option<Mask>,
+    /// Make this file, if it needs more than rows and events.
+    pub file: Option<(Format, Mask)>,
 }
 
 /// The sources of a session cannot be read, with the reason.
@@ -67,8 +64,15 @@ pub(crate) async fn read_session(
     }
     let tree = find_tree(app, session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
-    let traces = if request.traces { execution(&tree, &|_| None) } else { Vec::new() };
-    Ok(SessionHistory { tree, events: events.unwrap_or_default(), traces, spans: None })
+    let events = events.unwrap_or_default();
+    let file = request.file.and_then(|(format, mask)| {
+        let (resolve, provider) = (&|_: &_| None, &|_: Option<&str>| None);
+        let source = DownloadSource { tree: &tree, detail: None, events: &events, resolve, provider };
+        let mut file = Vec::new();
+        // Writing to memory does not fail.
+        write_download(format, &source, mask, &mut file).is_ok_and(|is_made| is_made).then_some(file)
+    });
+    Ok(SessionHistory { tree, events, file })
 }
 
 /// Queries the stored rows of a session.

@@ -21,7 +21,7 @@ mod source;
 pub const REVISION: u32 = 6;
 
 pub use feed::{id_by_request, problem_event};
-pub use router::{RouterOptions, SessionRouter};
+pub use router::{EventScope, RouterOptions, SessionRouter};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};

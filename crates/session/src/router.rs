@@ -26,8 +26,42 @@ pub struct RouterOptions {
     pub keep: FactDetail,
     /// Later observations are dropped.
     pub cutoff: Option<Millis>,
-    /// Whether events are recorded, not only rows.
-    pub events: bool,
+    /// Which events are recorded beside rows.
+    pub events: EventScope,
+}
+
+/// Which events are recorded. What is not recorded takes no memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventScope {
+    /// None.
+    #[default]
+    Nothing,
+    /// Waits: requests for permission and retries; also what follows from rows, as stalls.
+    Waits,
+    /// All but those of calls, whose arguments and results are most of a session.
+    Texts,
+    /// All.
+    All,
+}
+
+impl EventScope {
+    /// Whether any event is recorded.
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::Nothing
+    }
+
+    /// Whether the event of a fact is recorded.
+    pub(crate) fn includes(self, fact: &Fact<'_>) -> bool {
+        let is_of_call = matches!(fact, Fact::CallBegin(_) | Fact::CallEnd(_));
+        let is_of_wait =
+            matches!(fact, Fact::Permission { .. } | Fact::Retry { .. } | Fact::Spawn(_) | Fact::AgentEnd(_));
+        match self {
+            Self::Nothing => false,
+            Self::Waits => is_of_wait,
+            Self::Texts => !is_of_call,
+            Self::All => true,
+        }
+    }
 }
 
 /// Decodes sources into their sessions.
@@ -262,7 +296,7 @@ impl SessionRouter {
                 {
                     target.tracker.record_heard(agent, at);
                 }
-                if target.absorb(seen, dialect, &spec.label, options.events) && options.events {
+                if target.absorb(seen, dialect, &spec.label, options.events) && options.events.is_any() {
                     sessions.changed.insert(number);
                 }
             }
@@ -498,7 +532,7 @@ impl SessionRoutes {
         // A line before the first that names a session belongs to one that is still unknown.
         let named = session.filter(|session| session.as_str() != UNNAMED);
         let number = named.and_then(|id| self.by_id.get(id)).copied();
-        if options.events {
+        if options.events.is_any() {
             self.changed.extend(number);
             self.record_new_problem(&problem);
             if !text.is_empty() && self.unread_lines.len() < MAX_UNREAD_LINES {

@@ -9,7 +9,7 @@ use subscope_track::{Now, Tracker, next_deadline};
 use crate::{
     feed::SessionFeed,
     pending_event::{PendingEvent, to_pending_event},
-    router::{RouterOptions, UnreadLines, add_problems},
+    router::{EventScope, RouterOptions, UnreadLines, add_problems},
 };
 
 /// One session.
@@ -63,17 +63,17 @@ impl Session {
         &self.sources
     }
 
-    /// Joins one observation; with `has_events`, its event is published by the next update. Returns `false` if it was
-    /// dropped because of the cutoff.
+    /// Joins one observation; its event is published by the next update if `events` includes it. Returns `false` if it
+    /// was dropped because of the cutoff.
     pub(crate) fn absorb(
         &mut self,
         seen: &Observation<'_>,
         dialect: Dialect,
         label: &str,
-        has_events: bool,
+        events: EventScope,
     ) -> bool {
         let is_taken = self.tracker.absorb(seen);
-        if is_taken && has_events {
+        if is_taken && events.includes(&seen.fact) {
             self.pending_events.extend(to_pending_event(seen, dialect, label));
         }
         is_taken

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use subscope_export::{AtifSource, atif_lines, write_atif};
 use subscope_model::{
-    Agent, AgentStatus, Basis, Event, EventKind, Flag, PriceTable, SessionId, ToolCall, Tree,
+    Agent, AgentStatus, Basis, Event, EventKind, Flag, Payload, PriceTable, SessionId, ToolCall, Tree,
 };
-use subscope_session::{Limits, Now, SessionRouter};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
     others::other_recordings,
@@ -51,6 +52,7 @@ fn choices() -> Vec<Choice> {
             parts: parts_of(&recording, &tellings),
             is_other: false,
         });
+        choices.extend(trajectories(&recording));
     }
     for recording in other_recordings() {
         let all = recording.choices().into_iter();
@@ -60,6 +62,35 @@ fn choices() -> Vec<Choice> {
         group_by_session(&mut choice.parts);
     }
     choices
+}
+
+/// A recording's sessions as trajectories: exported to ATIF and read again.
+fn trajectories(recording: &Recording) -> Vec<Choice> {
+    let parts = parts_of(recording, &[Telling::Transcript]);
+    let options = RouterOptions { keep: FactDetail::Payloads, events: EventScope::Texts, ..options(true) };
+    let mut router = read(&parts, options);
+    let prices = PriceTable::default();
+    let now = now(LATER, &prices);
+    let sessions: Vec<SessionId> = router.sessions().cloned().collect();
+    let exported = |session: &SessionId| {
+        let (tree, events) = (router.tree(session, &now).unwrap(), router.whole_feed(session, &now));
+        let detail = router.detail(session, &now).unwrap();
+        let resolve = |payload: &Payload| match payload {
+            Payload::Inline(text) => Some(text.to_string()),
+            Payload::At { source, offset, len } => {
+                let bytes = &parts[source.0 as usize].bytes[*offset as usize..][..*len as usize];
+                Some(String::from_utf8(bytes.to_vec()).unwrap())
+            }
+        };
+        let source = AtifSource { tree: &tree, detail: Some(&detail), events: &events, resolve: &resolve };
+        let mut document = Vec::new();
+        write_atif(&source, &mut document).unwrap();
+        let (lines, problems) = atif_lines(&document, "trajectory.json").unwrap();
+        assert_eq!(problems, [], "{}", recording.name());
+        let parts = vec![Part::new("trajectory.jsonl", lines)];
+        Choice { name: format!("{} trajectory", recording.name()), parts, is_other: false }
+    };
+    sessions.iter().map(exported).collect()
 }
 
 /// Files of one session are one group, as where a folder is read.

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 use subscope_model::{PriceTable, Tree};
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 
 /// Long after every recording.
 const LATER: i64 = 1_900_000_000_000;
@@ -69,8 +69,11 @@ fn files(recording: &Path, part: Part) -> Vec<PathBuf> {
 }
 
 fn read(recording: &Path, parts: &[Part]) -> Tree {
-    let mut router =
-        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+    let mut router = SessionRouter::new(RouterOptions {
+        keep: FactDetail::Rows,
+        cutoff: None,
+        events: EventScope::Nothing,
+    });
     for part in parts {
         for path in files(recording, *part) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();

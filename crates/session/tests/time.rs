@@ -2,13 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline};
+use subscope_session::{
+    EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline,
+};
 use subscope_testkit::lines::{Line, jsonl, transcript};
 
 /// A router of one session's lines.
 fn read(lines: Vec<Line>) -> SessionRouter {
-    let mut router =
-        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+    let mut router = SessionRouter::new(RouterOptions {
+        keep: FactDetail::Rows,
+        cutoff: None,
+        events: EventScope::Nothing,
+    });
     let source = router.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
     router.push(source, jsonl(lines).as_bytes());
     router.flush(source);

@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use subscope_model::{Event, Flag, PriceTable, SessionId, ToolStatus, Tree};
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceOrigin, SourceSpec};
+use subscope_session::{
+    EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceOrigin, SourceSpec,
+};
 
 use crate::{
     corpus::{Memory, Source},
@@ -146,7 +148,11 @@ fn empty(source: &Source) -> Part {
 
 /// Returns the router options of tests: rows, with events if `events`.
 pub fn options(events: bool) -> RouterOptions {
-    RouterOptions { keep: FactDetail::Rows, cutoff: None, events }
+    RouterOptions {
+        keep: FactDetail::Rows,
+        cutoff: None,
+        events: if events { EventScope::All } else { EventScope::Nothing },
+    }
 }
 
 /// Reads sources one after the other.

@@ -5,6 +5,7 @@ use subscope_model::{FinishReason, ResponseDetail, RunDetail, SessionDetail, Too
 
 use crate::{
     duplicates::Duplicates,
+    facts::FactOrder,
     figures::{derive_figures, response_figures},
     intervals::{calls_by_agent, triggered_intervals},
     runs::{Run, SessionRuns},
@@ -25,7 +26,11 @@ pub(crate) fn session_detail(
         let triggers = intervals.into_iter().map(|(_, call)| call.map(ToolUseId)).collect();
         (identities.all[number].id.clone(), triggers)
     });
+    let writes = facts
+        .numbered_calls()
+        .filter_map(|(_, call)| Some((ToolUseId(call.id.clone()?), call.writes.clone()?)));
     SessionDetail {
+        writes: writes.collect(),
         runs: runs.all.iter().map(run_detail).collect(),
         responses: responses(derivation, &duplicates),
         triggers: triggers.collect(),
@@ -45,7 +50,7 @@ fn run_detail(run: &Run) -> RunDetail {
 /// Returns the responses that count in this session, and the totals of agents without any.
 fn responses(derivation: &Derivation<'_>, duplicates: &Duplicates<'_>) -> Vec<ResponseDetail> {
     let Derivation { facts, identities, owners, now, .. } = *derivation;
-    let mut responses = Vec::new();
+    let (mut responses, mut orders) = (Vec::new(), Vec::new());
     for (index, (response, owner)) in facts.responses.iter().zip(owners.of_responses()).enumerate() {
         let Some(owner) = owner.filter(|_| !response.synthetic && !duplicates.has_response(index)) else {
             continue;
@@ -66,7 +71,9 @@ fn responses(derivation: &Derivation<'_>, duplicates: &Duplicates<'_>) -> Vec<Re
             cost_pico_usd: figures.and_then(|(_, cost)| cost),
             times: response.times.map(|(from, to)| [from, to]),
             finish,
+            calls: note.into_iter().flat_map(|note| note.calls.iter().cloned().map(ToolUseId)).collect(),
         });
+        orders.push(note.map(|note| note.order));
     }
     let own = derive_figures(facts, identities, owners, duplicates, now.prices);
     for (identity, own) in identities.all.iter().zip(&own).filter(|(_, own)| own.messages == 0) {
@@ -78,12 +85,17 @@ fn responses(derivation: &Derivation<'_>, duplicates: &Duplicates<'_>) -> Vec<Re
             cost_pico_usd: (!own.has_unknown_price).then_some(own.pico_usd),
             times: None,
             finish: None,
+            calls: Vec::new(),
         }));
     }
     // Facts are in the order in which they were read.
-    responses
-        .sort_by(|one, other| (one.times, &one.id, &one.agent).cmp(&(other.times, &other.id, &other.agent)));
-    responses
+    orders.resize(responses.len(), None);
+    let mut ordered: Vec<_> = responses.into_iter().zip(orders).collect();
+    let key = |(response, order): &(ResponseDetail, Option<FactOrder>)| {
+        (response.times, *order, response.id.clone(), response.agent.clone())
+    };
+    ordered.sort_by_cached_key(key);
+    ordered.into_iter().map(|(response, _)| response).collect()
 }
 
 #[cfg(test)]

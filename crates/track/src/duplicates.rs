@@ -72,7 +72,11 @@ impl<'f> Duplicates<'f> {
         owners: &Ownership,
         owned_elsewhere: &'f HashSet<u64>,
     ) -> Self {
-        let mut duplicates = Self { facts, owned_elsewhere, agents: HashSet::new() };
+        let is_copy = |agent: &AgentRef| facts.agent(*agent).is_copy;
+        let numbered = identities.all.iter().enumerate();
+        let copies = numbered.filter(|(_, identity)| identity.refs.iter().any(is_copy));
+        let agents = copies.map(|(number, _)| number).collect();
+        let mut duplicates = Self { facts, owned_elsewhere, agents };
         if owned_elsewhere.is_empty() {
             return duplicates;
         }

@@ -60,7 +60,7 @@ pub(crate) fn triggered_intervals(
 fn activity_times(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<Millis> {
     let identity = &derivation.identities.all[number];
     let mut activity_times: Vec<Millis> =
-        derivation.facts_of(identity).flat_map(|agent| agent.prompt_times.iter().copied()).collect();
+        derivation.facts_of(identity).flat_map(|agent| agent.moments.iter().copied()).collect();
     if let Some((from, to)) = derivation.span(identity).get() {
         activity_times.extend([from, to]);
     }

@@ -206,7 +206,8 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     }
     other.triggers.into_iter().for_each(|trigger| known.add_trigger(trigger));
     known.span.join(&other.span);
-    known.prompt_times.extend(other.prompt_times);
+    known.is_copy |= other.is_copy;
+    known.moments.extend(other.moments);
     known.task_times.extend(other.task_times);
     for (own, tail) in known.last_lines.iter_mut().zip(other.last_lines) {
         *own = (*own).max(tail);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
-    SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     liveness::AgentActivity,
     owners::Ownership,
     runs::SessionRuns,
-    status::Derivation,
+    status::{Derivation, DerivedState},
 };
 
 /// Builds the tree of a session. Calls and responses in `owned_elsewhere` count in another session; `runs` is the
@@ -126,7 +126,7 @@ impl Derivation<'_> {
             |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
         let report = state.report.clone();
         let is_completed = state.status == AgentStatus::Completed;
-        let result = is_completed.then(|| self.report_of(number)).flatten().or(report);
+        let result = is_completed.then(|| self.report_of(number, state)).flatten().or(report);
         let cost = figures.cost();
         let span = draft.intervals.first().zip(draft.intervals.last());
         Agent {
@@ -185,11 +185,14 @@ impl Derivation<'_> {
         self.facts_of(self.identity(number)).find_map(|agent| best_value(&agent.prompt))
     }
 
-    /// Returns the report of an agent: its last text, unless a call followed.
-    fn report_of(&self, number: AgentIndex) -> Option<Text> {
+    /// Returns the report of an agent: its last text, unless a call followed, or who published it says another.
+    fn report_of(&self, number: AgentIndex, state: &DerivedState) -> Option<Text> {
         let identity = self.identity(number);
         let facts = || self.facts_of(identity);
         let text = facts().filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
+        if text.kind == SourceKind::Posted && state.is_report_published {
+            return None;
+        }
         let last_of = |slots: std::ops::Range<usize>| {
             let lines = facts().flat_map(move |agent| agent.last_lines[slots.clone()].iter().flatten());
             lines.map(|(order, _)| *order).max()

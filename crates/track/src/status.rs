@@ -29,6 +29,8 @@ pub(crate) struct DerivedState {
     /// Latest time at which its end was reported.
     pub(crate) reported_at: Option<Millis>,
     pub(crate) report: Option<Text>,
+    /// Whether the program that published its end published its report, too.
+    pub(crate) is_report_published: bool,
     pub(crate) error: Option<Text>,
     /// Since when its turn is over while a command that it left in the background is still running.
     pub(crate) left_since: Option<Millis>,
@@ -70,6 +72,9 @@ impl Derivation<'_> {
         let identity = self.identity(number);
         let last = self.last_trigger(identity);
         let mut endings = self.reported_endings(identity, last);
+        // A record that it was lost says nothing of what came later.
+        let is_silent = |end: &AgentEndFact| silence.last.is_none_or(|last| last <= end.order.time);
+        endings.retain(|end| end.status != AgentStatus::Lost || is_silent(end));
         endings.extend(self.delivered_stops(identity, last));
         endings.extend(self.spawn_result_ending(identity, last));
         endings.extend(self.last_line_ending(identity, last));
@@ -86,6 +91,9 @@ impl Derivation<'_> {
             let moments = endings.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
             state.reported_at = moments.max();
             state.report = endings.iter().find_map(|end| end.report.clone());
+            let is_published =
+                |end: &AgentEndFact| end.order.kind == SourceKind::Posted && end.report.is_some();
+            state.is_report_published = endings.iter().any(is_published);
             state.error = endings
                 .iter()
                 .find_map(|end| end.error.clone())
@@ -209,7 +217,8 @@ impl Derivation<'_> {
         let ids = self.ids(identity);
         let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
         let is_stopped = ids.iter().any(|id| self.hooks.stopped.contains(*id));
-        ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
+        let is_heard = |end: &AgentEndFact| end.order.kind != SourceKind::Hook || is_stopped;
+        ends.filter(|end| end.evidence != EndEvidence::StopHook || is_heard(end))
             .filter(|end| self.is_of_last_interval(end, last))
             .cloned()
             .collect()

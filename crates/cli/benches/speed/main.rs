@@ -15,7 +15,7 @@ mod watch;
 use std::{hint::black_box, io::Write, path::Path};
 
 use subscope_model::PriceTable;
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 use subscope_testkit::{
     corpus::{self, Options},
     figures::{self, Row},
@@ -56,8 +56,11 @@ fn bytes_to_rows() -> Vec<Row> {
     let sources: Vec<Vec<u8>> = memory.sources().into_iter().map(|source| memory.bytes(&source)).collect();
     let total: usize = sources.iter().map(Vec::len).sum();
     let ours = || {
-        let mut router =
-            SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+        let mut router = SessionRouter::new(RouterOptions {
+            keep: FactDetail::Rows,
+            cutoff: None,
+            events: EventScope::Nothing,
+        });
         for bytes in &sources {
             let source = router.open(SourceSpec { label: "bench".into(), ..SourceSpec::default() });
             for chunk in bytes.chunks(256 << 10) {

@@ -44,7 +44,7 @@ Follow agents:
 
 Exchange data:
   export       Export sessions for other programs and people
-  import       Import a checkpoint, a feed or a recorded stream into the store
+  import       Import a checkpoint, a trajectory (ATIF), a feed or a recorded stream into the store
   publish      Publish what the subagents of your own agent do
   mcp          Serve MCP: an agent command as a tool, or questions about sessions
 

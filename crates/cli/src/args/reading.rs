@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use subscope_decode::Dialect;
-use subscope_export::{Mask, Shape};
+use subscope_export::{Format, Mask, Shape};
 use subscope_render::Detail;
 
 use super::complete;
@@ -20,6 +20,18 @@ const SHAPES: [Choice<Shape>; 2] = [
         Shape::Uap,
     ),
 ];
+
+/// Formats of exports.
+const FORMATS: [Choice<Format>; Format::ALL.len()] = {
+    let mut choices = [("", "", Format::Trace); Format::ALL.len()];
+    let mut number = 0;
+    while number < choices.len() {
+        let format = Format::ALL[number];
+        choices[number] = (format.as_str(), format.about(), format);
+        number += 1;
+    }
+    choices
+};
 
 /// Print the agent tree of a session.
 #[derive(Args, Clone, Debug, Default)]
@@ -107,6 +119,7 @@ Examples:
   subscope export 59d3cea2 --as checkpoint -o checkpoints/1
   subscope export last --as html -o session.html
   subscope export last --as perfetto -o session.pftrace
+  subscope export last --as atif -o trajectory.json
   subscope export last --as otlp -o spans.jsonl
   subscope export last --as otlp --to https://collector:4318 --header api-key=abc
   subscope export --all --since -1d --as otlp --to http://localhost:4318
@@ -122,7 +135,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "targets")]
     pub(crate) since: Option<Moment>,
     /// Set the output format.
-    #[arg(long = "as", value_name = "FORMAT", value_enum)]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = value::choice(FORMATS))]
     pub(crate) format: Format,
     /// Write to this file instead of stdout; for a checkpoint, to this folder.
     #[arg(long, short, value_name = "PATH", required_if_eq("format", "checkpoint"))]
@@ -162,38 +175,18 @@ impl ExportArgs {
     }
 }
 
-/// An export format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// One JSON object: lifecycle, hierarchy and figures of all subagents.
-    Trace,
-    /// A JSON array with one record per ended subagent.
-    Execution,
-    /// A folder with checkpoint.json and metadata.json; needs --output.
-    Checkpoint,
-    /// Events as JSON, one per line.
-    Feed,
-    /// The page with this session in one file, for any browser.
-    Html,
-    /// A table with one line per agent, for spreadsheets.
-    Csv,
-    /// A binary trace for the Perfetto UI (ui.perfetto.dev): agents as tracks, calls as slices.
-    Perfetto,
-    /// OpenTelemetry spans of what has ended, by the GenAI conventions: OTLP/JSON, one request per line.
-    Otlp,
-}
-
-/// Import a checkpoint, a feed or a recorded stream into the store.
+/// Import a checkpoint, a trajectory (ATIF), a feed or a recorded stream into the store.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
 Examples:
   subscope import checkpoints/1
+  subscope import trajectory.json
   subscope import feed.jsonl --json
   subscope import checkpoint.json --dry-run --detail full
 
 The same content is imported once, and agents, calls and events with known ids count once. Commands such as `subscope tree feed.jsonl` read these files without importing them.")]
 pub(crate) struct ImportArgs {
-    /// The input: a checkpoint's folder or file, a feed, a recorded stream or hook log, or - for stdin.
+    /// The input: a checkpoint's folder or file, an ATIF document, a feed, a recorded stream or hook log, or - for stdin.
     #[arg(value_name = "FILE")]
     pub(crate) file: TargetArg,
     /// Print the agent tree and store nothing.

@@ -13,7 +13,7 @@ use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, PriceTabl
 use subscope_render::{
     BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text, timeline::timeline,
 };
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
 
 use crate::prelude::*;
 
@@ -152,7 +152,7 @@ pub(crate) fn write_recording(folder: &Path) -> io::Result<PathBuf> {
 /// Returns the recording as a page in one file, as `export --as html` writes one; `None` if the program was built without
 /// its page.
 pub(crate) fn saved_page(prices: &PriceTable, limits: Limits) -> Option<Vec<u8>> {
-    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true };
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::All };
     let mut router = SessionRouter::new(options);
     for Recording { spec, bytes, .. } in load_recordings() {
         let source = router.open(spec);

@@ -9,11 +9,12 @@ use std::{
 };
 
 use subscope_export::{
-    Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
-    write_html, write_perfetto, write_trace,
+    AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, write_atif, write_checkpoint,
+    write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
 };
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
+use subscope_session::EventScope;
 
 use self::spans::SpanExport;
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
@@ -30,15 +31,14 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     if args.all {
         return spans::export_all(args, context);
     }
-    let events =
-        args.content || matches!(args.format, Format::Trace | Format::Feed | Format::Html | Format::Perfetto);
+    let events = event_scope(args);
     let reading = ReadOptions { events, dialect: args.dialect, ..ReadOptions::FEED };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
-    let events = if events { loaded.events(context)? } else { Vec::new() };
+    let events = if events == EventScope::Nothing { Vec::new() } else { loaded.events(context)? };
     if loaded.has_rows_only {
-        // A feed consists of texts only.
-        if args.format == Format::Feed && events.is_empty() {
+        // A feed consists of texts only, and spans are made of responses.
+        if args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty()) {
             return Err(texts_are_gone());
         }
         context.warn(TEXTS_ARE_GONE);
@@ -70,6 +70,16 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             export.export(&loaded, &events)?;
             export.finish();
         }
+        Format::Atif => {
+            let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
+            let source = AtifSource {
+                tree: &loaded.tree,
+                detail: detail.as_ref(),
+                events: &events,
+                resolve: &|payload| loaded.payload(payload),
+            };
+            write_json(args, &mut |out| write_atif(&source, out))?;
+        }
         Format::Html => {
             let none = || CliError::failed("this program was built without its page");
             let page = subscope_page::saved().ok_or_else(none)?;
@@ -84,6 +94,17 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
     }
     context.report(&loaded.problems())
+}
+
+/// Returns the events that a format needs.
+pub(super) fn event_scope(args: &ExportArgs) -> EventScope {
+    match args.format {
+        Format::Trace | Format::Feed | Format::Html => EventScope::All,
+        Format::Atif => EventScope::Texts,
+        Format::Perfetto => EventScope::Waits,
+        Format::Otlp if args.content => EventScope::Texts,
+        Format::Otlp | Format::Execution | Format::Checkpoint | Format::Csv => EventScope::Nothing,
+    }
 }
 
 fn write_checkpoint_folder(

@@ -1,4 +1,4 @@
-//! `subscope import FILE`: takes a checkpoint, a feed or a recorded stream into the store.
+//! `subscope import FILE`: takes a checkpoint, a trajectory, a feed or a recorded stream into the store.
 //!
 //! The hub takes the lines as any program's input. Equal content is taken once, and facts that the store has by their
 //! ids count once, so that it may be imported again after it has grown.
@@ -15,15 +15,13 @@ use subscope_model::{Tree, event_id};
 use subscope_render::text::plural;
 
 use super::{
-    checkpoint::{self, Lines},
+    document::{self, DocumentKind, Lines, MAX_BYTES},
     target::{STDIN, load_lines},
     tree,
     watch::live::{self, ConnectedHub},
 };
 use crate::prelude::*;
 
-/// Most bytes of an input: a hub takes no larger body.
-const MAX_BYTES: u64 = 256 << 20;
 /// Most bytes from which the dialect is recognised.
 const HEAD_BYTES: usize = 64 << 10;
 
@@ -70,8 +68,8 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
 /// Reads the whole input.
 fn read(file: &TargetArg) -> Result<Lines, CliError> {
     let path = Path::new(file);
-    if checkpoint::is_checkpoint(path) {
-        return checkpoint::read(path);
+    if let Some(kind) = document::kind_of(path) {
+        return document::read(path, kind);
     }
     let is_stdin = file == "-";
     let label = if is_stdin { STDIN.to_owned() } else { path.display().to_string() };
@@ -82,6 +80,9 @@ fn read(file: &TargetArg) -> Result<Lines, CliError> {
     input.by_ref().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(CliError::failed(format!("{label} has more than {} MiB", MAX_BYTES >> 20)));
+    }
+    if is_stdin && document::damaged_kind(&bytes) == Some(DocumentKind::Atif) {
+        return document::read_atif(&bytes, label);
     }
     let dialect = recognise(bytes.get(..HEAD_BYTES).unwrap_or(&bytes));
     if dialect.is_some_and(|dialect| dialect.is_main()) {

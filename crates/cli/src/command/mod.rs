@@ -1,11 +1,11 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
 mod bug_report;
-mod checkpoint;
 mod config;
 mod demo;
 mod diff;
 mod doctor;
+mod document;
 mod event_printer;
 mod export;
 mod help;

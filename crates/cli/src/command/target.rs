@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt, fs,
-    io::{self, Read as _},
+    io::{self, BufRead as _, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -18,11 +18,11 @@ use subscope_model::{
     Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, ToolUseId, Tree,
 };
 use subscope_run::record;
-use subscope_session::{FactDetail, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
 use super::{
-    checkpoint::{self, Lines},
+    document::{self, DocumentKind, Lines},
     history,
 };
 use crate::{
@@ -43,8 +43,8 @@ pub(crate) enum ResolvedTarget {
     Path(PathBuf),
     /// A complete output file: its writer has exited.
     FinishedFile(PathBuf),
-    /// The folder or file of a checkpoint.
-    Checkpoint(PathBuf),
+    /// A document: a checkpoint's folder or file, or an ATIF trajectory.
+    Document(PathBuf, DocumentKind),
     /// A session that is in the store or has a transcript below the harness's directory.
     Session(SessionId),
     Stdin,
@@ -53,7 +53,7 @@ pub(crate) enum ResolvedTarget {
 impl fmt::Display for ResolvedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) | Self::FinishedFile(path) | Self::Checkpoint(path) => path.display().fmt(f),
+            Self::Path(path) | Self::FinishedFile(path) | Self::Document(path, _) => path.display().fmt(f),
             Self::Session(session) => write!(f, "session {session}"),
             Self::Stdin => f.write_str(STDIN),
         }
@@ -125,8 +125,8 @@ fn resolve_one(target: &TargetArg, context: &Context) -> Result<ResolvedTarget, 
         return Ok(ResolvedTarget::Stdin);
     }
     let path = Path::new(target);
-    if checkpoint::is_checkpoint(path) {
-        return Ok(ResolvedTarget::Checkpoint(path.to_owned()));
+    if let Some(kind) = document::kind_of(path) {
+        return Ok(ResolvedTarget::Document(path.to_owned(), kind));
     }
     if path.exists() || path.components().count() > 1 || path.extension().is_some() {
         return Ok(ResolvedTarget::Path(path.to_owned()));
@@ -187,8 +187,8 @@ pub(crate) fn open_store_for_reading(context: &Context) -> Result<Option<SqliteS
 pub(crate) struct ReadOptions {
     /// Which payloads are retained.
     pub(crate) keep: FactDetail,
-    /// Whether events are derived.
-    pub(crate) events: bool,
+    /// Which events are derived.
+    pub(crate) events: EventScope,
     /// The time to show; `None`: now.
     pub(crate) at: Option<Millis>,
     /// The dialect; `None`: recognised.
@@ -196,10 +196,12 @@ pub(crate) struct ReadOptions {
 }
 
 impl ReadOptions {
-    pub(crate) const ROWS: Self = Self { keep: FactDetail::Rows, events: false, at: None, dialect: None };
+    pub(crate) const ROWS: Self =
+        Self { keep: FactDetail::Rows, events: EventScope::Nothing, at: None, dialect: None };
     /// Rows, of whose calls outputs can be read.
     pub(crate) const OUTPUTS: Self = Self { keep: FactDetail::Payloads, ..Self::ROWS };
-    pub(crate) const FEED: Self = Self { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
+    pub(crate) const FEED: Self =
+        Self { keep: FactDetail::Payloads, events: EventScope::All, at: None, dialect: None };
 }
 
 /// A session read from TARGETs.
@@ -372,7 +374,7 @@ pub(crate) fn load_each(
 
 /// Reads lines that are in memory. Returns one tree per session, ordered by start, with all problems.
 pub(crate) fn load_lines(lines: &Lines, context: &Context) -> Result<(Vec<Tree>, Vec<Problem>), CliError> {
-    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
     let mut batch = BatchRead::read(BatchRead::expand(&[])?, options, None);
     batch.read_stream(&*lines.bytes, &lines.label, lines.dialect)?;
     batch.problems.extend(lines.problems.iter().cloned());
@@ -427,11 +429,11 @@ fn read(
     let ends =
         |target: &ResolvedTarget| !matches!(target, ResolvedTarget::Path(_) | ResolvedTarget::Session(_));
     let has_ended = resolved.iter().all(ends) && reading.at.is_none();
-    let (mut paths, mut sessions, mut checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut paths, mut sessions, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for target in resolved {
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(only_path(path)?),
-            ResolvedTarget::Checkpoint(path) => checkpoints.push(checkpoint::read(&path)?),
+            ResolvedTarget::Document(path, kind) => documents.push(document::read(&path, kind)?),
             ResolvedTarget::Session(session) if !sessions.contains(&session) => sessions.push(session),
             ResolvedTarget::Session(_) | ResolvedTarget::Stdin => {}
         }
@@ -452,12 +454,19 @@ fn read(
     let options = RouterOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
     let mut batch = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
-        let read = batch.read_stream(io::stdin().lock(), STDIN, reading.dialect);
-        read.map_err(|error| CliError::because("cannot read stdin", error))?;
+        let mut stdin = io::stdin().lock();
+        let failed = |error| CliError::because("cannot read stdin", error);
+        if document::damaged_kind(stdin.fill_buf().map_err(failed)?) == Some(DocumentKind::Atif) {
+            let mut bytes = Vec::new();
+            stdin.take(document::MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+            documents.push(document::read_atif(&bytes, STDIN.to_owned())?);
+        } else {
+            batch.read_stream(stdin, STDIN, reading.dialect).map_err(failed)?;
+        }
     }
-    for checkpoint in checkpoints {
-        batch.read_stream(&*checkpoint.bytes, &checkpoint.label, checkpoint.dialect)?;
-        batch.problems.extend(checkpoint.problems);
+    for document in documents {
+        batch.read_stream(&*document.bytes, &document.label, document.dialect)?;
+        batch.problems.extend(document.problems);
     }
     context.debug(&format!("{} files read", batch.files));
     for found in &sources {

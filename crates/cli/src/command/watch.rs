@@ -9,7 +9,7 @@ use subscope_hub::{Driver, FileTailDriver, Hub, MemoryStore, StreamDriver};
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 
 use super::{
-    checkpoint::{self, Lines},
+    document::{self, Lines},
     event_printer::{EventFormat, EventPrinter},
     stop,
     target::{ResolvedTarget, open_store_for_reading, resolve, roots, shown, sources_of},
@@ -71,13 +71,13 @@ fn follow_all(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, CliEr
 
 /// Follows TARGETs: files and pipes in this process; a session without files through the hub.
 fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, CliError> {
-    let (mut paths, mut checkpoints, mut without_files, mut has_stdin) =
+    let (mut paths, mut documents, mut without_files, mut has_stdin) =
         (Vec::new(), Vec::new(), Vec::new(), false);
     for target in resolve(&args.targets, context)? {
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
             ResolvedTarget::Stdin => has_stdin = true,
-            ResolvedTarget::Checkpoint(path) => checkpoints.push(path),
+            ResolvedTarget::Document(path, kind) => documents.push((path, kind)),
             ResolvedTarget::Session(session) => {
                 let sources = sources_of(&session, open_store_for_reading(context)?.as_ref(), context)?;
                 match sources.growing() {
@@ -88,11 +88,11 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
         }
     }
     let alone = |what: &str| CliError::usage(format!("{what} is followed alone"));
-    if let Some(path) = checkpoints.pop() {
-        if has_stdin || !(paths.is_empty() && checkpoints.is_empty() && without_files.is_empty()) {
-            return Err(alone("a checkpoint").hint("`subscope tree` merges it with others"));
+    if let Some((path, kind)) = documents.pop() {
+        if has_stdin || !(paths.is_empty() && documents.is_empty() && without_files.is_empty()) {
+            return Err(alone("a document").hint("`subscope tree` merges it with others"));
         }
-        let Lines { bytes, dialect, problems, .. } = checkpoint::read(&path)?;
+        let Lines { bytes, dialect, problems, .. } = document::read(&path, kind)?;
         context.report(&problems)?;
         return in_process(Box::new(StreamDriver::start(Cursor::new(bytes), dialect)?), context);
     }

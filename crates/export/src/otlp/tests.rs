@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_model::{Event, PriceTable};
-use subscope_session::{FactDetail, RouterOptions};
+use subscope_session::{EventScope, FactDetail, RouterOptions};
 use subscope_testkit::{
     fixtures::{recording, recordings},
     sessions::{LATER, Part, Telling, now, only_session, parts_of, read},
@@ -22,7 +22,8 @@ struct Read {
 
 /// Reads sources as they were at a moment, long after it, so that nothing runs any more.
 fn read_at(parts: &[Part], cutoff: Option<Millis>) -> Option<Read> {
-    let mut router = read(parts, RouterOptions { keep: FactDetail::Payloads, cutoff, events: true });
+    let mut router =
+        read(parts, RouterOptions { keep: FactDetail::Payloads, cutoff, events: EventScope::All });
     if router.sessions().count() != 1 {
         return None;
     }

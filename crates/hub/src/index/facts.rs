@@ -9,7 +9,9 @@ use std::{
 };
 
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_session::{FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, next_deadline};
+use subscope_session::{
+    EventScope, FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, next_deadline,
+};
 use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
 use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
@@ -137,8 +139,11 @@ fn fold_session(
     options: &IndexOptions,
     loader: &mut FileLoader,
 ) -> Result<ReadSession, IndexError> {
-    let mut router =
-        SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false });
+    let mut router = SessionRouter::new(RouterOptions {
+        keep: FactDetail::Rows,
+        cutoff: None,
+        events: EventScope::Nothing,
+    });
     let mut read = ReadSession::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {

@@ -12,7 +12,9 @@ use subscope_harness::recognise;
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
 };
-use subscope_session::{FactDetail, Limits, Now, RouterOptions, SessionRouter, SessionUpdate, SourceSpec};
+use subscope_session::{
+    EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SessionUpdate, SourceSpec,
+};
 
 use super::{
     final_answer::{FinalResult, NonJsonLines},
@@ -326,8 +328,11 @@ impl OutputReader {
 
 impl StreamReader {
     fn new(dialect: Dialect) -> Self {
-        let mut router =
-            SessionRouter::new(RouterOptions { keep: FactDetail::Rows, cutoff: None, events: true });
+        let mut router = SessionRouter::new(RouterOptions {
+            keep: FactDetail::Rows,
+            cutoff: None,
+            events: EventScope::All,
+        });
         let spec = SourceSpec { label: "stdout".to_owned(), dialect: Some(dialect), ..SourceSpec::default() };
         let source = router.open(spec);
         Self {

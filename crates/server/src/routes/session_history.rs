@@ -11,13 +11,11 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{
-    Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_otlp, write_perfetto,
+    Format, Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_perfetto,
     write_trace,
 };
 use subscope_hub::clock;
-use subscope_model::{
-    Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, EventKind, Millis, SessionId, Tree,
-};
+use subscope_model::{Actor, AgentId, Event, EventKind, Millis, SessionId, Tree};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 
 use crate::{
@@ -148,10 +146,10 @@ pub(super) async fn feed(
 
 /// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
 fn with_events(history: SessionHistory) -> Result<SessionHistory, ApiError> {
-    if history.events.is_empty() { Err(sources_are_gone()) } else { Ok(history) }
+    if history.events.is_empty() { Err(texts_are_gone()) } else { Ok(history) }
 }
 
-fn sources_are_gone() -> ApiError {
+fn texts_are_gone() -> ApiError {
     let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
     ApiError::new(StatusCode::NOT_FOUND, gone)
 }
@@ -196,43 +194,14 @@ pub(super) async fn tree(
     if query.at.is_none() {
         return find_tree(&app, session).await.map(Json);
     }
-    let history =
-        read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
+    let history = read_session(&app, session, HistoryRequest { at: query.at, file: None }).await?;
     Ok(Json(history.tree))
-}
-
-/// File format of an export.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ExportFormat {
-    Trace,
-    Execution,
-    Checkpoint,
-    Feed,
-    Html,
-    Csv,
-    Perfetto,
-    Otlp,
-}
-
-impl ExportFormat {
-    /// Returns the file extension and the media type.
-    fn extension_and_type(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Trace | Self::Execution | Self::Checkpoint => ("json", "application/json"),
-            Self::Feed => ("jsonl", "application/x-ndjson"),
-            Self::Html => ("html", "application/octet-stream"),
-            Self::Csv => ("csv", "text/csv; charset=utf-8"),
-            Self::Perfetto => ("pftrace", "application/octet-stream"),
-            Self::Otlp => ("jsonl", "application/x-ndjson"),
-        }
-    }
 }
 
 #[derive(Deserialize)]
 pub(super) struct ExportQuery {
     #[serde(rename = "as")]
-    form: ExportFormat,
+    format: Format,
     redact: Option<bool>,
 }
 
@@ -243,7 +212,7 @@ pub(super) struct ExportQuery {
         ("id" = String, Path, description = "The session's id."),
         ("as" = String, Query, description = "`trace`; `execution`; `checkpoint`, its checkpoint.json, which `subscope import` reads; `feed`, its events; \
             `html`, a page in one file; `csv`, its agents; `perfetto`, a timeline for the Perfetto UI; `otlp`, OpenTelemetry spans \
-             without prompts and answers, a request in JSON per line."),
+             without prompts and answers, a request in JSON per line; `atif`, a trajectory document."),
         ("redact" = Option<bool>, Query, description = "Mask what looks like a secret. Default: true for `html`, else false."),
     ),
     responses(
@@ -258,24 +227,21 @@ pub(super) async fn export(
     Path(session): Path<SessionId>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
-    let is_masked = query.redact.unwrap_or(matches!(query.form, ExportFormat::Html));
+    // A page is made to be shared.
+    let is_masked = query.redact.unwrap_or(query.format == Format::Html);
     let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
-    let request = HistoryRequest {
-        at: None,
-        traces: matches!(query.form, ExportFormat::Execution | ExportFormat::Checkpoint),
-        spans: matches!(query.form, ExportFormat::Otlp).then_some(mask),
-    };
+    let request = HistoryRequest { at: None, file: Some((query.format, mask)) };
     let mut history = read_session(&app, session.clone(), request).await?;
-    if matches!(query.form, ExportFormat::Feed) {
+    if query.format == Format::Feed {
         history = with_events(history)?;
     }
-    if request.spans.is_some() && history.spans.is_none() {
-        return Err(sources_are_gone());
+    if query.format == Format::Otlp && history.file.is_none() {
+        return Err(texts_are_gone());
     }
     // Blocking: a big session takes a while.
-    let written = tokio::task::spawn_blocking(move || write_export(query.form, mask, history)).await;
+    let written = tokio::task::spawn_blocking(move || write_export(query.format, mask, history)).await;
     let Ok(Ok(written)) = written else { return Err(ApiError::unavailable("it cannot be written")) };
-    let (extension, media_type) = query.form.extension_and_type();
+    let (extension, media_type) = (query.format.extension(), query.format.media_type());
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     // Only characters that are safe in file names.
@@ -285,32 +251,21 @@ pub(super) async fn export(
     Ok((StatusCode::OK, headers, written).into_response())
 }
 
-fn write_export(
-    form: ExportFormat,
-    mask: Mask,
-    SessionHistory { tree, events, traces, spans }: SessionHistory,
-) -> std::io::Result<Vec<u8>> {
+fn write_export(format: Format, mask: Mask, history: SessionHistory) -> std::io::Result<Vec<u8>> {
+    let SessionHistory { tree, events, file } = history;
     let mut out = Vec::new();
-    match form {
-        ExportFormat::Trace => {
-            write_json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?
-        }
-        ExportFormat::Execution => {
-            write_json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &traces)?))?
-        }
-        ExportFormat::Checkpoint => {
-            let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
-            write_json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
-        }
-        ExportFormat::Feed => write_json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
-        ExportFormat::Csv => write_csv(&tree, mask, &mut out)?,
-        ExportFormat::Perfetto => write_perfetto(&tree, &events, mask, &mut out)?,
-        // Masked already.
-        ExportFormat::Otlp => write_otlp(&spans.unwrap_or_default(), &mut out)?,
-        ExportFormat::Html => {
+    match format {
+        Format::Trace => write_json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
+        Format::Feed => write_json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
+        Format::Csv => write_csv(&tree, mask, &mut out)?,
+        Format::Perfetto => write_perfetto(&tree, &events, mask, &mut out)?,
+        Format::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
             let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
             write_html((&page.0, &page.1), &saved, mask, &mut out)?;
+        }
+        Format::Execution | Format::Checkpoint | Format::Otlp | Format::Atif => {
+            return file.ok_or_else(|| std::io::ErrorKind::NotFound.into());
         }
     }
     Ok(out)

@@ -45,8 +45,10 @@ impl Recording<'_, '_> {
         agent.is_proven |= !self.is_undated && !fact.is_note;
         agent.add_batch(batch);
         agent.last_started = agent.last_started.max(time.filter(|_| fact.starts));
+        agent.moments.extend(time.filter(|_| fact.starts && kind == SourceKind::Posted));
         agent.detached |= fact.detached;
         agent.has_stand_in_id |= fact.has_stand_in_id;
+        agent.is_copy |= fact.is_copy;
         if let Some(call) = call {
             agent.add_origin(call, fact.is_origin);
         }
@@ -142,6 +144,10 @@ impl Recording<'_, '_> {
             error: text(fact.error),
             stop_type: fact.agent_type.as_deref().map(Text::from),
         });
+        if self.observation.kind == SourceKind::Posted {
+            let agent = self.facts.agent_by_id(&id);
+            self.facts.agent_mut(agent).moments.extend(fact.time.or(self.observation.time));
+        }
         if self.observation.kind == SourceKind::Hook && fact.evidence == EndEvidence::StopHook {
             let agent = self.facts.agent_by_id(&id);
             self.record_hook_time(agent);

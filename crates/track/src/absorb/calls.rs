@@ -26,8 +26,11 @@ impl Recording<'_, '_> {
             let id =
                 Some(fact.message_id).filter(|id| !id.is_empty()).or(fact.request_id).unwrap_or_default();
             let id = id.into();
-            let note = ResponseNote { id, ends_turn: fact.ends_turn, has_call: fact.has_call };
+            let (ends_turn, has_call, order, calls) = (fact.ends_turn, fact.has_call, self.order, Vec::new());
+            let note = ResponseNote { id, ends_turn, has_call, order, calls };
             self.facts.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
+            let place = self.observation.place;
+            self.facts.last_response = Some((place.source.0, place.line, key));
         }
         let response = &mut self.facts.responses[number];
         add_claim(&mut response.owners, self.actor, &self.observation.claim);
@@ -102,6 +105,14 @@ impl Recording<'_, '_> {
         if let Some(input) = fact.input.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
             record_payload(&mut payloads.input, self.actor, self.observation, input, self.inlines_payloads);
+        }
+        let place = self.observation.place;
+        if let Some((source, line, key)) = self.facts.last_response
+            && (source, line) == (place.source.0, place.line)
+            && let Some(id) = self.facts.call(number).id.clone()
+            && let Some(note) = self.facts.response_notes.get_mut(&key)
+        {
+            note.add_call(&id);
         }
         if let Some(run) = &fact.starts_run {
             self.facts.add_started_run(run.as_ref().into(), number);

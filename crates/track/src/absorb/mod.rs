@@ -331,7 +331,7 @@ impl Recording<'_, '_> {
             self.facts.prompts.push(PromptFact { kind, source, id, hash, time, order, line_id });
         } else if let Some(agent) = self.actor.filter(|_| !is_root) {
             let agent = self.facts.agent_mut(agent);
-            agent.prompt_times.extend(time);
+            agent.moments.extend(time);
             if what == PromptKind::Asked {
                 agent.task_times.extend(time.filter(|_| kind != SourceKind::Hook));
                 update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));

@@ -137,6 +137,8 @@ pub(crate) struct AgentFacts {
     pub(crate) name: Option<Best<Text>>,
     pub(crate) model: Option<Best<Text>>,
     pub(crate) prompt: Option<Best<Text>>,
+    /// Whether a source says that all of its data is a copy from another session.
+    pub(crate) is_copy: bool,
     pub(crate) parent: Option<ParentClaim>,
     /// Calls reported to have started it, with whether that is certain.
     pub(crate) origins: SmallVec<[(CallIndex, bool); 1]>,
@@ -156,8 +158,8 @@ pub(crate) struct AgentFacts {
     /// First and last time at which a hook that reports its end or its prompt came: of some agents nothing else has a
     /// time.
     pub(crate) hook_times: Option<(Millis, Millis)>,
-    /// Times of prompts that others sent to the agent; each may begin an interval of activity.
-    pub(crate) prompt_times: Vec<Millis>,
+    /// Times of prompts that others sent to the agent, and of published starts and ends: bounds of its intervals.
+    pub(crate) moments: Vec<Millis>,
     /// Times of its turns and tasks by its own lines: one after an end begins another turn.
     pub(crate) task_times: Vec<Millis>,
     /// The last line in transcripts (0) and in streams (1), and the last OpenTelemetry records: of the end of a turn
@@ -235,6 +237,10 @@ pub(crate) struct ResponseNote {
     pub(crate) id: Text,
     pub(crate) ends_turn: bool,
     pub(crate) has_call: bool,
+    /// Order of its first line.
+    pub(crate) order: FactOrder,
+    /// Ids of the calls in its lines, each once, sorted.
+    pub(crate) calls: Vec<Text>,
 }
 
 impl ResponseNote {
@@ -242,6 +248,17 @@ impl ResponseNote {
     pub(crate) fn join(&mut self, other: &Self) {
         self.ends_turn |= other.ends_turn;
         self.has_call |= other.has_call;
+        self.order = self.order.min(other.order);
+        other.calls.iter().for_each(|call| self.add_call(call));
+    }
+}
+
+impl ResponseNote {
+    /// Adds a call that one of its lines has.
+    pub(crate) fn add_call(&mut self, call: &Text) {
+        if let Err(place) = self.calls.binary_search(call) {
+            self.calls.insert(place, call.clone());
+        }
     }
 }
 
@@ -437,6 +454,8 @@ pub(crate) struct Facts {
     pub(crate) has_unnamed_answers: bool,
     /// Names and endings of responses by key; recorded only with payloads.
     pub(crate) response_notes: HashMap<(u64, u64), ResponseNote>,
+    /// Source, line and response of the last line of one: the calls of the same line are its own.
+    pub(crate) last_response: Option<(u32, u64, (u64, u64))>,
     pub(crate) ends: HashMap<Text, Vec<AgentEndFact>>,
     /// Stop orders by agent id, or by spawn call id if made before the agent's id was known.
     pub(crate) stops: HashMap<Text, Vec<StopFact>>,

@@ -105,7 +105,7 @@ pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), Cli
     let mut rows = Backend::open(Needs::Rows, context)?.sessions(usize::MAX, false, "")?.sessions;
     rows.retain(|row| since.is_none_or(|since| row.last_event_at_ms.is_some_and(|last| last >= since)));
     rows.sort_by(|one, other| (one.last_event_at_ms, &one.id).cmp(&(other.last_event_at_ms, &other.id)));
-    let reading = ReadOptions { events: args.content, ..ReadOptions::FEED };
+    let reading = ReadOptions { events: super::event_scope(args), ..ReadOptions::FEED };
     let mut export = SpanExport::open(args, context)?;
     for row in &rows {
         export_one(row, &reading, &mut export).map_err(|error| match row.last_event_at_ms {

@@ -12,12 +12,12 @@ use std::{
     },
 };
 
-use subscope_export::{SpanSource, execution, otlp_requests};
+use subscope_export::{DownloadSource, write_download};
 use subscope_harness::{Root, provider};
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
-use subscope_session::{FactDetail, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, History, SqliteStore};
 
 use super::super::target::transcripts_of;
@@ -64,8 +64,8 @@ impl HistoryService {
             return Ok(None);
         }
         let stored = if sources.has_no_files() { store.tree(session)? } else { None };
-        let keep = if wanted.traces { FactDetail::Payloads } else { FactDetail::Rows };
-        let options = RouterOptions { keep, cutoff: wanted.at, events: true };
+        let keep = if wanted.file.is_some() { FactDetail::Payloads } else { FactDetail::Rows };
+        let options = RouterOptions { keep, cutoff: wanted.at, events: EventScope::All };
         let mut batch = sources.read(Some(&store), options)?;
         let now = Now {
             at: wanted.at.unwrap_or_else(clock::now_ms),
@@ -78,15 +78,21 @@ impl HistoryService {
         if wanted.at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
             return Ok(None);
         }
-        let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
-        let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
-        let spans = wanted.spans.map(|mask| {
-            let harness = tree.session.harness.as_deref();
-            let detail = batch.router.detail(session, &now).unwrap_or_default();
-            let provider = &|model: Option<&str>| provider(harness, model);
-            otlp_requests(&SpanSource { tree: &tree, detail: &detail, provider, contents: None, mask })
-        });
         let events = batch.router.whole_feed(session, &now);
-        Ok(Some(SessionHistory { tree, events, traces, spans }))
+        let mut file = None;
+        if let Some((format, mask)) = wanted.file {
+            let harness = tree.session.harness.as_deref();
+            let detail = batch.router.detail(session, &now);
+            let source = DownloadSource {
+                tree: &tree,
+                detail: detail.as_ref(),
+                events: &events,
+                resolve: &|payload: &Payload| batch.payload(payload),
+                provider: &|model| provider(harness, model),
+            };
+            let mut made = Vec::new();
+            file = write_download(format, &source, mask, &mut made)?.then_some(made);
+        }
+        Ok(Some(SessionHistory { tree, events, file }))
     }
 }

@@ -229,7 +229,7 @@ impl Machine {
         let (store, prices) = (self.read_store(), PriceTable::default());
         let transcripts = played.main.exists().then(|| played.main.clone()).into_iter().collect();
         let sources = SessionSources::find(&played.id, transcripts, Some(&store), &self.archive()).unwrap();
-        let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: false };
+        let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
         let batch = sources.read(Some(&store), options).unwrap();
         let (at, limits) = (self.clock.now_ms(), Limits::default());
         let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits };

@@ -1,0 +1,222 @@
+//! ATIF, the Agent Trajectory Interchange Format 1.8: a session as one JSON document, and a document as lines that every
+//! command reads.
+//!
+//! Rules of the format: RFC 0001 of Harbor, as the validators of PyPI's `atif` 1.8.0 and `harbor` 0.25.0 check it. All
+//! subagents, at any depth, are in the root's `subagent_trajectories`: refs are resolved there, and nested documents would
+//! exceed the recursion limits of readers. What ATIF has no word for is in `extra.subscope`
+//! ([`subscope_model::AtifTrajectory`]), with which an import gives the session that was exported.
+//!
+//! Flow: [`write_atif`] writes one trajectory after the other, [`steps`] gives the steps of each; payloads are read when
+//! their step is written, so that a document may be larger than memory.
+
+mod figures;
+mod import;
+mod lines;
+mod steps;
+
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, Write},
+};
+
+use serde::Serialize;
+use subscope_model::{
+    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifSession, AtifTrajectory, EndEvidence, Event, Flag, Payload,
+    SessionDetail, Text, Tree,
+};
+
+use self::{
+    figures::FinalMetrics,
+    steps::{AtifSources, Steps},
+};
+use crate::execution::agent_type;
+
+pub use import::{AtifError, atif_lines, atif_version};
+
+/// Version of the documents that are written.
+const VERSION: &str = "ATIF-v1.8";
+
+/// A name or version that is required and unknown.
+const UNKNOWN: &str = "unknown";
+
+/// A session to be exported as ATIF.
+pub struct AtifSource<'s> {
+    /// Its rows.
+    pub tree: &'s Tree,
+    /// Its runs and responses; `None` if only rows are known.
+    pub detail: Option<&'s SessionDetail>,
+    /// Its events, in feed order: they have the texts of messages and prompts. Events of calls are not needed.
+    pub events: &'s [Event],
+    /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
+    pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
+}
+
+/// Writes a session as an ATIF document, a step a line.
+///
+/// The same session gives the same bytes; no clock is read. One step's payloads are in memory at a time.
+///
+/// # Errors
+/// Errors of the writer; earlier output is not undone.
+pub fn write_atif(source: &AtifSource<'_>, w: &mut dyn Write) -> io::Result<()> {
+    let mut w = BufWriter::with_capacity(64 << 10, w);
+    let sources = AtifSources::new(source);
+    let Some((root, subagents)) = source.tree.agents.split_first() else {
+        // A session without agents has no trajectory: a tree always has its root.
+        return w.flush();
+    };
+    write_trajectory(source, &sources, root, &mut w)?;
+    for (number, agent) in subagents.iter().enumerate() {
+        w.write_all(if number == 0 { b",\"subagent_trajectories\":[\n" } else { b",\n" })?;
+        write_trajectory(source, &sources, agent, &mut w)?;
+        w.write_all(b"}")?;
+    }
+    w.write_all(if subagents.is_empty() { b"}\n" } else { b"\n]}\n" })?;
+    w.flush()
+}
+
+/// The fields before the steps.
+#[derive(Serialize)]
+struct DocumentHead<'s> {
+    schema_version: &'static str,
+    session_id: &'s str,
+    trajectory_id: &'s str,
+    agent: AgentHead<'s>,
+}
+
+#[derive(Serialize)]
+struct AgentHead<'s> {
+    name: &'s str,
+    version: &'s str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_name: Option<&'s str>,
+}
+
+/// The fields after the steps.
+#[derive(Serialize)]
+struct DocumentTail {
+    final_metrics: FinalMetrics,
+    extra: Extra<AtifTrajectory>,
+}
+
+/// `extra` with our part of it.
+#[derive(Serialize)]
+struct Extra<T> {
+    subscope: T,
+}
+
+/// Writes a trajectory without its last brace.
+fn write_trajectory(
+    source: &AtifSource<'_>,
+    sources: &AtifSources<'_>,
+    agent: &Agent,
+    w: &mut impl Write,
+) -> io::Result<()> {
+    let session = &source.tree.session;
+    let harness = session.harness.as_deref().filter(|_| agent.id.is_root());
+    let head = DocumentHead {
+        schema_version: VERSION,
+        session_id: &session.id,
+        trajectory_id: &agent.id,
+        agent: AgentHead {
+            name: harness.unwrap_or_else(|| agent_type(agent)),
+            version: session.harness_version.as_deref().unwrap_or(UNKNOWN),
+            model_name: agent.model.as_deref(),
+        },
+    };
+    write!(w, "{{{},\"steps\":[", fields(&head)?)?;
+    let steps = Steps::of(source, sources, agent);
+    let count = steps.len();
+    for (number, step) in steps.enumerate() {
+        w.write_all(if number == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *w, &step)?;
+    }
+    w.write_all(b"\n],")?;
+    let tail = DocumentTail {
+        final_metrics: FinalMetrics::of(agent, sources.responses(agent), count),
+        extra: Extra { subscope: extra(source, sources, agent) },
+    };
+    w.write_all(fields(&tail)?.as_bytes())
+}
+
+/// Returns an object's fields without its braces.
+fn fields(object: &impl Serialize) -> io::Result<String> {
+    let json = serde_json::to_string(object)?;
+    Ok(json.get(1..json.len() - 1).unwrap_or_default().to_owned())
+}
+
+/// Returns what ATIF has no word for.
+fn extra(source: &AtifSource<'_>, sources: &AtifSources<'_>, agent: &Agent) -> AtifTrajectory {
+    let has_responses = !sources.responses(agent).is_empty();
+    let totals = agent.usage.filter(|_| !has_responses);
+    let triggers = source.detail.and_then(|detail| detail.triggers.get(&agent.id));
+    let triggers = triggers.filter(|_| agent.intervals.len() > 1);
+    let has_end = !agent.status.is_live() && agent.status != AgentStatus::Lost && !agent.id.is_root();
+    // What its last line shows without saying it is evidence of that line.
+    let evidence = || {
+        let reported = agent.evidence.clone().filter(|word| is_reported(word));
+        reported.unwrap_or_else(|| EndEvidence::LastLine.as_str().into())
+    };
+    let is_completed = agent.status == AgentStatus::Completed;
+    let result = agent.result.clone().or_else(|| sources.last_text(agent).filter(|_| is_completed));
+    AtifTrajectory {
+        schema: ATIF_EXTRA_SCHEMA.into(),
+        session: agent.id.is_root().then(|| session(source.tree)),
+        parent_id: agent.parent_id.as_ref().map(|parent| parent.0.clone()),
+        spawned_by: agent.spawned_by.as_ref().map(|call| call.0.clone()),
+        depth: agent.depth,
+        agent_type: agent.agent_type.clone(),
+        name: agent.name.clone(),
+        description: agent.description.clone(),
+        background: agent.background,
+        status: agent.status,
+        evidence: has_end.then(evidence),
+        flags: agent.flags.clone(),
+        intervals: agent.intervals.clone(),
+        triggers: triggers
+            .into_iter()
+            .flatten()
+            .map(|call| call.as_ref().map(|call| call.0.clone()))
+            .collect(),
+        result: result.filter(|_| !agent.id.is_root()),
+        ended_at_ms: agent.ended_at_ms.filter(|_| agent.intervals.is_empty()),
+        error: agent.error.clone(),
+        usage: totals,
+        cost_micro_usd: agent.cost_micro_usd.filter(|_| totals.is_some()),
+    }
+}
+
+/// Whether a source reported an end: anything else is derived from its absence.
+fn is_reported(evidence: &str) -> bool {
+    EndEvidence::parse(evidence).is_some_and(|evidence| evidence != EndEvidence::Lost)
+}
+
+fn session(tree: &Tree) -> AtifSession {
+    let (session, summary) = (&tree.session, &tree.summary);
+    let own_total = summary.usage.filter(|_| summary.unattributed_usage.is_some());
+    AtifSession {
+        harness: session.harness.clone(),
+        harness_version: session.harness_version.clone(),
+        cwd: session.cwd.clone(),
+        started_at_ms: session.started_at_ms,
+        ended_at_ms: session.ended_at_ms,
+        unattributed_usage: summary.unattributed_usage,
+        total_usage: own_total,
+        total_cost_micro_usd: summary.cost_micro_usd.filter(|_| own_total.is_some() && !summary.cost_floor),
+    }
+}
+
+/// Whether all data of an agent is a copy from another session.
+fn is_copied(agent: &Agent) -> bool {
+    agent.has(Flag::Copied)
+}
+
+/// Agents by the call that started them.
+fn by_spawn_call(tree: &Tree) -> HashMap<&str, Vec<&Text>> {
+    let mut agents: HashMap<&str, Vec<&Text>> = HashMap::new();
+    for agent in &tree.agents {
+        if let Some(call) = &agent.spawned_by {
+            agents.entry(call).or_default().push(&agent.id.0);
+        }
+    }
+    agents
+}

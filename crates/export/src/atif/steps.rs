@@ -1,0 +1,480 @@
+//! Steps of a trajectory: prompts, responses with their calls, and messages and calls of which no response is known.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use subscope_model::{
+    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifCall, AtifStep, Event, EventKind, Millis, Payload,
+    ResponseDetail, Text, ToolCall, ToolStatus, iso8601,
+};
+
+use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
+
+/// What separates texts of one response in `message`.
+pub(super) const SEPARATOR: &str = "\n\n";
+
+/// What the events and the detail of a session say of each agent.
+pub(super) struct AtifSources<'s> {
+    responses: HashMap<&'s str, Vec<&'s ResponseDetail>>,
+    /// Texts and thoughts of each response.
+    parts: HashMap<&'s str, Parts<'s>>,
+    /// Messages and thoughts of no known response, by agent.
+    others: HashMap<&'s str, Vec<&'s Event>>,
+    prompts: Vec<&'s Event>,
+    spawns: HashMap<&'s str, Vec<&'s Text>>,
+}
+
+#[derive(Default)]
+struct Parts<'s> {
+    texts: Vec<&'s str>,
+    thoughts: Vec<&'s str>,
+}
+
+impl<'s> Parts<'s> {
+    fn add(&mut self, event: &'s Event) {
+        if let Some(text) = event.text("text") {
+            let is_thought = event.kind == EventKind::Reasoning;
+            let texts = if is_thought { &mut self.thoughts } else { &mut self.texts };
+            // AtifSources may repeat a line of a response.
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+    }
+}
+
+impl<'s> AtifSources<'s> {
+    pub(super) fn new(source: &AtifSource<'s>) -> Self {
+        let mut responses: HashMap<&str, Vec<&ResponseDetail>> = HashMap::new();
+        let mut known = HashSet::new();
+        // A total is no response.
+        let all = source.detail.into_iter().flat_map(|detail| &detail.responses);
+        for response in all.filter(|response| response.id.is_some()) {
+            responses.entry(&response.agent).or_default().push(response);
+            known.extend(response.id.as_deref());
+        }
+        let mut sources = Self {
+            responses,
+            parts: HashMap::new(),
+            others: HashMap::new(),
+            prompts: Vec::new(),
+            spawns: by_spawn_call(source.tree),
+        };
+        for event in source.events {
+            match (event.kind, event.text("message_id").filter(|id| known.contains(id))) {
+                (EventKind::AgentMessage | EventKind::Reasoning, Some(id)) => {
+                    sources.parts.entry(id).or_default().add(event);
+                }
+                (EventKind::AgentMessage | EventKind::Reasoning, None) if event.text("text").is_some() => {
+                    sources.others.entry(&event.actor_id.0).or_default().push(event);
+                }
+                (EventKind::UserPrompt, _) => sources.prompts.push(event),
+                _ => {}
+            }
+        }
+        sources
+    }
+
+    /// Returns the last text of an agent.
+    pub(super) fn last_text(&self, agent: &Agent) -> Option<Text> {
+        let texts = |id: &str| self.parts.get(id).and_then(|parts| parts.texts.last().copied());
+        let of_responses = self.responses(agent).iter().filter_map(|response| response.id.as_deref());
+        of_responses.filter_map(texts).next_back().map(Text::from)
+    }
+
+    /// Returns the responses of an agent, in order.
+    pub(super) fn responses(&self, agent: &Agent) -> &[&'s ResponseDetail] {
+        self.responses.get(agent.id.as_str()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What a step is made of.
+enum StepPart<'s> {
+    Prompt(&'s Event),
+    Task(&'s str),
+    Response(&'s ResponseDetail, Vec<usize>),
+    Message(&'s Event),
+    /// Calls of no known response, by place in the agent's row.
+    Calls(Vec<usize>),
+    Placeholder,
+}
+
+/// The steps of a trajectory, made one by one.
+pub(super) struct Steps<'a, 's> {
+    source: &'a AtifSource<'s>,
+    sources: &'a AtifSources<'s>,
+    agent: &'a Agent,
+    parts: std::vec::IntoIter<StepPart<'a>>,
+    number: usize,
+}
+
+impl<'a, 's> Steps<'a, 's> {
+    pub(super) fn of(source: &'a AtifSource<'s>, sources: &'a AtifSources<'s>, agent: &'a Agent) -> Self {
+        let parts = parts(sources, agent).into_iter();
+        Self { source, sources, agent, parts, number: 0 }
+    }
+}
+
+impl ExactSizeIterator for Steps<'_, '_> {}
+
+impl<'a> Iterator for Steps<'a, '_> {
+    type Item = WrittenStep<'a>;
+
+    fn next(&mut self) -> Option<WrittenStep<'a>> {
+        let part = self.parts.next()?;
+        self.number += 1;
+        Some(WrittenStep { step_id: self.number, ..self.step(part) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.parts.size_hint()
+    }
+}
+
+/// Returns the parts of an agent's trajectory in order of time; what has no time stays behind its predecessor.
+fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>> {
+    let responses = sources.responses(agent);
+    let (by_response, unlinked) = link_calls(agent, responses);
+    let mut placed: Vec<(Millis, StepPart<'a>)> = Vec::new();
+    let mut add = |items: &mut dyn Iterator<Item = (Option<Millis>, StepPart<'a>)>| {
+        let mut last = Millis::MIN;
+        for (time, part) in items {
+            last = time.unwrap_or(last).max(last);
+            placed.push((last, part));
+        }
+    };
+    if agent.id.is_root() {
+        add(&mut sources.prompts.iter().map(|event| (event.at_ms, StepPart::Prompt(event))));
+    }
+    let has_prompts = agent.id.is_root() && !sources.prompts.is_empty();
+    if let Some(prompt) = agent.prompt.as_deref().filter(|_| !has_prompts) {
+        add(&mut [(None, StepPart::Task(prompt))].into_iter());
+    }
+    add(&mut responses.iter().zip(by_response).map(|(response, calls)| {
+        (response.times.map(|[from, _]| from), StepPart::Response(response, calls))
+    }));
+    let others = sources.others.get(agent.id.as_str()).into_iter().flatten();
+    add(&mut others.map(|event| (event.at_ms, StepPart::Message(event))));
+    add(&mut unlinked.into_iter().map(|call| (agent.tools[call].started_at_ms, StepPart::Calls(vec![call]))));
+    placed.sort_by_key(|(time, _)| *time);
+    let mut parts: Vec<StepPart<'a>> = placed.into_iter().map(|(_, part)| part).collect();
+    if parts.is_empty() {
+        parts.push(StepPart::Placeholder);
+    }
+    parts
+}
+
+/// Returns the calls of each response, and those of none, by place in the agent's row. A call belongs to the response
+/// whose lines have it; where no source tells, to the last one that began before it.
+fn link_calls(agent: &Agent, responses: &[&ResponseDetail]) -> (Vec<Vec<usize>>, Vec<usize>) {
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    for (number, response) in responses.iter().enumerate() {
+        owners.extend(response.calls.iter().map(|call| (call.as_str(), number)));
+    }
+    let (mut linked, mut unlinked) = (vec![Vec::new(); responses.len()], Vec::new());
+    let begins: Vec<Option<Millis>> =
+        responses.iter().map(|response| response.times.map(|[from, _]| from)).collect();
+    for (place, call) in agent.tools.iter().enumerate() {
+        let known = call.id.as_deref().and_then(|id| owners.get(id).copied());
+        let by_time = || {
+            let time = call.started_at_ms?;
+            begins.partition_point(|begin| begin.is_none_or(|begin| begin <= time)).checked_sub(1)
+        };
+        match known.or_else(by_time) {
+            Some(number) => linked[number].push(place),
+            None => unlinked.push(place),
+        }
+    }
+    (linked, unlinked)
+}
+
+/// A step.
+#[derive(Serialize)]
+pub(super) struct WrittenStep<'a> {
+    step_id: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<String>,
+    source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_name: Option<&'a str>,
+    message: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<WrittenCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observation: Option<WrittenObservation<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics>,
+    extra: Extra<AtifStep>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_call_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_copied_context: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct WrittenCall<'a> {
+    tool_call_id: Cow<'a, str>,
+    function_name: &'a str,
+    arguments: WrittenArguments,
+    extra: Extra<AtifCall>,
+}
+
+/// WrittenArguments are an object.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WrittenArguments {
+    Object(Box<RawValue>),
+    Other { value: Box<RawValue> },
+    Unknown {},
+}
+
+#[derive(Serialize)]
+struct WrittenObservation<'a> {
+    results: Vec<ObservationResult<'a>>,
+}
+
+#[derive(Serialize)]
+struct ObservationResult<'a> {
+    source_call_id: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<WrittenContent>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subagent_trajectory_ref: Vec<TrajectoryRef<'a>>,
+}
+
+#[derive(Serialize)]
+struct TrajectoryRef<'a> {
+    trajectory_id: &'a str,
+    session_id: &'a str,
+}
+
+/// WrittenContent: a text, or several.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WrittenContent {
+    Text(Box<RawValue>),
+    Other(String),
+    Parts(Vec<ContentPart>),
+}
+
+#[derive(Serialize)]
+struct ContentPart {
+    r#type: &'static str,
+    text: Box<RawValue>,
+}
+
+impl<'a> Steps<'a, '_> {
+    fn step(&self, part: StepPart<'a>) -> WrittenStep<'a> {
+        let mut step = WrittenStep {
+            step_id: 0,
+            timestamp: None,
+            source: "agent",
+            model_name: None,
+            message: Cow::Borrowed(""),
+            reasoning_content: None,
+            tool_calls: Vec::new(),
+            observation: None,
+            metrics: None,
+            extra: Extra { subscope: AtifStep { schema: ATIF_EXTRA_SCHEMA.into(), ..AtifStep::default() } },
+            llm_call_count: None,
+            is_copied_context: is_copied(self.agent).then_some(true),
+        };
+        let extra = &mut step.extra.subscope;
+        match part {
+            StepPart::Prompt(event) => {
+                step.source = "user";
+                step.timestamp = event.at_ms.map(iso8601);
+                step.message = Cow::Borrowed(event.text("text").unwrap_or_default());
+                extra.prompt_id = event.text("prompt_id").map(Text::from);
+                if let Some((status, at)) = self.ending_of_run(event.run) {
+                    (extra.run_status, extra.run_ended_at_ms) = (Some(status), at);
+                }
+            }
+            StepPart::Task(prompt) => {
+                step.source = "user";
+                step.timestamp = self.agent.started_at_ms.map(iso8601);
+                step.message = Cow::Borrowed(prompt);
+            }
+            StepPart::Response(response, calls) => {
+                step.timestamp = response.times.map(|[_, to]| iso8601(to));
+                step.model_name = response.model.as_deref();
+                step.llm_call_count = Some(1);
+                step.metrics = Metrics::of(response);
+                extra.message_id.clone_from(&response.id);
+                extra.started_at_ms = response.times.filter(|[from, to]| from != to).map(|[from, _]| from);
+                extra.finish_reason = response.finish.map(|reason| reason.as_str().into());
+                extra.is_floor = self.is_floor(response);
+                let parts = response.id.as_deref().and_then(|id| self.sources.parts.get(id));
+                if let Some(Parts { texts, thoughts }) = parts {
+                    if texts.len() > 1 {
+                        extra.texts = texts.iter().map(|text| text.chars().count()).collect();
+                    }
+                    step.message = joined(texts);
+                    step.reasoning_content = (!thoughts.is_empty()).then(|| joined(thoughts));
+                }
+                self.add_calls(&mut step, &calls);
+            }
+            StepPart::Message(event) => {
+                step.timestamp = event.at_ms.map(iso8601);
+                let text = Cow::Borrowed(event.text("text").unwrap_or_default());
+                if event.kind == EventKind::Reasoning {
+                    step.reasoning_content = Some(text);
+                } else {
+                    step.message = text;
+                }
+            }
+            StepPart::Calls(calls) => {
+                let first = calls.first().and_then(|place| self.agent.tools[*place].started_at_ms);
+                step.timestamp = first.map(iso8601);
+                self.add_calls(&mut step, &calls);
+            }
+            StepPart::Placeholder => {
+                step.source = "system";
+                extra.is_placeholder = true;
+            }
+        }
+        step
+    }
+
+    /// Returns how and when a run ended; the last one as the root did, where no turn of it says so.
+    fn ending_of_run(&self, run: u32) -> Option<(AgentStatus, Option<Millis>)> {
+        let runs = self.source.detail.map_or(&[][..], |detail| detail.runs.as_slice());
+        let number = (run as usize).checked_sub(1)?;
+        let of_root = || {
+            let is_last = number + 1 == runs.len() && !self.agent.status.is_live();
+            is_last.then_some((self.agent.status, None))
+        };
+        runs.get(number)?.ending.or_else(of_root)
+    }
+
+    /// Whether the counts of a response are lower bounds. A writer that left out tokens of some response of an agent is
+    /// not known to have those of the others.
+    fn is_floor(&self, response: &ResponseDetail) -> bool {
+        let is_own = |response: &ResponseDetail| response.usage.is_some_and(|usage| usage.floor);
+        let is_shared = || {
+            let own = self.sources.responses(self.agent);
+            self.agent.usage.is_some_and(|usage| usage.floor) && !own.iter().any(|other| is_own(other))
+        };
+        is_own(response) || (response.usage.is_some() && is_shared())
+    }
+
+    fn add_calls(&self, step: &mut WrittenStep<'a>, places: &[usize]) {
+        let mut results = Vec::new();
+        for place in places {
+            let call = &self.agent.tools[*place];
+            let id = self.call_id(call, *place);
+            let (arguments, has_no_arguments) = self.arguments(call);
+            results.extend(self.result(call, id.clone()));
+            let writes = call.id.as_ref().and_then(|id| self.source.detail?.writes.get(id));
+            step.tool_calls.push(WrittenCall {
+                tool_call_id: id,
+                function_name: &call.name,
+                arguments,
+                extra: Extra {
+                    subscope: AtifCall {
+                        schema: ATIF_EXTRA_SCHEMA.into(),
+                        status: call.status,
+                        basis: call.basis,
+                        started_at_ms: call.started_at_ms,
+                        ended_at_ms: call.ended_at_ms,
+                        detail: call.detail.clone(),
+                        writes: writes.cloned(),
+                        has_no_id: call.id.is_none(),
+                        has_no_arguments,
+                    },
+                },
+            });
+        }
+        step.observation = (!results.is_empty()).then_some(WrittenObservation { results });
+    }
+
+    /// Returns the id of a call; one of this document for a call without one.
+    fn call_id(&self, call: &'a ToolCall, place: usize) -> Cow<'a, str> {
+        match &call.id {
+            Some(id) => Cow::Borrowed(id),
+            None => Cow::Owned(format!("{}/{}/{place}", self.agent.id, call.name)),
+        }
+    }
+
+    fn raw(&self, payload: Option<&Payload>) -> Option<Box<RawValue>> {
+        RawValue::from_string((self.source.resolve)(payload?)?).ok()
+    }
+
+    /// Returns the arguments of a call, and whether they are unknown.
+    fn arguments(&self, call: &ToolCall) -> (WrittenArguments, bool) {
+        match self.raw(call.input.as_deref()) {
+            Some(json) if json.get().starts_with('{') => (WrittenArguments::Object(json), false),
+            Some(value) => (WrittenArguments::Other { value }, false),
+            None => (WrittenArguments::Unknown {}, true),
+        }
+    }
+
+    /// Returns the result of a call that has ended, and the agents that it started.
+    fn result(&self, call: &'a ToolCall, id: Cow<'a, str>) -> Option<ObservationResult<'a>> {
+        let started = call.id.as_deref().and_then(|id| self.sources.spawns.get(id)).into_iter().flatten();
+        let session_id = self.source.tree.session.id.as_str();
+        let refs: Vec<TrajectoryRef<'a>> =
+            started.map(|agent| TrajectoryRef { trajectory_id: agent, session_id }).collect();
+        let is_over = call.status != ToolStatus::Open;
+        (is_over || !refs.is_empty()).then(|| ObservationResult {
+            source_call_id: id,
+            content: self.raw(call.result.as_deref()).and_then(content),
+            subagent_trajectory_ref: refs,
+        })
+    }
+}
+
+fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
+    match texts {
+        [] => Cow::Borrowed(""),
+        [only] => Cow::Borrowed(only),
+        several => Cow::Owned(several.join(SEPARATOR)),
+    }
+}
+
+/// A block of a result.
+#[derive(serde::Deserialize)]
+struct ResultBlock<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+}
+
+/// Returns a result as content: a text as it is, blocks of texts as parts, anything else as its JSON. Of a block that is
+/// no text its kind remains: ATIF names media by files.
+fn content(json: Box<RawValue>) -> Option<WrittenContent> {
+    match json.get().as_bytes().first() {
+        Some(b'"') => return Some(WrittenContent::Text(json)),
+        Some(b'n') => return None,
+        Some(b'[') => {}
+        _ => return Some(WrittenContent::Other(json.get().to_owned())),
+    }
+    let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(json.get()) else {
+        return Some(WrittenContent::Other(json.get().to_owned()));
+    };
+    let text = |block: &&RawValue| -> Option<Box<RawValue>> {
+        if block.get().starts_with('"') {
+            return Some((*block).to_owned());
+        }
+        let block: ResultBlock<'_> = serde_json::from_str(block.get()).ok()?;
+        if let Some(text) = block.text.filter(|text| text.get().starts_with('"')) {
+            return Some(text.to_owned());
+        }
+        serde_json::value::to_raw_value(&format!("[{}]", block.kind?)).ok()
+    };
+    let texts: Option<Vec<Box<RawValue>>> = blocks.iter().map(text).collect();
+    match texts {
+        Some(mut texts) if texts.len() == 1 => texts.pop().map(WrittenContent::Text),
+        Some(texts) if !texts.is_empty() => Some(WrittenContent::Parts(
+            texts.into_iter().map(|text| ContentPart { r#type: "text", text }).collect(),
+        )),
+        Some(_) | None => Some(WrittenContent::Other(json.get().to_owned())),
+    }
+}
