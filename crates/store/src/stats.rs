@@ -183,6 +183,7 @@ impl<'q> Sums<'q> {
                 .collect(),
             slowest: self.slowest,
             concurrency: concurrency(self.edges),
+            without: Vec::new(),
         }
     }
 }
