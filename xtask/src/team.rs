@@ -2,41 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::{
     pypi,
-    step::{cargo, output, program, run, skip, target_folder},
+    step::{cargo, run, skip, target_folder},
 };
 
 /// The engine as a library for Python, and what its HTTP server needs.
-const ENGINE: (&str, &str) = ("chdb-core", "26.9.0");
-const WITH: [&str; 2] = ["lz4==4.4.5", "clickhouse-cityhash==1.0.2.6"];
+const ENGINE: &[&str] = &["chdb-core==26.9.0", "lz4==4.4.5", "clickhouse-cityhash==1.0.2.6"];
 
 /// Environment variable with the Python that runs the engine.
 pub(crate) const PYTHON: &str = "SUBSCOPE_CHDB_PYTHON";
 
 /// Returns a Python with the engine, installed below the target directory; `None` if PyPI is unavailable.
 pub(crate) fn engine() -> Result<Option<PathBuf>> {
-    let (package, version) = ENGINE;
-    let folder = target_folder()?.join("pypi").join(format!("{package}-{version}"));
-    let mark = folder.join("with-lz4");
-    let commands = match pypi::install(Path::new("python3"), &folder, package, version)? {
-        Ok(commands) => commands,
+    let folder = target_folder()?.join("pypi").join(ENGINE[0].replace("==", "-"));
+    match pypi::install(Path::new("python3"), &folder, ENGINE)? {
+        Ok(commands) => Ok(Some(commands.join("python"))),
         Err(reason) => {
-            skip("ClickHouse's engine", &format!("PyPI gives no {package} {version}: {reason}"));
-            return Ok(None);
+            skip("ClickHouse's engine", &format!("PyPI gives no {}: {reason}", ENGINE.join(", ")));
+            Ok(None)
         }
-    };
-    if !mark.exists() {
-        let quietly = ["install", "--quiet", "--disable-pip-version-check", "--retries", "1"];
-        if let Err(error) = output(program(commands.join("pip")).args(quietly).args(WITH)) {
-            skip("ClickHouse's engine", &format!("PyPI gives no {}: {error:#}", WITH.join(", ")));
-            return Ok(None);
-        }
-        std::fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))?;
     }
-    Ok(Some(commands.join("python")))
 }
 
 /// Runs the tests of the team store.
