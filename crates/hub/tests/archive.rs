@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 use subscope_collect::archive::Archive;
 use subscope_hub::{
-    ListQuery, SessionQueries,
+    History, ListQuery,
     index::{IndexOptions, index},
 };
 use subscope_model::PriceTable;

@@ -10,7 +10,7 @@ use subscope_hub::{AskError, IngestError, PostedError};
 
 /// Error response: status and message. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
+pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     message: String,
     /// Name of the invalid field of the body.
@@ -20,23 +20,19 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Returns an error response.
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), field: None, is_busy: false }
     }
 
-    /// Returns a response of status 400.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Returns a response of status 403.
-    pub fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    /// Returns a response of status 404.
-    pub fn not_found(what: &str) -> Self {
+    pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
 
@@ -51,8 +47,7 @@ impl ApiError {
         Self { status, ..self }
     }
 
-    /// Returns a response of status 503, which asks to try again in a second.
-    pub fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 }

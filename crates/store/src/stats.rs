@@ -183,7 +183,6 @@ impl<'q> Sums<'q> {
                 .collect(),
             slowest: self.slowest,
             concurrency: concurrency(self.edges),
-            without: Vec::new(),
         }
     }
 }

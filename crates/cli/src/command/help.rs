@@ -33,7 +33,6 @@ const PAGES: &[(&str, &str)] = pages![
     "opentelemetry",
     "interchange",
     "shell",
-    "teams",
     "attribution",
     "status",
     "cost",

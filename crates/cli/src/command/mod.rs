@@ -8,7 +8,6 @@ mod doctor;
 mod document;
 mod event_printer;
 mod export;
-pub(crate) mod forward;
 mod help;
 pub(crate) mod history;
 pub(crate) mod hook;
@@ -23,7 +22,6 @@ mod shell;
 mod statusline;
 mod stop;
 pub(crate) mod target;
-mod team;
 mod tree;
 mod ui;
 mod watch;
@@ -65,8 +63,6 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
             Ok(())
         }
         CliCommand::Mcp(args) => mcp::run(args, context),
-        CliCommand::Forward(args) => forward::run(args, context),
-        CliCommand::Team(args) => team::run(args, context),
         CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Init(args) => init::run(*args),
