@@ -2,7 +2,7 @@
 //!
 //! Exports the main file of every recording of every harness with the real program, checks each document with PyPI's
 //! `atif` and with the trajectory package of `harbor`, and has the program read each again: the second export must be the
-//! first. Then reads the documents of `oracle/atif.py`, one of each version, after the validators have accepted them.
+//! first. Then reads the documents of `oracle/trajectories.py`, one of each version, after the validators have accepted them.
 
 use std::{
     fs,
@@ -43,7 +43,7 @@ pub(crate) fn check() -> Result<()> {
     let work = target.join("atif/work");
     fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
     let mut python = program(commands.join("python"));
-    python.arg(root().join("xtask/oracle/atif.py")).arg(target.join("debug/subscope")).arg(&work);
+    python.arg(root().join("xtask/oracle/trajectories.py")).arg(target.join("debug/subscope")).arg(&work);
     python.args(recordings()?).env("PYTHONPATH", harbor);
     announce("atif");
     let said = output(&mut python)?;

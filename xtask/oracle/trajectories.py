@@ -1,6 +1,6 @@
 """Checks ATIF documents of subscope with two validators, and has subscope read documents of every version.
 
-usage: atif.py SUBSCOPE FOLDER RECORDING…; prints a line that begins with WRONG for each thing that is not as it should be.
+usage: trajectories.py SUBSCOPE FOLDER RECORDING…; prints a line that begins with WRONG for each thing that is not as it should be.
 """
 
 import json
