@@ -14,13 +14,17 @@ use std::{
     time::Duration,
 };
 
-use common::{env, json_lines, run};
+use common::{env, json, json_lines, run, serving::Serving};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use prost::Message as _;
-use subscope_testkit::{env::TestEnv, fixtures::recording};
+use serde_json::Value;
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures::{recording, recordings},
+};
 
 /// A request that the receiver got whole.
 #[derive(Clone, Debug)]
@@ -263,4 +267,34 @@ fn all_sessions_are_pushed_and_a_killed_push_goes_on() {
     let left: Vec<ExportTraceServiceRequest> =
         rest.all().into_iter().map(|received| received.request).collect();
     assert_eq!(left, all[1..], "the hint names where it goes on");
+}
+
+/// What a hub must know again of an agent whose spans it got: who it is, whose child, what it did and spent.
+fn agents(tree: &Value) -> Vec<Value> {
+    const FIELDS: [&str; 8] =
+        ["id", "parent_id", "spawned_by", "depth", "status", "tool_calls", "messages", "usage"];
+    let of = |agent: &Value| FIELDS.iter().map(|field| agent[field].clone()).collect();
+    tree["agents"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn sessions_pushed_to_a_hub_have_their_trees_there_once() {
+    let mut pushed = 0;
+    for main in recordings().iter().flat_map(|recording| recording.mains()) {
+        // Each has a hub of its own: recordings share ids of the scripted model, which one hub takes for copies.
+        let env = env();
+        let hub = Serving::start(&env, "");
+        let words = format!("export --as otlp --to http://{}", hub.address);
+        let tree = json(&run(&env, "tree --json", &[&main]).success());
+        for _ in 0..2 {
+            run(&env, &words, &[&main]).success();
+        }
+        let session = tree["session"]["id"].as_str().unwrap();
+        let received = hub.tree(session).unwrap_or_else(|| panic!("{session} was not received"));
+        assert_eq!(agents(&received), agents(&tree), "{}", main.display());
+        assert_eq!(received["problems"], Value::Array(Vec::new()), "{}", main.display());
+        pushed += 1;
+        hub.end("-TERM");
+    }
+    assert!(pushed > 40, "{pushed}");
 }

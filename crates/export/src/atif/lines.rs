@@ -225,7 +225,7 @@ impl<'d, 'a> LineWriter<'d, 'a> {
         line: TrajectoryLine<'_>,
     ) -> serde_json::Result<()> {
         let extra = step.extra.clone().unwrap_or_default();
-        // The task of a subagent is told at its start; as a prompt it would be an activity of its own.
+        // The start of a subagent carries its task already; as a prompt it would open an interval of its own.
         let is_task = trajectory.id != AgentId::ROOT && trajectory.extra.is_some();
         if is_task {
             return Ok(());

@@ -30,26 +30,27 @@ pub(super) struct Hooks {
     identified: String,
 }
 
+/// A payload and the event that it was delivered for, which the payload does not name.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     #[serde(rename = "_event")]
-    event: Str<'a>,
+    pub(super) event: Str<'a>,
     #[serde(rename = "in")]
-    payload: Option<Payload<'a>>,
+    pub(super) payload: Option<Payload<'a>>,
 }
 
 /// One payload. Fields of all events together.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Payload<'a> {
-    session_id: Str<'a>,
+pub(super) struct Payload<'a> {
+    pub(super) session_id: Str<'a>,
     timestamp: Num,
     cwd: Str<'a>,
     source: Str<'a>,
     reason: Str<'a>,
     prompt: Option<&'a RawValue>,
-    agent_id: Str<'a>,
+    pub(super) agent_id: Str<'a>,
     agent_type: Str<'a>,
     parent_agent_id: Str<'a>,
     tool_name: Str<'a>,

@@ -4,30 +4,15 @@
 //! agent. Its answer is that agent's alone: the call is refused, the agent ends without another request to the model, and
 //! its siblings and the main thread go on. Observed: 1.0.102. No answer to `preToolUse` or `postToolUse` ends an agent.
 
-use serde::Deserialize;
 use serde_json::json;
-use subscope_decode::{AskMoment, Asker, StopAnswer, lenient::Str};
+use subscope_decode::{AskMoment, Asker, StopAnswer};
+
+use super::hook::Line;
 
 /// The event in front of a call.
 const BEFORE: &str = "permissionRequest";
 /// What the harness notes of why.
 const REASON: &str = "Stopped by the user, with subscope.";
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Line<'a> {
-    #[serde(rename = "_event")]
-    event: Str<'a>,
-    #[serde(rename = "in")]
-    payload: Option<Payload<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Payload<'a> {
-    session_id: Str<'a>,
-    agent_id: Str<'a>,
-}
 
 /// Returns the subagent that waits for an answer to this payload before it goes on. Unlike in other events of an agent
 /// the session is the main thread's.

@@ -64,7 +64,8 @@ impl Api {
         }
     }
 
-    /// Whether an agent asks: a request without tools is for a title or a summary. Claude Code's are told by their words.
+    /// True if an agent makes the request: one without tools is for a title or a summary. Claude Code's are known by their
+    /// words instead.
     pub(crate) fn is_agents(self, request: &Value) -> bool {
         self == Self::Messages || request["tools"].as_array().is_some_and(|tools| !tools.is_empty())
     }

@@ -1,2 +1,0 @@
-// Made by `cargo xtask types` from crates/model: edit that.
-export {};
