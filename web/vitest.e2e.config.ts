@@ -12,5 +12,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 60_000,
     teardownTimeout: 10_000,
+    // A loaded machine is slow to show what it shows; what must come within a time is measured.
+    expect: { poll: { timeout: 20_000 } },
   },
 });

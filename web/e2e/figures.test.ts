@@ -103,12 +103,12 @@ it("compares two sessions: figures with differences, rows paired as the server p
   await page.getByText(/~ paired by type/).first().waitFor();
   await page.getByText("only in A").first().waitFor();
   // Lanes begin at each one's own start: the two roots begin at the same place.
-  const begins = await pairs.first().locator("canvas").evaluateAll((all) => all.map((one) => {
+  const begins = (): Promise<number[]> => pairs.first().locator("canvas").evaluateAll((all) => all.map((one) => {
     const canvas = one as HTMLCanvasElement;
     const pixels = canvas.getContext("2d")?.getImageData(0, canvas.height / 2, canvas.width, 1).data ?? [];
     return Array.from({ length: canvas.width }, (_, x) => pixels[x * 4 + 3] ?? 0).findIndex((alpha) => alpha > 0);
   }));
-  expect(begins).toEqual([0, 0]);
+  await expect.poll(begins).toEqual([0, 0]);
   await page.locator("summary", { hasText: "Tools:" }).click();
   expect(await page.getByRole("region", { name: "tools of both" }).locator("tbody tr").count()).toBe(Math.min(15, expected.tools.length));
   await page.getByRole("button", { name: "swap" }).click();

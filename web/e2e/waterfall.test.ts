@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { Page } from "playwright-core";
 import { duration } from "../src/lib/format";
 import type { Agent, Event, Tree } from "../src/model";
@@ -49,9 +49,8 @@ const brightness = (page: Page, key: string, share: number): Promise<number> =>
       const line = document.querySelector(`[data-key="${wanted}"]`)?.getBoundingClientRect();
       if (!canvas || !line) return -1;
       const box = canvas.getBoundingClientRect();
-      const ratio = canvas.width / box.width;
-      const y = (line.top + line.height / 2 - box.top) * ratio;
-      const data = canvas.getContext("2d")?.getImageData(box.width * Number(at) * ratio - 3, y, 7, 1).data ?? [];
+      const y = (line.top + line.height / 2 - box.top) * (canvas.height / box.height);
+      const data = canvas.getContext("2d")?.getImageData(canvas.width * Number(at) - 3, y, 7, 1).data ?? [];
       return Math.max(...[...data].filter((_, place) => place % 4 !== 3));
     },
     [key, share],
@@ -79,7 +78,7 @@ it("unfolds an agent into its calls, by pointer and by key, and opens a call in 
     const at = busy.tools.indexOf(call);
     const middle = ((call.started_at_ms ?? 0) + (call.ended_at_ms ?? 0)) / 2;
     await expect.poll(() => brightness(page, `${busy.id} ${at}`, shareOf(middle))).toBeGreaterThan(50);
-    expect(await brightness(page, `${busy.id} ${at}`, 0.99), "behind the end").toBe(0);
+    await expect.poll(() => brightness(page, `${busy.id} ${at}`, 0.99), { message: "behind the end" }).toBe(0);
   }
   // A click on the row, or on the lane, opens the call.
   const second = busy.tools[1];
@@ -273,8 +272,10 @@ it("shows who started an agent, and who went on after it", async () => {
   const [begun, started, ended, back] = await Promise.all(
     [call?.started_at_ms, waited.started_at_ms, waited.ended_at_ms, call?.ended_at_ms].map((at) => placeOf(page, timeline, at ?? 0)),
   );
-  near(await ends("start"), [begun ?? 0, await rowMiddle("root"), started ?? 0, await rowMiddle(waited.id)]);
-  near(await ends("back"), [ended ?? 0, await rowMiddle(waited.id), back ?? 0, await rowMiddle("root")]);
+  await vi.waitFor(async () => {
+    near(await ends("start"), [begun ?? 0, await rowMiddle("root"), started ?? 0, await rowMiddle(waited.id)]);
+    near(await ends("back"), [ended ?? 0, await rowMiddle(waited.id), back ?? 0, await rowMiddle("root")]);
+  }, 20_000);
   // They are in nobody's way: the lane below them is clicked.
   const box = await page.locator(".lanes canvas").boundingBox();
   await page.mouse.click((box?.x ?? 0) + (started ?? 0), (box?.y ?? 0) + (await rowMiddle(waited.id)));
@@ -317,14 +318,53 @@ it("says in a sentence where the time went, and shows the critical path alone", 
   const shareOf = (from: number, to: number): number => ((from + to) / 2 - timeline.start_ms) / ((timeline.end_ms - timeline.start_ms) * 1.015);
   const bright = (): Promise<number[]> =>
     Promise.all([brightness(page, on.agent_id, shareOf(on.from_ms, on.to_ms)), brightness(page, off.agent_id, shareOf(longest.from_ms, longest.to_ms))]);
+  await expect.poll(() => bright().then((both) => Math.min(...both)), { message: "both are painted" }).toBeGreaterThan(0);
   const before = await bright();
   await page.keyboard.press("c");
+  const alone = page.getByRole("button", { name: "critical path" });
+  await expect.poll(() => alone.getAttribute("aria-pressed")).toBe("true");
   await expect.poll(async () => (await bright())[1]).not.toBe(before[1]);
-  const alone = await page.getByRole("button", { name: "critical path" });
-  expect(await alone.getAttribute("aria-pressed")).toBe("true");
   expect((await bright())[0]).toBe(before[0]);
   await alone.click();
   await expect.poll(bright).toEqual(before);
+  isQuiet(seen);
+});
+
+it("paints lanes and strip in their new size before the browser shows it", async () => {
+  server = await Server.over("k-big");
+  const { session } = new Recording("k-big");
+  seen = await look(server, `/s/${session}/a/root`);
+  const { page } = seen;
+  await page.waitForSelector(".minimap canvas");
+  await page.waitForSelector("aside .top > h2");
+  const CANVASES = [".lanes canvas", ".minimap canvas"];
+  // An observer that is made after those of the page is called after them, and before the frame is shown.
+  await page.evaluate((selectors) => {
+    const shown: Record<string, [number, number, boolean][]> = {};
+    for (const selector of selectors) {
+      const canvas = document.querySelector<HTMLCanvasElement>(selector);
+      if (!canvas) throw new Error(selector);
+      const all: [number, number, boolean][] = (shown[selector] = []);
+      new ResizeObserver(() => {
+        const pixels = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+        all.push([canvas.clientWidth, canvas.width, pixels.some((one) => one > 0)]);
+      }).observe(canvas);
+    }
+    Object.assign(globalThis, { shown });
+  }, CANVASES);
+  const shown = (): Promise<Record<string, [number, number, boolean][]>> => page.evaluate(() => (globalThis as unknown as { shown: Record<string, [number, number, boolean][]> }).shown);
+  const sizes = async (): Promise<number> => {
+    const all = await shown();
+    return Math.min(...CANVASES.map((selector) => new Set(all[selector]?.map(([wide]) => wide)).size));
+  };
+  let count = 1;
+  for (const resize of [null, () => page.keyboard.press("Escape"), () => page.setViewportSize({ width: 1000, height: 800 }), () => page.keyboard.press("[")]) {
+    await resize?.();
+    await expect.poll(sizes).toBe(count++);
+  }
+  for (const selector of CANVASES) {
+    for (const [wide, painted, isPainted] of (await shown())[selector] ?? []) expect([painted, isPainted], `${selector} ${wide}`).toEqual([wide, true]);
+  }
   isQuiet(seen);
 });
 
@@ -389,10 +429,15 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
   const tool = owner.tools.find((one) => one.id === id);
   const lane = page.locator(`${CALLS}[data-call-id="${id}"]`);
   await lane.scrollIntoViewIfNeeded();
-  const [line, canvas] = [await lane.boundingBox(), await page.locator(".lanes canvas").boundingBox()];
   const middle = ((tool?.started_at_ms ?? 0) + (tool?.ended_at_ms ?? 0)) / 2;
-  await page.mouse.move((canvas?.x ?? 0) + (await placeOf(page, timeline, middle)), (line?.y ?? 0) + 11);
-  await expect.poll(() => page.locator(".tip code").textContent()).toBe((long?.data["input"] as { command: string }).command);
+  // The list may still scroll: the pointer goes to where the lane is by now.
+  await expect
+    .poll(async () => {
+      const [line, canvas] = [await lane.boundingBox(), await page.locator(".lanes canvas").boundingBox()];
+      await page.mouse.move((canvas?.x ?? 0) + (await placeOf(page, timeline, middle)), (line?.y ?? 0) + 11);
+      return page.locator(".tip code").allTextContents();
+    })
+    .toEqual([(long?.data["input"] as { command: string }).command]);
   expect(await page.locator(".tip").textContent()).toContain(`✓ ok · ${duration((tool?.ended_at_ms ?? 0) - (tool?.started_at_ms ?? 0))}`);
   isQuiet(seen);
 });
