@@ -58,14 +58,15 @@ impl Archive {
     }
 
     /// Archives the file at a path. One that is kept already is left as it is, unless its path is another file's
-    /// now or, on another device, it has grown. A session of a bundle is not archived: its harness deletes none.
+    /// now or, on another device, it has grown. A session of a bundle and what its harness has compressed are not
+    /// archived: it keeps them.
     ///
     /// # Errors
     ///
     /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not
     /// absolute.
     pub fn take(&self, original: &Path) -> io::Result<()> {
-        if bundle_of(original).is_some() {
+        if bundle_of(original).is_some() || frames::is_frames(original) {
             return Ok(());
         }
         let own = self.place(original)?;

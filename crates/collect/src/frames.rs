@@ -49,7 +49,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// How many lost places an error names; it counts the others.
 const NAMED_PLACES: usize = 3;
 
-/// Whether a file of that name is read frame by frame.
+/// Whether a file of that name is compressed.
 pub(crate) fn is_frames(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == ENDING)
 }
@@ -175,6 +175,21 @@ impl Frame {
 }
 
 impl Frames {
+    /// Whether a compressed file is one of these, also a damaged one, and not what another program has compressed: that has
+    /// no seek table at its end, and larger frames than these, or one alone.
+    pub(crate) fn is_archived(path: &Path) -> bool {
+        let Ok(mut file) = open_regular(path) else { return false };
+        let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return false };
+        let magic = length.checked_sub(SEEKABLE_MAGIC.to_le_bytes().len() as u64);
+        if magic
+            .is_some_and(|at| read_at(&mut file, at, 4).is_ok_and(|end| end == SEEKABLE_MAGIC.to_le_bytes()))
+        {
+            return true;
+        }
+        let first = find_frames(&mut file).unwrap_or_default();
+        first.first().is_some_and(|frame| u64::from(frame.packed) < length)
+    }
+
     /// Opens a file, also a damaged one ([`Table::Damaged`]). No memory is taken for what the file cannot hold.
     ///
     /// # Errors

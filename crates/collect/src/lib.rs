@@ -18,6 +18,7 @@ pub mod follow;
 mod found;
 mod frames;
 mod list;
+mod packed;
 mod peek;
 pub mod read;
 mod sessions;

@@ -8,7 +8,7 @@ use std::{
 
 use subscope_harness::{Place, harness_of};
 
-use crate::read::open_regular;
+use crate::source::Source;
 
 /// Nearly every first line names its session within this; so a folder of thousands costs one read each.
 const FIRST_READ_BYTES: u64 = 4 * 1024;
@@ -39,7 +39,7 @@ impl Peeks {
 
 /// Classifies a file by path and first line, reading at most 64 KiB; `None` where the line names no session.
 pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
-    let mut file = open_regular(path).ok()?;
+    let mut file = Source::open(path).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
     let found = complete_by(path, &head, place);

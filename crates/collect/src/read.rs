@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     frames::{Frames, is_frames},
+    packed::is_packed,
     source::Source,
 };
 
@@ -40,7 +41,7 @@ pub fn read_file(
     chunk: &mut Vec<u8>,
     each: &mut dyn FnMut(u64, &[u8]),
 ) -> io::Result<u64> {
-    if is_frames(path) {
+    if is_frames(path) && !is_packed(path) {
         return Frames::open(path)?.read(from, each);
     }
     let mut source = Source::open(path)?;
@@ -57,7 +58,7 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     if len > SPAN_CAP_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "span over 64 MiB"));
     }
-    if is_frames(path) {
+    if is_frames(path) && !is_packed(path) {
         return Frames::open(path)?.span(offset, len);
     }
     let mut file = Source::open(path)?;

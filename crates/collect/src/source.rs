@@ -1,4 +1,4 @@
-//! A source that is opened: a regular file, or a session of a bundle.
+//! A source that is opened: a regular file, also one that its harness has compressed, or a session of a bundle.
 
 use std::{
     fs::{self, File, Metadata},
@@ -12,6 +12,7 @@ use subscope_model::Millis;
 
 use crate::{
     bundle::{self, Window, bundle_of},
+    packed::{Packed, content_len, is_packed},
     read::open_regular,
 };
 
@@ -19,6 +20,8 @@ use crate::{
 pub(crate) enum Source {
     /// A regular file.
     File(File),
+    /// A compressed transcript.
+    Packed(Packed),
     /// The lines of a session of a bundle.
     Lines(BundleLines),
 }
@@ -94,6 +97,7 @@ impl Source {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match bundle_of(path) {
             Some(_) => BundleLines::open(path).map(Self::Lines),
+            None if is_packed(path) => Packed::open(path).map(Self::Packed),
             None => open_regular(path).map(Self::File),
         }
     }
@@ -102,6 +106,7 @@ impl Source {
     pub(crate) fn len(&self) -> io::Result<u64> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| metadata.len()),
+            Self::Packed(packed) => Ok(packed.len),
             Self::Lines(lines) => Ok(lines.len),
         }
     }
@@ -110,7 +115,9 @@ impl Source {
     pub(crate) fn stat(&self, seen: &SourceStat) -> io::Result<SourceStat> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| SourceStat::from(&metadata)),
-            Self::Lines(lines) => Ok(SourceStat { len: lines.len, ..seen.clone() }),
+            Self::Packed(Packed { len, .. }) | Self::Lines(BundleLines { len, .. }) => {
+                Ok(SourceStat { len: *len, ..seen.clone() })
+            }
         }
     }
 }
@@ -120,6 +127,7 @@ impl Source {
 pub fn length(path: &Path) -> Option<u64> {
     match bundle_of(path) {
         Some(_) => bundle::stat(path).ok().map(|session| session.len),
+        None if is_packed(path) => content_len(&mut open_regular(path).ok()?).ok(),
         None => fs::metadata(path).ok().map(|metadata| metadata.len()),
     }
 }
@@ -137,7 +145,11 @@ pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
 pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
     let Some((at, _)) = bundle_of(path) else {
         let metadata = fs::symlink_metadata(path)?;
-        return Ok(metadata.is_file().then(|| SourceStat::from(&metadata)));
+        let mut stat = metadata.is_file().then(|| SourceStat::from(&metadata));
+        if let Some(stat) = stat.as_mut().filter(|_| is_packed(path)) {
+            stat.len = content_len(&mut open_regular(path)?)?;
+        }
+        return Ok(stat);
     };
     let of_bundle = fs::metadata(at)?;
     let session = bundle::stat(path)?;
@@ -149,6 +161,7 @@ impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::File(file) => file.read(buffer),
+            Self::Packed(packed) => packed.read(buffer),
             Self::Lines(lines) => lines.read(buffer),
         }
     }
@@ -158,6 +171,7 @@ impl Seek for Source {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self {
             Self::File(file) => file.seek(to),
+            Self::Packed(packed) => packed.seek(to),
             Self::Lines(lines) => {
                 let at = match to {
                     SeekFrom::Start(at) => Some(at),

@@ -17,7 +17,7 @@ use subscope_collect::{
     Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
 };
-use subscope_harness::{Role, Root, claude_code::ClaudeCode};
+use subscope_harness::{Role, Root, claude_code::ClaudeCode, codex::Codex};
 
 const SESSION: &str = "59d3cea2-8628-4065-a429-a6583bbe765a";
 const OTHER: &str = "69d3cea2-8628-4065-a429-a6583bbe765a";
@@ -512,4 +512,35 @@ fn follow_many_writes_at_once_loses_nothing() {
         let agents = known.files.values().filter(|(found, _)| found.role == Role::Agent);
         agents.filter(|(_, content)| content == b"one\ntwo\n").count() == 3_000
     });
+}
+
+/// A harness may compress a rollout that rests, also while it is followed: what is read is the same, under another name.
+#[test]
+fn follow_rollout_that_is_compressed_goes_on_in_the_compressed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let day = folder.path().join("sessions/2026/11/21");
+    fs::create_dir_all(&day).unwrap();
+    let root = "01a1ffd0-c11c-7d71-9e82-986856b9c6d4";
+    let path = day.join(format!("rollout-2026-11-21T20-33-53-{root}.jsonl"));
+    let opening = format!(
+        "{{\"type\":\"session_meta\",\"payload\":{{\"id\":\"{root}\",\"session_id\":\"{root}\"}}}}\n"
+    );
+    let packed = path.with_extension("jsonl.zst");
+    let content = opening.clone() + "{\"type\":\"event_msg\"}\n";
+    fs::write(&path, &opening).unwrap();
+    let roots = vec![Root { harness: &Codex, folder: folder.path().join("sessions") }];
+    let mut reader = Reader::new(Follow::roots(roots, FollowOptions::new(clock(folder.path()))).unwrap());
+    reader.until_text(&path, &opening);
+    append(&path, "{\"type\":\"event_msg\"}\n");
+    reader.until_text(&path, &content);
+    // First as much of it as a writer has given out, then all.
+    let bytes = zstd::bulk::compress(content.as_bytes(), 3).unwrap();
+    fs::write(&packed, &bytes[..7]).unwrap();
+    fs::write(&packed, &bytes).unwrap();
+    fs::remove_file(&path).unwrap();
+    reader.until_text(&packed, &content);
+    reader.until(|known| known.gone == 1);
+    let (found, _) = reader.known.files.values().next().unwrap();
+    assert_eq!((found.what.session.as_deref(), found.what.role), (Some(root), Role::Main));
+    assert_eq!(reader.known.problems, [""; 0]);
 }

@@ -84,17 +84,18 @@ struct GuessedEvent {
     actor: Actor,
 }
 
-/// Messages of agents that sources have reported.
+/// Messages and thoughts of agents that sources have reported.
 ///
-/// A hook repeats the text of an agent's last message and names no line. So a message is known by its agent and text,
-/// and by how many messages with that text the same kind of source has reported before.
+/// A hook repeats the text of an agent's last message and names no line, and the lines of some harnesses have no id that
+/// is the same in all sources. So a message is known by its agent and text, and by how many messages with that text the
+/// same kind of source has reported before.
 #[derive(Default)]
 struct ReportedMessages {
     /// Lines that were counted: kind of source and hash of their key.
     lines: HashSet<(SourceKind, u64)>,
     /// Lines that have a number, with it.
     numbers: HashMap<u64, u32>,
-    /// Lines of numbers; `None` for a hook's report.
+    /// Lines of numbers; `None` for a hook's report, and a line without an id.
     owners: HashMap<(AgentId, u64, u32), Option<u64>>,
     counts: HashMap<(SourceKind, AgentId, u64), u32>,
 }
@@ -102,7 +103,9 @@ struct ReportedMessages {
 impl ReportedMessages {
     /// Returns the key of a message; `None` if it is known by its line's id, or repeats one of the same source.
     fn key(&mut self, pending: &PendingEvent, actor: &Actor, run: u32, text: &str) -> Option<String> {
-        let (kind, text) = (pending.source_kind, stable_hash(text));
+        let (kind, is_thought) = (pending.source_kind, pending.kind == EventKind::Reasoning);
+        let word = if is_thought { "thought" } else { "message" };
+        let text = if is_thought { stable_hash(&format!("{word}/{text}")) } else { stable_hash(text) };
         // A hook repeats the text if it comes again for one end.
         let is_hook = kind == SourceKind::Hook;
         let line = if is_hook { format!("{actor}/{run}/{text}") } else { pending.key.clone() };
@@ -116,8 +119,8 @@ impl ReportedMessages {
             return None;
         }
         let mut number = *count;
-        let owner = (!is_hook).then_some(line);
-        // Lines of the root have one id in every source. Up to 2.0.28 those of subagents have not.
+        let owner = (!is_hook && pending.has_line_id).then_some(line);
+        // Lines of the root have one id in every source that has one. Up to 2.0.28 those of subagents have not.
         while actor.0.is_root()
             && let Some(Some(other)) = self.owners.get(&(actor.0.clone(), text, number))
             && owner.is_some_and(|owner| owner != *other)
@@ -127,19 +130,15 @@ impl ReportedMessages {
         *count = number + 1;
         self.numbers.extend(owner.map(|line| (line, number)));
         self.owners.entry((actor.0.clone(), text, number)).or_insert(owner);
-        Some(format!("message/{}/{text:x}/{number}", actor.0))
+        Some(format!("{word}/{}/{text:x}/{number}", actor.0))
     }
 }
 
 /// Returns the identity of an event within its session.
 fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Cow<'p, str> {
-    if pending.kind == EventKind::UserPrompt
-        && let Some(run) = attribution.run_begun_in(pending.place)
-        && pending.data["text"].as_str().is_some_and(|text| run.has_prompt(text))
-    {
-        return run.prompt_key.clone().unwrap_or_default().into();
-    }
-    pending.key.as_str().into()
+    let text = pending.data["text"].as_str().filter(|_| pending.kind == EventKind::UserPrompt);
+    let shared = text.and_then(|text| attribution.prompt_key(pending.place, text));
+    shared.map_or_else(|| pending.key.as_str().into(), |key| key.to_owned().into())
 }
 
 /// Returns the ids of message and request of an event about a response whose request is known.

@@ -235,14 +235,16 @@ impl LifecycleState {
         self.at_rest_since.is_none()
     }
 
-    /// Publishes the rename of an agent that was published under its spawn call's id.
+    /// Publishes the rename of an agent that was published under its spawn call's id: also where a source that names
+    /// no call has published it under its own id meanwhile.
     fn rename(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
-        let Some(call) = row.spawned_by.as_ref().filter(|_| !self.agents.contains_key(&row.id)) else {
-            return;
-        };
+        let Some(call) = row.spawned_by.as_ref() else { return };
         let from = AgentId(call.0.clone());
+        if from == row.id {
+            return;
+        }
         let Some(published) = self.agents.remove(&from) else { return };
-        self.agents.insert(row.id.clone(), published);
+        self.agents.entry(row.id.clone()).or_insert(published);
         let data = json!({ "from": from, "to": row.id });
         let key = format!("agent/{}/renamed/{from}", row.id);
         events.push(make_event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));

@@ -73,8 +73,10 @@ pub(crate) struct PendingEvent {
     pub(crate) call: OwnedCall,
     /// Whether it only says where an agent without times starts or ends: it is not published.
     pub(crate) is_mark: bool,
-    /// Text of a message, which several kinds of sources may report.
+    /// Text of a message or thought, which several kinds of sources may report.
     pub(crate) text: Option<String>,
+    /// Whether its line has an id, which is that of the same line in other sources.
+    pub(crate) has_line_id: bool,
     pub(crate) data: Value,
 }
 
@@ -95,16 +97,19 @@ pub(crate) fn to_pending_event(
         call: OwnedCall::None,
         is_mark: false,
         text: None,
+        has_line_id: observation.line_id.is_some(),
         data: Value::Null,
     };
-    let position = || format!("at/{}/{}", dialect.as_str(), observation.place.offset);
-    // Two processes that number their calls alike print the same lines, without times.
-    let call_position = || {
-        let is_bare = observation.time.is_none() && observation.line_id.is_none();
-        if observation.kind == SourceKind::Stream && is_bare {
-            format!("{}/{:x}", position(), stable_hash(label))
-        } else {
-            position()
+    // Files of several agents may have the same lines at the same offsets, and so may the output of two processes: the
+    // lines of one have other times, or none.
+    let position = || {
+        let at = format!("at/{}/{}", dialect.as_str(), observation.place.offset);
+        let is_printed = observation.kind == SourceKind::Stream && observation.line_id.is_none();
+        match (&observation.claim, observation.time.filter(|_| is_printed)) {
+            (Claim::Agent(agent, _), _) if !is_printed => format!("{at}/{agent}"),
+            (_, Some(time)) => format!("{at}/{time}"),
+            (_, None) if is_printed => format!("{at}/{:x}", stable_hash(label)),
+            (_, None) => at,
         }
     };
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
@@ -135,6 +140,7 @@ pub(crate) fn to_pending_event(
             event.key = line_key("thought", text.map(|raw| raw.json));
             let text = text.map(|raw| raw.text().into_owned()).filter(|text| !text.is_empty());
             event.data = json!({ "text": text, "encrypted": text.is_none(), "message_id": message_id });
+            event.text = text;
         }
         Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
             event.kind = EventKind::Usage;
@@ -152,9 +158,9 @@ pub(crate) fn to_pending_event(
                 event.data["request_id"] = Value::from(request);
             }
         }
-        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &call_position()),
+        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position()),
         Fact::CallEnd(call) if call.outcome != Outcome::Over => {
-            fill_call_end(&mut event, call, &call_position());
+            fill_call_end(&mut event, call, &position());
         }
         Fact::Progress { agent, message, tool_calls, total_tokens } => {
             event.kind = EventKind::SubagentProgress;

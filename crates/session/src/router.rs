@@ -396,7 +396,8 @@ impl SessionRouter {
             return None;
         }
         let closed: BTreeSet<SourceId> = session.sources().iter().chain(tailed).copied().collect();
-        for id in &closed {
+        // Backwards: the free places are taken again from the last freed, and sources without times keep their order.
+        for id in closed.iter().rev() {
             sources.try_remove(id.0 as usize);
         }
         Some(closed)

@@ -9,12 +9,18 @@ use subscope_harness::{Role, classify, harness_of};
 use subscope_model::PriceTable;
 use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
+    fixtures,
     others::{OtherRecording, differences, other_recordings},
     sessions::{LATER, Part, options},
 };
 
 /// Reads sources in this order, in chunks of this size; returns the tree of the only session.
 fn read(parts: &[Part], chunk: usize) -> Value {
+    read_at(parts, chunk, LATER, false)
+}
+
+/// Returns the tree of the only session at a time, from files that may still grow.
+fn read_at(parts: &[Part], chunk: usize, at: i64, is_growing: bool) -> Value {
     let mut router = SessionRouter::new(options(false));
     for part in parts {
         let mut spec = part.spec.clone();
@@ -27,7 +33,7 @@ fn read(parts: &[Part], chunk: usize) -> Value {
     assert_eq!(sessions.len(), 1, "{:?}", parts.iter().map(|part| &part.spec.label).collect::<Vec<_>>());
     let prices = PriceTable::default();
     let limits = Limits::default();
-    let now = Now { at: LATER, has_ended: false, is_growing: false, prices: &prices, limits };
+    let now = Now { at, has_ended: false, is_growing, prices: &prices, limits };
     serde_json::to_value(router.tree(&sessions[0], &now).unwrap()).unwrap()
 }
 
@@ -187,6 +193,73 @@ fn sources_that_are_read_twice_add_nothing() {
         let twice = read(&[disk.clone(), disk].concat(), 1 << 20);
         for field in ["session", "agents", "summary"] {
             assert_eq!(once[field], twice[field], "{}", recording.name());
+        }
+    }
+}
+
+/// A chat names no end of a turn: its last record is a text, and a child without a call, or an open call of the stream,
+/// says that the root works on.
+#[test]
+fn root_of_gemini_ends_soon_after_its_last_text_unless_something_of_it_is_open() {
+    let recording =
+        other_recordings().into_iter().find(|it| it.name() == "gemini/0.61.0/two_parallel").unwrap();
+    let last = subscope_model::parse_rfc3339("2026-11-21T20:43:22.925Z").unwrap();
+    let disk = recording.disk();
+    let status = |parts: &[Part], after: i64| {
+        read_at(parts, 1 << 20, last + after, true)["agents"][0]["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status(&disk, 500), "running", "the calls of a message stand in it when they have ended");
+    assert_eq!(status(&disk, 2_500), "completed");
+    let hooks = |until: &str| {
+        let line = |event: &str| {
+            format!(
+                r#"{{"session_id":{},"hook_event_name":"{event}","prompt":"<<ROOT>> do the demo","timestamp":"2026-11-21T20:43:19.500Z"}}"#,
+                recording.truth["session"]["id"]
+            )
+        };
+        let events = ["BeforeAgent", "AfterAgent"].into_iter();
+        let lines: Vec<String> = events.take_while(|event| *event != until).map(line).collect();
+        Part::new("hooks.jsonl", lines.join("\n") + "\n")
+    };
+    let in_turn = [&disk[..], &[hooks("AfterAgent")]].concat();
+    assert_eq!(status(&in_turn, 2_500), "running", "the hook of its end has not come");
+    let after = [&disk[..], &[hooks("")]].concat();
+    assert_eq!(status(&after, 2_500), "completed");
+    // A message with a text and calls that have not ended.
+    let head = |part: &Part, lines: usize| Part { bytes: part.lines()[..lines].concat(), ..part.clone() };
+    let cut = |lines: usize| -> Vec<Part> {
+        let one = |part: &Part| if part.spec.agent.is_none() { head(part, lines) } else { part.clone() };
+        disk.iter().map(one).collect()
+    };
+    let child = cut(5);
+    assert_eq!(status(&child, 2_500), "running", "no call has started the agents that are there");
+    let alone: Vec<Part> = child.into_iter().filter(|part| part.spec.agent.is_none()).collect();
+    assert_eq!(status(&alone, 2_500), "completed");
+}
+
+/// Rollouts that Codex has compressed, all of them or some, found by the root's or by a child's, tell the same.
+#[test]
+fn compressed_rollouts_give_their_truth() {
+    for recording in other_recordings().into_iter().filter(|recording| recording.harness == "codex") {
+        for is_packed in [|_: usize| true, |number: usize| number.is_multiple_of(2)] {
+            let folder = tempfile::tempdir().unwrap();
+            for (number, from) in fixtures::files_below(&recording.on_disk).into_iter().enumerate() {
+                let to = folder.path().join("sessions").join(from.strip_prefix(&recording.on_disk).unwrap());
+                std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+                let bytes = fixtures::bytes(&from);
+                if is_packed(number) {
+                    let bytes = zstd::stream::encode_all(&bytes[..], 3).unwrap();
+                    std::fs::write(to.with_extension("jsonl.zst"), bytes).unwrap();
+                } else {
+                    std::fs::write(to, bytes).unwrap();
+                }
+            }
+            let on_disk = folder.path().join("sessions");
+            for target in fixtures::files_below(&on_disk).into_iter().chain([on_disk]) {
+                let moved = OtherRecording { on_disk: target.clone(), ..recording.clone() };
+                let found = differences(&read(&moved.disk(), 1 << 20), &recording.truth, true);
+                assert_eq!(found, [""; 0], "{} {}", recording.name(), target.display());
+            }
         }
     }
 }

@@ -311,6 +311,11 @@ impl Attribution<'_> {
         self.runs.begun_in(line(place))
     }
 
+    /// Returns the identity of the prompt in a line within the session: the same for all sources that report it.
+    pub fn prompt_key(&self, place: SourcePosition, text: &str) -> Option<&str> {
+        self.runs.prompt_key(line(place), text)
+    }
+
     /// Returns whether a hook reports the first process that opened the session. Not one that resumed a session whose
     /// transcript has more.
     pub fn reports_opening(&self) -> bool {

@@ -9,6 +9,10 @@ const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
 /// The same while a call or a permission question is open.
 const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
+/// Silence after which a last text ends a turn whose harness never says so. Most calls end before, and then stand in the
+/// same message.
+pub(crate) const TEXT_ENDS_AFTER_MS: i64 = 2_000;
+
 /// Silence limits in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -13,7 +13,7 @@ use crate::{
     facts::{CallFacts, FactOrder},
     hooks::PermissionQuestion,
     identities::AgentIndex,
-    limits::AgentLimits,
+    limits::{AgentLimits, TEXT_ENDS_AFTER_MS},
     status::Derivation,
 };
 
@@ -35,7 +35,7 @@ pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let mut durations: Vec<i64> = live
         .iter()
         .flat_map(|row| limits.of(harness, row.model.as_deref()).all())
-        .chain([limits.permission_after_ms])
+        .chain([limits.permission_after_ms, TEXT_ENDS_AFTER_MS])
         .collect();
     durations.sort_unstable();
     durations.dedup();

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
-use subscope_model::{AgentStatus, Millis, SourceKind, SpawnMode, stable_hash};
+use subscope_model::{AgentStatus, Millis, SourceKind, SpawnMode, Text, stable_hash};
 
 use crate::facts::{Facts, LastLine, PromptFact};
 
@@ -26,15 +26,6 @@ pub struct Run {
     pub started_at: Option<Millis>,
     /// End of its last turn before the next run; `None` if no source reports one.
     pub ending: Option<RunEnding>,
-    /// Hash of its prompt's text; `None` if the run has no prompt, or one with an id.
-    prompt_hash: Option<u64>,
-}
-
-impl Run {
-    /// Whether a text is its prompt's. A prompt without an id is known by its text alone.
-    pub fn has_prompt(&self, text: &str) -> bool {
-        self.prompt_hash.is_none_or(|hash| hash == stable_hash(text))
-    }
 }
 
 /// End of a run.
@@ -54,6 +45,8 @@ pub(crate) struct SessionRuns {
     starts: Vec<(Millis, u32)>,
     /// Of each source, the offsets of lines that begin a run with its number, sorted.
     lines: HashMap<u32, Vec<(u64, u32)>>,
+    /// Identity of each prompt within the session, by the hash of its text and the line that reports it.
+    prompt_keys: HashMap<(LinePlace, u64), String>,
 }
 
 impl SessionRuns {
@@ -93,10 +86,20 @@ impl SessionRuns {
         self.all.get(begins[found].1 as usize - 1)
     }
 
+    /// Returns the identity of a prompt within the session, the same for all sources that report it.
+    pub(crate) fn prompt_key(&self, line: LinePlace, text: &str) -> Option<&str> {
+        self.prompt_keys.get(&(line, stable_hash(text))).map(String::as_str)
+    }
+
+    fn add_prompt_key(&mut self, prompt: &Prompt<'_>, key: &str) {
+        let keys = prompt.lines.iter().map(|line| ((*line, prompt.first.hash), key.to_owned()));
+        self.prompt_keys.extend(keys);
+    }
+
     /// Adds the next run.
     fn push(&mut self, started_at: Option<Millis>, lines: impl IntoIterator<Item = LinePlace>) {
         let number = self.count() + 1;
-        self.all.push(Run { number, prompt_key: None, started_at: None, ending: None, prompt_hash: None });
+        self.all.push(Run { number, prompt_key: None, started_at: None, ending: None });
         self.add_report(self.all.len() - 1, started_at, lines);
     }
 
@@ -155,15 +158,18 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     for prompt in &prompts {
         runs.push(prompt.first.time, prompt.lines.iter().copied());
         if let Some(run) = runs.all.last_mut() {
-            run.prompt_hash = Some(prompt.first.hash).filter(|_| prompt.first.id.is_none());
             run.prompt_key = Some(prompt.key());
         }
     }
+    let mut keys: Vec<(&Prompt<'_>, String)> = prompts.iter().map(|prompt| (prompt, prompt.key())).collect();
     // Prompts of streams make no runs: some versions do not distinguish the answer to a notification from that to a prompt.
-    for other in kinds.iter().chain([&by_kind(SourceKind::Stream)]).flatten() {
-        if let Some(run) = prompts.iter().position(|prompt| prompt.is_same(other)) {
+    let streamed_prompts = by_kind(SourceKind::Stream);
+    for other in kinds.iter().chain([&streamed_prompts]).flatten() {
+        let same = prompts.iter().position(|prompt| prompt.is_same(other));
+        if let Some(run) = same {
             runs.add_report(run, other.first.time, other.lines.iter().copied());
         }
+        keys.push((other, same.map_or(other, |same| &prompts[same]).key()));
     }
     // Streams count only if no other source has prompts.
     let streamed = stream_runs(facts);
@@ -181,6 +187,7 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
             runs.add_report(number, run.started_at, lines);
         }
     }
+    keys.iter().for_each(|(prompt, key)| runs.add_prompt_key(prompt, key));
     runs.sort();
     add_endings(facts, &mut runs);
     runs
@@ -230,6 +237,11 @@ fn stream_runs(facts: &Facts) -> SessionRuns {
         let first = stream.begins.first().and_then(|(_, time)| *time);
         (first.is_none(), first, **source)
     });
+    // Two streams of one server repeat each other: the prompt that begins a run has one line id in both.
+    let prompts = facts.prompts.iter().filter(|prompt| prompt.kind == SourceKind::Stream);
+    let named = prompts.filter_map(|it| Some(((it.source, it.order.offset), it.line_id.as_ref()?)));
+    let named: HashMap<LinePlace, &Text> = named.collect();
+    let mut begun: HashMap<&Text, usize> = HashMap::new();
     for (source, stream) in streams {
         let mut from = 0;
         // What answers a notification belongs to the run before.
@@ -237,7 +249,15 @@ fn stream_runs(facts: &Facts) -> SessionRuns {
             // The result of a local command has none.
             if let Some((at, time)) = stream.begins.iter().find(|(at, _)| (begin..=until).contains(at)) {
                 // Between two runs, agents in the background are still at work for the first.
-                runs.push(*time, [(*source, if begin == 0 { 0 } else { *at })]);
+                let line = (*source, if begin == 0 { 0 } else { *at });
+                let prompt = named.get(&(*source, *at));
+                match prompt.and_then(|prompt| begun.get(*prompt)) {
+                    Some(run) => runs.add_report(*run, *time, [line]),
+                    None => {
+                        runs.push(*time, [line]);
+                        begun.extend(prompt.map(|prompt| (*prompt, runs.all.len() - 1)));
+                    }
+                }
             }
         };
         for result in results.iter().filter(|turn| turn.source == *source) {
@@ -286,8 +306,8 @@ fn recorded_runs(facts: &Facts) -> SessionRuns {
             continue;
         }
         runs.push(time, prompt.lines.iter().copied());
+        runs.add_prompt_key(&prompt, &prompt.key());
         if let Some(run) = runs.all.last_mut() {
-            run.prompt_hash = Some(prompt.first.hash).filter(|_| prompt.first.id.is_none());
             run.prompt_key = Some(prompt.key());
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     },
     hooks::HookLog,
     identities::{AgentIdentity, AgentIndex, Identities},
+    limits::TEXT_ENDS_AFTER_MS,
     owners::Ownership,
 };
 
@@ -392,7 +393,10 @@ impl Derivation<'_> {
     /// write many last lines without a stop reason.
     fn is_text_final(&self, silence: Silence) -> bool {
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
-        silence.last.is_some_and(|last| silent(last) >= silence.text_final_after_ms)
+        // A hook that reports the begin of a turn reports its end, too.
+        let ends_soon = self.facts.text_ends_turns && !self.hooks.is_in_turn;
+        let limit = if ends_soon { TEXT_ENDS_AFTER_MS } else { silence.text_final_after_ms };
+        silence.last.is_some_and(|last| silent(last) >= limit.min(silence.text_final_after_ms))
     }
 
     /// Derives the status of the root, after that of all subagents.

@@ -88,13 +88,15 @@ impl LineDecoder for Hooks {
                 let text = tools::words(payload.tool_response);
                 let output: Spawned<'_> = serde_json::from_str(&text).unwrap_or_default();
                 let agent = output.agent_id.filled();
+                let name = payload.tool_name.filled().map(tools::name_in_hooks);
+                let is_spawn = name.is_some_and(|name| tools::class(name) == ToolClass::Spawn);
                 out.emit_made(Fact::CallEnd(CallEnd {
                     id: payload.tool_use_id.filled(),
-                    name: payload.tool_name.filled().map(tools::name_in_hooks),
+                    name,
                     outcome: Outcome::Ok,
                     result: payload.tool_response.map(|raw| line.raw(raw)),
                     // The call ends at once, and the agent works on.
-                    spawn: agent.map(|_| SpawnResult {
+                    spawn: is_spawn.then_some(SpawnResult {
                         agent,
                         finished: Some(false),
                         ..SpawnResult::default()

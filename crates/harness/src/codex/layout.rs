@@ -1,5 +1,5 @@
 //! Codex's rollouts: `sessions/YYYY/MM/DD/rollout-<local start>-<thread>.jsonl`, one a thread, children beside their
-//! parents, and `archived_sessions/`.
+//! parents, and `archived_sessions/`. Codex may compress those of threads that rest: `….jsonl.zst`.
 //!
 //! Observed: 0.118.0 and 0.169.0. The first line names the thread, its parent and, since versions after 0.118, the root;
 //! before them the root is found by the chain of parents. A resumed session goes on in the root's file, and its new
@@ -29,6 +29,8 @@ const DAYS: &str = "sessions";
 const ARCHIVED: &str = "archived_sessions";
 /// Folders of rollouts.
 pub(super) const FOLDERS: [&str; 2] = [DAYS, ARCHIVED];
+/// What the names of rollouts end with that Codex has compressed.
+const PACKED: &str = ".zst";
 /// A first line is read up to this; instructions of a project stand behind what names the thread.
 const HEAD_BYTES: u64 = 64 * 1024;
 /// How many parents are followed to the root.
@@ -103,7 +105,8 @@ impl Meta<'_> {
 
 /// Returns the thread that a rollout's name ends with.
 pub(super) fn thread_of(path: &Path) -> Option<&str> {
-    let stem = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+    let name = path.file_name()?.to_str()?.strip_prefix("rollout-")?;
+    let stem = name.strip_suffix(PACKED).unwrap_or(name).strip_suffix(".jsonl")?;
     let thread = stem.get(stem.len().checked_sub(36)?..)?;
     is_uuid(thread).then_some(thread)
 }
@@ -164,14 +167,27 @@ fn with_head<T>(text: &str, each: impl FnOnce(&Meta<'_>) -> Option<T>) -> Option
     head.kind.is("session_meta").then(|| each(&head.payload))?
 }
 
+/// Returns the first line of a rollout, or the beginning of a long one.
+fn first_line(path: &Path) -> Option<Vec<u8>> {
+    let file = File::open(path).ok()?;
+    let is_packed = path.extension().is_some_and(|ending| PACKED.strip_prefix('.') == ending.to_str());
+    let mut line = Vec::new();
+    if is_packed {
+        let content = zstd::stream::read::Decoder::new(file).ok()?;
+        BufReader::new(content).take(HEAD_BYTES).read_until(b'\n', &mut line).ok()?;
+    } else {
+        BufReader::new(file).take(HEAD_BYTES).read_until(b'\n', &mut line).ok()?;
+    }
+    Some(line)
+}
+
 /// Returns the root above a thread of 0.118: each parent's rollout names its own parent.
 fn root_by_chain(path: &Path, parent: &str) -> Option<String> {
     let mut at = parent.to_owned();
     for _ in 0..MOST_DEPTH {
         let Some(rollout) = find(path.parent()?, &at) else { return Some(at) };
-        let mut line = String::new();
-        BufReader::new(File::open(rollout).ok()?).take(HEAD_BYTES).read_line(&mut line).ok()?;
-        match with_head(&line, |meta| Some(meta.parent().map(str::to_owned)))? {
+        let line = first_line(&rollout)?;
+        match with_head(&String::from_utf8_lossy(&line), |meta| Some(meta.parent().map(str::to_owned)))? {
             Some(parent) => at = parent,
             None => return Some(at),
         }
@@ -269,9 +285,7 @@ pub(super) fn files(path: &Path, session: &str) -> SessionFiles {
 
 /// Returns the session that a rollout belongs to, by its first line.
 pub(super) fn session_at(path: &Path) -> Option<String> {
-    let mut line = Vec::new();
-    BufReader::new(File::open(path).ok()?).take(HEAD_BYTES).read_until(b'\n', &mut line).ok()?;
-    complete(path, &line)?.session
+    complete(path, &first_line(path)?)?.session
 }
 
 /// Returns the rollouts of a root below a folder of rollouts.
@@ -291,6 +305,7 @@ mod tests {
         let thread = "01a1ffd0-c11c-7d71-9e82-986856b9c6d4";
         let path = format!("/x/rollout-2026-11-21T20-33-53-{thread}.jsonl");
         assert_eq!(thread_of(Path::new(&path)), Some(thread));
+        assert_eq!(thread_of(Path::new(&format!("{path}.zst"))), Some(thread));
         assert_eq!(started_ms(thread).map(|ms| ms / 86_400_000), Some(20_778));
         for none in ["/x/rollout-1.jsonl", "/x/history.jsonl", "rollout-.jsonl", "/"] {
             assert_eq!(thread_of(Path::new(none)), None, "{none}");

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Emitter, Hint, LineDecoder, LineError, digest,
+    Emitter, Hint, LineDecoder, LineError, canonical_digest,
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
@@ -283,7 +283,8 @@ impl Events {
     fn call_start<'a>(&mut self, call: &CallStart<'a>, out: &mut Emitter<'a, '_>) {
         let name = call.tool_name.get().unwrap_or_default();
         let id = call.tool_call_id.filled();
-        let digest = digest(name, call.arguments.map_or("", RawValue::get));
+        // Hooks have no ids of calls, and their arguments in another order.
+        let digest = canonical_digest(name, call.arguments.map_or("", RawValue::get));
         let begin = tools::begin(id, name, call.arguments, out.line, digest);
         if let Some(id) = id.filter(|_| begin.class == ToolClass::Spawn) {
             self.starting.insert(id.to_owned());

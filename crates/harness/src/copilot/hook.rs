@@ -155,7 +155,9 @@ impl Payload<'_> {
 
 fn call_end<'a>(payload: &Payload<'a>, out: &mut Emitter<'a, '_>) {
     let result = payload.tool_result.as_ref();
+    let text = out.raw(result.and_then(|result| result.text_result_for_llm));
     let outcome = match result.and_then(|result| result.result_type.get()) {
+        Some("success") if text.is_some_and(|text| tools::has_failed_command(&text.text())) => Outcome::Error,
         Some("success") => Outcome::Ok,
         Some("denied") => Outcome::Denied,
         Some("failure" | "rejected") => Outcome::Error,
@@ -167,7 +169,7 @@ fn call_end<'a>(payload: &Payload<'a>, out: &mut Emitter<'a, '_>) {
         name: payload.tool_name.filled(),
         digest: payload.digest(),
         outcome,
-        result: out.raw(result.and_then(|result| result.text_result_for_llm).or(payload.error)),
+        result: text.or_else(|| out.raw(payload.error)),
         ..CallEnd::default()
     }));
 }

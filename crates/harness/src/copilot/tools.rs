@@ -130,11 +130,21 @@ struct CallText<'a> {
     code: Str<'a>,
 }
 
-/// How a command ended. Observed: 1.0.102; 1.0.39 has the code in the result's text only.
+/// How a command ended. Observed: 1.0.102; 1.0.39 and hooks have the code in the result's text only.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct ShellExecution<'a> {
     exit_code: Option<&'a RawValue>,
+}
+
+/// Whether the text of a command ends with the harness's word that it failed: `<exited with exit code 3>` (1.0.39),
+/// `<shellId: 2 completed with exit code 3>` (1.0.102).
+pub(super) fn has_failed_command(text: &str) -> bool {
+    let last = text.trim_end().rsplit('\n').next().unwrap_or_default();
+    let word = last.strip_suffix('>').and_then(|last| last.rsplit_once('<')).map(|(_, word)| word);
+    let Some((what, code)) = word.and_then(|word| word.rsplit_once(" with exit code ")) else { return false };
+    let is_end = what == "exited" || what.starts_with("shellId: ") && what.ends_with(" completed");
+    is_end && code.parse::<i64>().is_ok_and(|code| code != 0)
 }
 
 fn part<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
@@ -158,12 +168,37 @@ impl<'a> Ending<'a> {
     fn has_failed_command(&self) -> bool {
         let shell: ShellExecution<'_> = part(self.shell_execution);
         let code = shell.exit_code.and_then(|raw| raw.get().parse::<f64>().ok());
-        code.is_some_and(|code| code != 0.0)
+        let in_text = || self.text().and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        match code {
+            Some(code) => code != 0.0,
+            None => in_text().is_some_and(|text| has_failed_command(&text)),
+        }
     }
 
     /// Returns the text that the call gave.
     pub(super) fn text(&self) -> Option<&'a RawValue> {
         let (result, error): (CallText<'a>, CallText<'a>) = (part(self.result), part(self.error));
         result.content.or(error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_code_is_read_from_the_last_words_alone() {
+        for (text, has_failed) in [
+            ("x\n<shellId: 2 completed with exit code 3>", true),
+            ("<exited with exit code 3>\n", true),
+            ("x <exited with exit code -1>", true),
+            ("x\n<shellId: 1 completed with exit code 0>", false),
+            ("<exited with exit code 3>\n<exited with exit code 0>", false),
+            ("<exited with exit code 3>\nmore", false),
+            ("the program exited with exit code 3", false),
+            ("", false),
+        ] {
+            assert_eq!(has_failed_command(text), has_failed, "{text}");
+        }
     }
 }

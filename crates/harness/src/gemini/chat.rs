@@ -248,16 +248,17 @@ impl Chat {
             model: record.model.filled(),
             has_text,
             has_call: has_call || !is_root,
+            ends_if_last: is_root,
             synthetic: record.tokens.is_none(),
             ..Response::default()
         }));
         for thought in elements::<Thought<'a>>(record.thoughts) {
             if let Some(text) = out.raw(thought.description) {
-                out.emit_made(Fact::Thought { message_id, text: Some(text) });
+                out.emit_as(message_id, Fact::Thought { message_id, text: Some(text) });
             }
         }
         if let Some(text) = out.raw(record.content).filter(|_| has_text) {
-            out.emit_made(Fact::Message { message_id, text });
+            out.emit_as(message_id, Fact::Message { message_id, text });
         }
         for call in &calls {
             self.call(call, out);

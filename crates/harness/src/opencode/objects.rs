@@ -286,11 +286,12 @@ impl Objects {
             // What is printed has no prompt, so its id would join nothing; two streams of a server have the same message.
             return out.emit_as(message_id, Fact::Prompt { prompt_id: None, text, what });
         }
-        out.emit_made(if is_thought {
+        let fact = if is_thought {
             Fact::Thought { message_id, text: Some(text) }
         } else {
             Fact::Message { message_id, text }
-        });
+        };
+        out.emit_as(part.id.filled(), fact);
     }
 
     fn call<'a>(&mut self, part: &Part<'a>, out: &mut Emitter<'a, '_>) {

@@ -167,11 +167,12 @@ fn answer<'a>(blocks: &[Block<'a>], out: &mut Emitter<'a, '_>) {
         ..Response::default()
     }));
     for block in blocks {
+        // Chats have other ids of the same lines.
         if let Some(text) = out.raw(block.text) {
-            out.emit(Fact::Message { message_id, text });
+            out.emit_as(None, Fact::Message { message_id, text });
         }
         if let Some(text) = out.raw(block.thinking) {
-            out.emit(Fact::Thought { message_id, text: Some(text) });
+            out.emit_as(None, Fact::Thought { message_id, text: Some(text) });
         }
         if block.kind.is("tool_use") {
             let name = block.name.get().unwrap_or_default();

@@ -73,7 +73,10 @@ fn recording(sources: &Sources, folder: PathBuf) -> OtherRecording {
     let files = entries(&folder);
     let stream = |prefix: &&str| {
         let is_one = |file: &&PathBuf| name(file).split('.').next() == Some(prefix);
-        files.iter().filter(is_one).cloned().collect::<Vec<PathBuf>>()
+        let mut found: Vec<PathBuf> = files.iter().filter(is_one).cloned().collect();
+        // The second process of a session has a number: `stdout.jsonl`, `stdout.2.jsonl`.
+        found.sort_by_key(|file| name(file).split('.').nth(1).and_then(|number| number.parse::<u32>().ok()));
+        found
     };
     let on_disk = sources.on_disk.iter().map(|name| folder.join(name)).find(|path| path.exists());
     OtherRecording {
