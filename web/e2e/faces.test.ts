@@ -251,19 +251,19 @@ it("claims no life of a hub that it does not hear", async () => {
     const { page } = seen;
     await page.waitForSelector(path === "/" ? CARDS : row("root"));
     const timers = (): Promise<string[]> => page.locator(".time, .lasts, .does, .meta").allTextContents();
-    const colour = (): Promise<string> => page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--running"));
-    const live = await colour();
+    const color = (): Promise<string> => page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--running"));
+    const live = await color();
     await server.kill();
     await page.getByTestId("unheard").waitFor();
-    expect(await page.getByTestId("unheard").textContent()).toMatch(/not heard since \d\d:\d\d:\d\d.*subscope serve/s);
+    expect(await page.getByTestId("unheard").textContent()).toMatch(/no connection to the hub since \d\d:\d\d:\d\d.*subscope serve/s);
     const stopped = await timers();
     await sleep(2500);
     expect(await timers()).toEqual(stopped);
-    expect(await colour()).not.toBe(live);
+    expect(await color()).not.toBe(live);
     await server.run();
     await page.getByTestId("unheard").waitFor({ state: "hidden" });
     await expect.poll(timers).not.toEqual(stopped);
-    expect(await colour()).toBe(live);
+    expect(await color()).toBe(live);
     isQuiet(seen);
     await seen.context.close();
   }
@@ -533,7 +533,7 @@ it("shows an agent as one document: an opened call scrolls into view, and the re
 
 const CODE = "export function total(items: Item[]): number {\n  // <script>alert(1)</script>\n  return items.length * 42;\n}\n";
 
-it("colours code, copies every block, shows outputs whole, and says what figures and endings rest on", async () => {
+it("colors code, copies every block, shows outputs whole, and says what figures and endings rest on", async () => {
   server = await Server.start();
   const long = Array.from({ length: 300 }, (_, at) => `line ${at} of the log`).join("\n");
   const base = { subagentName: "Reader", subagentRunId: "r", sessionId: "code" };

@@ -1,7 +1,7 @@
 // Money and weeks, two sessions beside each other, iterations: figures on the page equal the server's.
 import { mkdirSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
-import type { Comparison, Iterations, Stats } from "../src/model";
+import type { Comparison, Iterations, SessionRow, Stats, Tree } from "../src/model";
 import { base, count, duration, money } from "../src/lib/format";
 import { cleanUp, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
@@ -23,7 +23,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   const figures = await view.locator(".figures dd").allTextContents();
   const { usage } = stats.total;
   expect(figures.slice(0, 6)).toEqual([
-    money(stats.total.cost_micro_usd), (usage.floor ? "≥" : "") + count(usage.total_tokens), count(usage.input_tokens),
+    money(stats.total.cost_micro_usd, stats.total.cost_floor), (usage.floor ? "≥" : "") + count(usage.total_tokens), count(usage.input_tokens),
     count(usage.output_tokens), count(usage.cache_read_tokens), count(usage.cache_write_tokens),
   ]);
   // The plot is drawn, and its table adds up to the server's figures of each day.
@@ -49,11 +49,11 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   for (const name of ["Types of agents", "Models", "Projects", "Harnesses", "Tools", "Slowest calls"]) await page.getByRole("table", { name }).waitFor();
   const cells = await page.getByRole("table", { name: "Models" }).locator("tbody tr").first().locator("td").allTextContents();
   const [first] = stats.by_model;
-  expect(cells.slice(-2)).toEqual([(first?.usage.floor ? "≥" : "") + count(first?.usage.total_tokens), money(first?.cost_micro_usd)]);
+  expect(cells.slice(-2)).toEqual([(first?.usage.floor ? "≥" : "") + count(first?.usage.total_tokens), money(first?.cost_micro_usd, first?.cost_floor)]);
   // Another range, another project: nothing of it is left.
   await page.getByRole("textbox", { name: "to" }).or(page.getByLabel("to", { exact: true })).first().fill("2020-01-01");
   await page.waitForURL("**until=2020-01-01*");
-  await page.getByText("Nothing is known of these days.").waitFor();
+  await page.getByText("There are no sessions on these days.").waitFor();
   await page.getByRole("button", { name: "all", exact: true }).click();
   await page.getByRole("table", { name: "Slowest calls" }).waitFor();
   // A slow call leads to its agent.
@@ -63,6 +63,45 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   await slow.getByRole("link").click();
   await page.waitForURL(`**/s/${slowest?.session_id}/a/${slowest?.agent_id}`);
   isQuiet(seen);
+});
+
+it("marks the same costs as lower bounds in lists, sessions and statistics, whatever the harness", async () => {
+  const marked = new Set<string>();
+  // With the prices of all models, and with that of one.
+  for (const settings of ["", "prices = 'one.toml'\n"]) {
+    const own = new Server(await freePort());
+    own.put("c-nested");
+    // One whose own total is known though models have no price, and one whose stored tokens are a lower bound.
+    own.put("h-custom-thinking");
+    own.put("../2.1.50/b-parallel");
+    own.putOthers();
+    own.configure(settings);
+    own.configure("source = 'a test'\ndate = '2026-01-01'\n[models]\n'claude-opus-5-5' = { input = 5000000, output = 25000000, cache_read = 500000, cache_write = 6250000, cache_write_1h = 10000000 }\n", "one.toml");
+    await own.run();
+    await own.hasRead();
+    await expect.poll(() => own.get<{ sessions: SessionRow[] }>("/api/v1/sessions").then(({ sessions }) => sessions.length)).toBe(8);
+    const { sessions } = await own.get<{ sessions: SessionRow[] }>("/api/v1/sessions");
+    seen = await look(own);
+    const { page } = seen;
+    for (const { id, harness, cost_micro_usd, cost_floor } of sessions) {
+      const { summary } = await own.get<Tree>(`/api/v1/sessions/${id}/tree`);
+      expect([cost_micro_usd, cost_floor], String(harness)).toEqual([summary.cost_micro_usd, summary.cost_floor]);
+      const cost = money(cost_micro_usd, cost_floor);
+      marked.add(cost === "" ? "unknown" : cost.startsWith("≥") ? "lower bound" : "known");
+      await expect.poll(() => page.locator(`[data-testid="session-row"][data-session-id="${id}"] .cost`).textContent(), { message: String(harness) }).toBe(cost);
+      await page.goto(`${own.url}/s/${id}?view=summary`);
+      await expect.poll(() => page.locator(".summary dl > div", { has: page.getByText("cost", { exact: true }) }).locator("dd").first().textContent(), { message: String(harness) }).toBe(cost || "unknown");
+    }
+    const stats = await own.get<Stats>("/api/v1/stats");
+    await page.goto(`${own.url}/stats?days=all`);
+    const table = page.getByRole("table", { name: "Harnesses" });
+    await table.waitFor();
+    expect(await table.locator("tbody tr").evaluateAll((all) => all.map((one) => one.lastElementChild?.textContent))).toEqual(stats.by_harness.map((one) => money(one.cost_micro_usd, one.cost_floor)));
+    expect(await page.locator(".figures dd").first().textContent()).toBe(money(stats.total.cost_micro_usd, stats.total.cost_floor));
+    isQuiet(seen);
+    await seen.context.close();
+  }
+  expect([...marked].sort()).toEqual(["known", "lower bound", "unknown"]);
 });
 
 it("shows what of the budgets is used", async () => {

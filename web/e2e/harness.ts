@@ -10,6 +10,15 @@ import { afterAll, afterEach, expect } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 export const FIXTURES = join(ROOT, "fixtures/claude-code/2.1.330");
 
+/** Recordings of other harnesses: what one has on disk, and where that is in a home. */
+const OTHERS = [
+  ["codex/0.169.0/v1_two_parallel", "sessions", ".codex/sessions"],
+  ["copilot/1.0.102/two_parallel", "dot_copilot", ".copilot"],
+  ["gemini/0.61.0/two_parallel", "dot_gemini_tmp", ".gemini/tmp"],
+  ["opencode/1.18.33/two_parallel", "opencode.db", ".local/share/opencode/opencode.db"],
+  ["qwen/0.24.4/two_background", "dot_qwen", ".qwen"],
+] as const;
+
 const given = (name: string): string => {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set: \`cargo xtask page\` sets it`);
@@ -46,8 +55,13 @@ export class Server {
     const server = new Server(await freePort());
     for (const scenario of scenarios) server.put(scenario);
     await server.run();
-    while ((await server.get<{ is_reading: boolean }>("/healthz")).is_reading) await sleep(20);
+    await server.hasRead();
     return server;
+  }
+
+  /** Waits until everything on disk has been read. */
+  async hasRead(): Promise<void> {
+    while ((await this.get<{ is_reading: boolean }>("/healthz")).is_reading) await sleep(20);
   }
 
   put(scenario: string): void {
@@ -55,10 +69,15 @@ export class Server {
     cpSync(from, join(this.folder, "claude/projects"), { recursive: true });
   }
 
-  /** Writes the user's settings. */
-  configure(text: string): void {
+  /** Puts a recording of every other harness where that keeps its sessions. */
+  putOthers(): void {
+    for (const [recording, from, to] of OTHERS) cpSync(join(ROOT, "fixtures", recording, from), join(this.folder, to), { recursive: true });
+  }
+
+  /** Writes the user's settings, or another file beside them. */
+  configure(text: string, file = "config.toml"): void {
     mkdirSync(join(this.folder, "config/subscope"), { recursive: true });
-    writeFileSync(join(this.folder, "config/subscope/config.toml"), text);
+    writeFileSync(join(this.folder, "config/subscope", file), text);
   }
 
   get environment(): NodeJS.ProcessEnv {

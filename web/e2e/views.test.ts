@@ -8,6 +8,7 @@ import { pathToFileURL } from "node:url";
 import { beforeAll, expect, it } from "vitest";
 import type { Hits, Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
+import { totals } from "../src/lib/picture";
 import { cleanUp, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -113,7 +114,7 @@ it("lets a browser in for a code, where callers show a token", async () => {
     await guarded.run("--token-file", file);
     seen = await look(guarded);
     const { page, context } = seen;
-    await page.getByRole("heading", { name: "This browser is not let in yet" }).waitFor();
+    await page.getByRole("heading", { name: "This browser is not signed in" }).waitFor();
     expect(await findings(seen)).toEqual([]);
     const headers = { authorization: `Bearer ${readFileSync(file, "utf8").trim()}`, "x-subscope": "1", "content-type": "application/json" };
     const code = async (): Promise<string> => {
@@ -121,10 +122,10 @@ it("lets a browser in for a code, where callers show a token", async () => {
       return ((await answer.json()) as { url: string }).url;
     };
     await page.getByRole("textbox", { name: "the address" }).fill("0123");
-    await page.getByRole("button", { name: "Let in" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("alert").filter({ hasText: "used" }).waitFor();
     await page.getByRole("textbox", { name: "the address" }).fill(await code());
-    await page.getByRole("button", { name: "Let in" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForSelector('[data-testid="agent-row"]');
     // Another browser, by the address alone, of which the code does not stay.
     await context.clearCookies();
@@ -244,6 +245,34 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
   const picture = readFileSync(await saved("Waterfall (SVG)"), "utf8");
   expect(picture).toMatch(/^<svg /);
   expect(picture.match(/<rect/g)?.length).toBeGreaterThan(20);
+  const { summary } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  expect(picture).toContain(`>${totals(summary)}</text>`);
+  expect(totals(summary)).toMatch(/^\d+ agents · .*s · \$[\d.]+ · [\d.]+× parallel · subscope$/);
+  // Nothing of it is over anything else, or beyond its edge.
+  const overlapping = await page.evaluate((drawn) => {
+    const place = document.createElement("div");
+    document.body.append(place);
+    place.innerHTML = drawn;
+    const image = place.querySelector("svg");
+    const box = image?.getBoundingClientRect();
+    const texts = [...(image?.querySelectorAll("text") ?? [])].map((text) => ({ words: text.textContent, box: text.getBoundingClientRect() }));
+    place.remove();
+    const isOver = (one: DOMRect, other: DOMRect): boolean => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 0.5 && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 0.5;
+    return texts.flatMap((one, at) => [
+      ...(box && one.box.right > box.right + 0.5 ? [`${one.words} is beyond the edge`] : []),
+      ...texts.slice(at + 1).flatMap((other) => (isOver(one.box, other.box) ? [`${one.words} is over ${other.words}`] : [])),
+    ]);
+  }, picture);
+  expect(overlapping).toEqual([]);
+  const pixels = readFileSync(await saved("Waterfall (PNG)"));
+  expect(pixels.subarray(1, 4).toString()).toBe("PNG");
+  expect(pixels.readUInt32BE(16)).toBe(2 * Number(/width="(\d+)"/.exec(picture)?.[1]));
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.locator("summary", { hasText: "Export" }).click();
+  await page.getByText("Copy the waterfall as a picture").click();
+  await page.getByText("copied", { exact: true }).waitFor();
+  expect(await page.evaluate(() => navigator.clipboard.read().then((items) => items.flatMap(({ types }) => types)))).toEqual(["image/png"]);
+  await page.locator("summary", { hasText: "Export" }).click();
   const file = await saved("Page in one file");
   const alone = await context.newPage();
   const asked: string[] = [];
@@ -342,7 +371,7 @@ it("asks before it stops an agent, and says that it is stopping", async () => {
   seen = await look(own, "/s/s/a/a1");
   const { page } = seen;
   await page.getByRole("button", { name: "Stop…" }).click();
-  await page.getByRole("button", { name: "Let it work" }).click();
+  await page.getByRole("button", { name: "Keep it running" }).click();
   const flags = async (): Promise<string[]> => (await own.get<Tree>("/api/v1/sessions/s/tree")).agents.flatMap((agent) => agent.flags);
   expect(await flags()).not.toContain("stopping");
   await page.getByRole("button", { name: "Stop…" }).click();

@@ -37,7 +37,7 @@ describe("statistics", () => {
   });
 });
 
-describe("colours of plots", () => {
+describe("colors of plots", () => {
   const css = readFileSync("src/app.css", "utf8");
   const luminance = (hex: string): number => {
     const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
@@ -49,9 +49,9 @@ describe("colours of plots", () => {
   };
   it.each([["dark", 0], ["light", 1]] as const)("differ in brightness in %s", (_, theme) => {
     const of = (name: string): string => [...css.matchAll(new RegExp(`--${name}: (#[0-9a-f]{6})`, "g"))].map((match) => match[1] ?? "")[theme] ?? "";
-    const colours = [0, 1, 2, 3, 4, 5, 6].map((at) => of(`plot-${at}`));
-    for (const colour of colours) expect(contrast(colour, of("bg"))).toBeGreaterThanOrEqual(3);
-    for (const [at, colour] of colours.slice(1).entries()) expect(contrast(colour, colours[at] ?? "")).toBeGreaterThanOrEqual(1.9);
+    const colors = [0, 1, 2, 3, 4, 5, 6].map((at) => of(`plot-${at}`));
+    for (const color of colors) expect(contrast(color, of("bg"))).toBeGreaterThanOrEqual(3);
+    for (const [at, color] of colors.slice(1).entries()) expect(contrast(color, colors[at] ?? "")).toBeGreaterThanOrEqual(1.9);
   });
 });
 

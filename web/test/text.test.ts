@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
 import { diff } from "../src/lib/diff";
 import { count, duration, model, money, seconds } from "../src/lib/format";
-import { svg } from "../src/lib/lanes";
+import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
@@ -23,7 +23,7 @@ describe("hidden characters", () => {
     expect(program({ harness: "x\u007f" })).toBe("x⟨U+007F⟩");
     const lane = { agent_id: "a\u007f\u001b<b>", depth: 0, spans: [] };
     const timeline = { rev: null, start_ms: 0, end_ms: 1, lanes: [lane], critical_path: [], path: { total_ms: 0, shares: [], rest_ms: 0 } };
-    const picture = svg({ timeline, window: { from: 0, to: 1 }, names: new Map(), title: "t\u202e" }, () => "", () => "");
+    const picture = svg({ timeline, window: { from: 0, to: 1 }, names: new Map(), title: "t\u202e", summary: null }, () => "", () => "");
     expect(picture).toContain("a⟨U+007F⟩⟨U+001B⟩&lt;b&gt;");
     expect(picture).toContain("t⟨U+202E⟩");
   });
@@ -71,7 +71,7 @@ describe("markdown", () => {
 });
 
 describe("command output", () => {
-  it("has its colours and no other sequence", () => {
+  it("has its colors and no other sequence", () => {
     expect(ansi("\u001b[1;31mred\u001b[0m plain")).toEqual([
       { text: "red", style: "bold fg1" },
       { text: " plain", style: "" },

@@ -380,6 +380,8 @@ export interface SessionRow {
   usage: Usage | null;
   /** Their cost; `None` if no price is known. */
   cost_micro_usd: number | null;
+  /** Whether the cost is a lower bound. */
+  cost_floor: boolean;
   /** Status of the root; `None` in rows stored by older versions. */
   root?: AgentStatus;
   /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
@@ -406,6 +408,8 @@ export interface StatsRow {
   usage: Usage;
   /** Their cost, as far as prices are known. */
   cost_micro_usd: number;
+  /** Whether the cost is a lower bound: an agent with tokens has no known cost, or one that is a lower bound. */
+  cost_floor: boolean;
 }
 
 /** What the rows of statistics are grouped by. */

@@ -7,7 +7,7 @@
 mod common;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
     io::Write,
     path::PathBuf,
@@ -20,6 +20,7 @@ use common::{
 };
 use serde_json::Value;
 use subscope_hub::clock;
+use subscope_render::text;
 use subscope_testkit::{
     env::TestEnv,
     fixtures::{self, recording},
@@ -131,6 +132,69 @@ fn every_question_is_answered_over_six_harnesses() {
             );
         }
     }
+}
+
+/// A session's cost, with the mark of a lower bound, is the same in its tree, in lists and in statistics, with the prices of
+/// all models and with that of one.
+#[test]
+fn costs_of_six_harnesses_are_the_same_wherever_they_are_shown() {
+    let price = "'claude-opus-5-5' = { input = 5000000, output = 25000000, cache_read = 500000, cache_write = 6250000, cache_write_1h = 10000000 }";
+    let mut seen = BTreeSet::new();
+    for settings in ["", "prices = 'one.toml'\n"] {
+        let env = env();
+        files(&env).iter().for_each(|file| write(&file.to, &file.bytes));
+        // One whose own total is known though models have no price, and one whose stored tokens are a lower bound.
+        for (version, scenario) in [("2.1.330", "h-custom-thinking"), ("2.1.50", "b-parallel")] {
+            let projects = recording(version, scenario).projects();
+            for file in fixtures::files_below(&projects) {
+                let to = env.path("home/.claude/projects").join(file.strip_prefix(&projects).unwrap());
+                write(&to, &fixtures::bytes(&file));
+            }
+        }
+        let (from, to) = database(&env);
+        write(&to, &fixtures::bytes(&from));
+        let one = format!("source = 'a test'\ndate = '2026-01-01'\n[models]\n{price}\n");
+        write(&env.path("config/subscope/one.toml"), one.as_bytes());
+        write(&env.path("config/subscope/config.toml"), settings.as_bytes());
+        env.run(&["index"]).success();
+        let listed = json(&env.run(&["ls", "--json"]).success());
+        let shown = env.run(&["ls"]).success();
+        let mut sums: BTreeMap<String, (i64, bool)> = BTreeMap::new();
+        for row in listed["sessions"].as_array().unwrap() {
+            let (id, harness) = (row["id"].as_str().unwrap(), row["harness"].as_str().unwrap());
+            let tree = json(&env.run(&["tree", id, "--json"]).success());
+            for field in ["cost_micro_usd", "cost_floor", "usage"] {
+                assert_eq!(row[field], tree["summary"][field], "{harness}: {field}");
+            }
+            let cost = row["cost_micro_usd"].as_i64();
+            let is_floor = row["cost_floor"].as_bool().unwrap();
+            seen.insert((cost.is_some(), is_floor));
+            let words = cost.map_or_else(|| "—".to_owned(), |cost| text::money(cost, is_floor));
+            let line = shown.lines().find(|line| line.contains(&id[..8])).unwrap();
+            assert_eq!(line.split_whitespace().last(), Some(&*words), "{harness}: {line}");
+            let tree = env.run(&["tree", id]).success();
+            let tokens = tree.lines().rfind(|line| line.starts_with("tokens")).unwrap_or_default();
+            assert!(cost.is_none() || tokens.ends_with(&format!(" {words}")), "{harness}: {words}\n{tree}");
+            let has_tokens = row["usage"]["total_tokens"].as_u64().unwrap_or(0) > 0;
+            for name in [harness, "all"] {
+                let sum = sums.entry(name.to_owned()).or_default();
+                sum.0 += cost.unwrap_or(0);
+                sum.1 |= is_floor || (cost.is_none() && has_tokens);
+            }
+        }
+        let stats = json(&env.run(&["stats", "--json"]).success());
+        let rows = stats["by_harness"].as_array().unwrap().iter().chain([&stats["total"]]);
+        let figures = |row: &Value| (row["cost_micro_usd"].as_i64().unwrap(), row["cost_floor"] == true);
+        let found: BTreeMap<String, (i64, bool)> =
+            rows.map(|row| (row["name"].as_str().unwrap().to_owned(), figures(row))).collect();
+        assert_eq!(found, sums);
+        let shown = env.run(&["stats"]).success();
+        let (sum, is_floor) = sums["all"];
+        let total = shown.lines().nth(1).unwrap();
+        assert_eq!(total.split_whitespace().last(), Some(&*text::money(sum, is_floor)), "{shown}");
+    }
+    let kinds = BTreeSet::from([(false, false), (true, false), (true, true)]);
+    assert_eq!(seen, kinds, "unknown, known, lower bound");
 }
 
 /// Appends what is missing of a file, line by line.

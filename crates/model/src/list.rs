@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, ToolStatus, Tree, Usage};
+use crate::{
+    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, ToolStatus, Tree, Usage,
+};
 
 /// Schema version of session lists.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
@@ -59,6 +61,9 @@ pub struct SessionRow {
     pub usage: Option<Usage>,
     /// Their cost; `None` if no price is known.
     pub cost_micro_usd: Option<MicroUsd>,
+    /// Whether the cost is a lower bound.
+    #[serde(default)]
+    pub cost_floor: bool,
     /// Status of the root; `None` in rows stored by older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<AgentStatus>,
@@ -100,6 +105,7 @@ impl SessionRow {
             tool_calls: summary.tool_calls,
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
+            cost_floor: summary.cost_floor,
             root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
         }
@@ -148,6 +154,24 @@ pub struct StatsRow {
     pub usage: Usage,
     /// Their cost, as far as prices are known.
     pub cost_micro_usd: u64,
+    /// Whether the cost is a lower bound: an agent with tokens has no known cost, or one that is a lower bound.
+    #[serde(default)]
+    pub cost_floor: bool,
+}
+
+impl StatsRow {
+    /// Adds an agent's own figures, without its subagents.
+    pub fn add_agent(&mut self, agent: &Agent) {
+        self.agents += 1;
+        self.tool_calls += u64::from(agent.tool_calls);
+        self.tool_errors += u64::from(agent.tool_errors);
+        self.tools_denied += u64::from(agent.tools_denied);
+        self.busy_ms += agent.wall_ms.and_then(|wall| u64::try_from(wall).ok()).unwrap_or(0);
+        self.usage += agent.usage.unwrap_or_default();
+        self.cost_micro_usd += agent.cost_micro_usd.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(0);
+        let has_tokens = agent.usage.is_some_and(|usage| usage.total_tokens > 0);
+        self.cost_floor |= agent.cost_floor || (has_tokens && agent.cost_micro_usd.is_none());
+    }
 }
 
 /// Which sessions and days statistics cover; everything by default.

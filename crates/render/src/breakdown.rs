@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use subscope_model::{Agent, Stats, StatsRow, Text, ToolStatus, Tree};
+use subscope_model::{Stats, StatsRow, Text, ToolStatus, Tree};
 
 /// Computes a session's statistics, each list in descending order. `sessions` is 0. Agents copied from another session
 /// are not counted.
@@ -11,9 +11,9 @@ pub fn breakdown(tree: &Tree) -> Stats {
         (StatsRows::default(), StatsRows::default(), StatsRows::default());
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         let kind = if agent.id.is_root() { Some("main") } else { agent.agent_type.as_deref() };
-        add_agent(by_type.row(kind.unwrap_or("unknown")), agent);
+        by_type.row(kind.unwrap_or("unknown")).add_agent(agent);
         if let Some(model) = &agent.model {
-            add_agent(by_model.row(model), agent);
+            by_model.row(model).add_agent(agent);
         }
         for call in &agent.tools {
             let row = by_tool.row(&call.name);
@@ -30,16 +30,6 @@ pub fn breakdown(tree: &Tree) -> Stats {
         by_model: by_model.sorted(|row| row.usage.total_tokens),
         ..Stats::default()
     }
-}
-
-fn add_agent(row: &mut StatsRow, agent: &Agent) {
-    row.agents += 1;
-    row.tool_calls += u64::from(agent.tool_calls);
-    row.tool_errors += u64::from(agent.tool_errors);
-    row.tools_denied += u64::from(agent.tools_denied);
-    row.busy_ms += agent.wall_ms.and_then(|wall| u64::try_from(wall).ok()).unwrap_or(0);
-    row.usage += agent.usage.unwrap_or_default();
-    row.cost_micro_usd += agent.cost_micro_usd.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(0);
 }
 
 /// Rows by name.

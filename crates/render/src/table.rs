@@ -121,7 +121,7 @@ fn figures(row: &SessionRow, now: Millis, style: &Style) -> [(Option<Ink>, Strin
         (ink, agents),
         (None, row.tool_calls.to_string()),
         (None, style.usage(row.usage)),
-        (None, style.cost(row.cost_micro_usd, false)),
+        (None, style.cost(row.cost_micro_usd, row.cost_floor)),
     ]
 }
 
@@ -304,7 +304,7 @@ fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
         ((row.tool_errors > 0).then_some(Ink::Failed), row.tool_errors.to_string()),
         (None, span(row.busy_ms)),
         (None, style.usage(Some(row.usage).filter(|usage| usage.total_tokens > 0))),
-        (None, style.cost(cost, false)),
+        (None, style.cost(cost, row.cost_floor)),
     ]
 }
 
@@ -352,6 +352,7 @@ mod tests {
             tool_calls: 147,
             usage: Some(Usage::new(1_000_000, 0, 0, 0)),
             cost_micro_usd: Some(920_000),
+            cost_floor: false,
             attention: Attention::Live,
             root: Some(AgentStatus::Running),
             kept_at_ms: None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
+use subscope_model::{MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,10 +64,10 @@ fn agent_days(tree: &Tree) -> DayRows {
             Some(kind) => kind,
             None => UNKNOWN,
         };
-        add_agent(days.entry((day, By::Type, kind.to_owned())).or_default(), agent);
+        days.entry((day, By::Type, kind.to_owned())).or_default().add_agent(agent);
         if agent.usage.is_some() {
             let model = agent.model.as_deref().unwrap_or(UNKNOWN);
-            add_agent(days.entry((day, By::Model, model.to_owned())).or_default(), agent);
+            days.entry((day, By::Model, model.to_owned())).or_default().add_agent(agent);
         }
     }
     add_unattributed(tree, fallback, &mut days);
@@ -112,14 +112,4 @@ fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
 
 fn rows_by_type(days: &mut DayRows) -> impl Iterator<Item = &mut StatsRow> {
     days.iter_mut().filter(|((_, by, _), _)| *by == By::Type).map(|(_, row)| row)
-}
-
-fn add_agent(row: &mut StatsRow, agent: &Agent) {
-    row.agents += 1;
-    row.tool_calls += u64::from(agent.tool_calls);
-    row.tool_errors += u64::from(agent.tool_errors);
-    row.tools_denied += u64::from(agent.tools_denied);
-    row.busy_ms += u64::try_from(agent.wall_ms.unwrap_or(0)).unwrap_or(0);
-    row.usage += agent.usage.unwrap_or_default();
-    row.cost_micro_usd += u64::try_from(agent.cost_micro_usd.unwrap_or(0)).unwrap_or(0);
 }

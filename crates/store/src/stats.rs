@@ -33,7 +33,9 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, row: &StatsRow, session: u64) {
+    /// Adds a row of a session with this number. Where the session's own cost is exact (`is_exact`), what it has of no
+    /// price is in the cost of another row.
+    fn add(&mut self, row: &StatsRow, session: u64, is_exact: bool) {
         let sum = &mut self.row;
         sum.sessions += u64::from(self.last_session.replace(session) != Some(session));
         sum.agents += row.agents;
@@ -43,6 +45,7 @@ impl Sum {
         sum.busy_ms += row.busy_ms;
         sum.usage += row.usage;
         sum.cost_micro_usd += row.cost_micro_usd;
+        sum.cost_floor |= row.cost_floor && !is_exact;
     }
 
     fn named(self, name: &str) -> StatsRow {
@@ -103,21 +106,23 @@ impl<'q> Sums<'q> {
         let number = self.sessions;
         let project = session.cwd.as_deref().unwrap_or(UNKNOWN);
         let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
+        let is_exact = session.cost_micro_usd.is_some() && !session.cost_floor;
         for (day, by, row) in rows {
-            self.by_name.entry((*by, row.name.to_string())).or_default().add(row, number);
+            self.by_name.entry((*by, row.name.to_string())).or_default().add(row, number, false);
             let group = match by {
                 By::Tool => continue,
                 By::Type => StatsGroup::Type,
                 By::Model => StatsGroup::Model,
             };
-            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, number);
+            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, number, false);
             // Each agent has one type: sums by type are totals.
             if group == StatsGroup::Type {
-                self.total.add(row, number);
-                self.by_day.entry(*day).or_default().add(row, number);
+                self.total.add(row, number, is_exact);
+                self.by_day.entry(*day).or_default().add(row, number, is_exact);
                 for (group, name) in [(StatsGroup::Project, project), (StatsGroup::Harness, harness)] {
-                    self.groups.entry((group, name.to_owned())).or_default().add(row, number);
-                    self.days.entry((*day, group, name.to_owned())).or_default().add(row, number);
+                    self.groups.entry((group, name.to_owned())).or_default().add(row, number, is_exact);
+                    let of_day = self.days.entry((*day, group, name.to_owned())).or_default();
+                    of_day.add(row, number, is_exact);
                 }
             }
         }

@@ -162,6 +162,59 @@ fn lists_and_statistics_are_the_same() {
     assert_eq!(memory, sqlite);
 }
 
+/// A session's list row, and its figures in all statistics, mark the same costs as lower bounds.
+#[test]
+fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
+    let mut priced = real("b-parallel");
+    for agent in &mut priced.agents {
+        (agent.cost_micro_usd, agent.cost_floor) = (Some(1_000), false);
+    }
+    let sum = 1_000 * i64::try_from(priced.agents.len()).unwrap();
+    (priced.summary.cost_micro_usd, priced.summary.cost_floor) = (Some(sum), false);
+    // One agent's model has no price: the sum of the others is a lower bound, unless the harness says what all have cost.
+    let mut unpriced = priced.clone();
+    unpriced.agents[1].cost_micro_usd = None;
+    (unpriced.summary.cost_micro_usd, unpriced.summary.cost_floor) = (Some(sum - 1_000), true);
+    let mut totalled = unpriced.clone();
+    (totalled.summary.cost_micro_usd, totalled.summary.cost_floor) = (Some(sum), false);
+    let mut unknown = unpriced.clone();
+    unknown.agents.iter_mut().for_each(|agent| agent.cost_micro_usd = None);
+    (unknown.summary.cost_micro_usd, unknown.summary.cost_floor) = (None, false);
+    let mut placeholder = priced.clone();
+    placeholder.agents[2].cost_floor = true;
+    placeholder.summary.cost_floor = true;
+    let kind = |tree: &Tree, at: usize| tree.agents[at].agent_type.clone().unwrap();
+    for (name, tree, is_floor, marked) in [
+        ("priced", &priced, false, None),
+        ("unpriced", &unpriced, true, Some(1)),
+        ("totalled", &totalled, false, Some(1)),
+        ("unknown", &unknown, true, Some(0)),
+        ("placeholder", &placeholder, true, Some(2)),
+    ] {
+        for_each_store(|which, store| {
+            store.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
+            let which = format!("{which} {name}");
+            let row = store.list(&all()).unwrap().remove(0);
+            let cost = (row.cost_micro_usd, row.cost_floor);
+            assert_eq!(cost, (tree.summary.cost_micro_usd, tree.summary.cost_floor), "{which}");
+            let stats = store.stats(&StatsQuery::default()).unwrap();
+            let total = u64::try_from(row.cost_micro_usd.unwrap_or(0)).unwrap();
+            for rows in
+                [std::slice::from_ref(&stats.total), &stats.by_day, &stats.by_project, &stats.by_harness]
+            {
+                let cost =
+                    (rows.iter().map(|row| row.cost_micro_usd).sum(), rows.iter().any(|row| row.cost_floor));
+                assert_eq!(cost, (total, is_floor), "{which}: {rows:?}");
+            }
+            let name = |at| if at == 0 { "main".into() } else { kind(tree, at) };
+            let is_marked =
+                |kind: &str| stats.by_type.iter().find(|row| &*row.name == kind).unwrap().cost_floor;
+            assert!(marked.is_none_or(|at| is_marked(&name(at))), "{which}: {:?}", stats.by_type);
+            assert_eq!(stats.by_type.iter().any(|row| row.cost_floor), marked.is_some(), "{which}");
+        });
+    }
+}
+
 /// Each way to break the statistics down has the same sums.
 fn assert_statistics_add_up(stats: &Stats, which: &str) {
     let figures = |rows: &[&StatsRow]| -> (u64, u64, u64, u64) {

@@ -72,7 +72,7 @@ impl Plain {
         if before.map(|before| before.status) != Some(now.status) {
             words.push(match now.status {
                 AgentStatus::Pending | AgentStatus::Running if before.is_none() => "started".to_owned(),
-                AgentStatus::Pending | AgentStatus::Running => "goes on".to_owned(),
+                AgentStatus::Pending | AgentStatus::Running => "continues".to_owned(),
                 AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => {
                     ended(now)
                 }

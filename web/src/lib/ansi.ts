@@ -1,4 +1,4 @@
-// Colours of command output: SGR sequences become spans with classes; every other sequence is left out.
+// Colors of command output: SGR sequences become spans with classes; every other sequence is left out.
 import { visible } from "./safe";
 
 export interface Piece {
@@ -54,9 +54,9 @@ function apply(pen: Pen, codes: string): void {
   for (let at = 0; at < numbers.length; at++) {
     const code = numbers[at] ?? 0;
     if (code === 38 || code === 48) {
-      const [colour, used] = extended(numbers.slice(at + 1));
-      if (code === 38) pen.fg = colour;
-      else pen.bg = colour;
+      const [color, used] = extended(numbers.slice(at + 1));
+      if (code === 38) pen.fg = color;
+      else pen.bg = color;
       at += used;
     } else {
       simple(pen, code);
@@ -78,7 +78,7 @@ function simple(pen: Pen, code: number): void {
   else if (code >= 100 && code <= 107) pen.bg = code - 92;
 }
 
-/** The nearest of the sixteen colours of the theme, and how many numbers name it. */
+/** The nearest of the sixteen colors of the theme, and how many numbers name it. */
 function extended(rest: number[]): [number | null, number] {
   const [kind, a = 0, b = 0, c = 0] = rest;
   if (kind === 5) return [indexed(a), 2];

@@ -9,7 +9,7 @@ export interface Figure {
   b: string;
   /** What the second has more; empty where one is unknown. */
   more: string;
-  /** Whether more is worse, for colours; null where neither is. */
+  /** Whether more is worse, for colors; null where neither is. */
   isWorse: boolean | null;
 }
 

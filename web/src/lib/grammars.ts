@@ -1,4 +1,4 @@
-// The languages that code is coloured in. Loaded once code is on show: the page does not wait for it.
+// The languages that code is colored in. Loaded once code is on show: the page does not wait for it.
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";
 import cpp from "highlight.js/lib/languages/cpp";
@@ -42,7 +42,7 @@ const STYLES: Record<string, string> = {
 type Nodes = ReturnType<typeof lowlight.highlight>["children"];
 
 /** Pieces of code with one look each; null where the language is not known. Nothing of it is markup. */
-export function coloured(code: string, language: string): Piece[] | null {
+export function colored(code: string, language: string): Piece[] | null {
   if (!lowlight.registered(language)) return null;
   const pieces: Piece[] = [];
   const walk = (nodes: Nodes, style: string): void => {

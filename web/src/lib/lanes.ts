@@ -1,14 +1,13 @@
 // The waterfall's geometry: time to pixels, what of a lane is seen, and its pictures on canvas and as SVG.
 import type { ToolCall } from "../model";
 import type { Span, Step, Timeline } from "./api";
-import { oneLine } from "./safe";
 
 export interface Window {
   from: number;
   to: number;
 }
 
-/** What a tool does, judged by its name: only the colour of its bar depends on it. */
+/** What a tool does, judged by its name: only the color of its bar depends on it. */
 export type Kind = "read" | "edit" | "run" | "web" | "agent" | "other";
 
 const KINDS: [Kind, RegExp][] = [
@@ -44,7 +43,7 @@ export const LEGEND: [Kind, string][] = [
   ["other", "other tools"],
 ];
 
-/** A colour of the theme. */
+/** A color of the theme. */
 export type Paint = (name: string) => string;
 
 /** Steps of a ruler, in milliseconds. */
@@ -248,8 +247,8 @@ export function drawTrack(pen: CanvasRenderingContext2D, whole: Stretch[], path:
 
 const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");
 
-/** The colour of a call: what it does, but for one that went wrong. */
-const fill = (span: Span): string =>
+/** The color of a call: what it does, but for one that went wrong. */
+export const fill = (span: Span): string =>
   isFault(span) ? (span.status === "error" ? "--failed" : "--waiting") : `--kind-${kindOf(span)}`;
 
 function drawCall(
@@ -276,63 +275,4 @@ function drawCall(
   const words = (isFault(span) ? "✗ " : "") + label(span);
   pen.fillStyle = paint(isFault(span) ? "--on-fault" : "--on-bar");
   pen.fillText(words.length > room ? `${words.slice(0, room - 1)}…` : words, from + 5, y + high / 2);
-}
-
-const TEXT: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-const quoted = (text: string): string => oneLine(text).replace(/[&<>"]/g, (character) => TEXT[character] ?? "");
-
-export interface Drawn {
-  timeline: Timeline;
-  window: Window;
-  /** What people call the lanes' agents, with their depth. */
-  names: Map<string, string>;
-  title: string;
-}
-
-/** The whole waterfall as a picture that stands by itself. */
-export function svg({ timeline, window, names, title }: Drawn, paint: Paint, clock: (ms: number) => string): string {
-  const [left, right, row, head] = [300, 900, 22, 46];
-  const width = left + right + 20;
-  const height = head + timeline.lanes.length * row + 34;
-  const scale = right / Math.max(1, window.to - window.from);
-  const x = (ms: number): number => left + (ms - window.from) * scale;
-  const rect = (from: number, wide: number, y: number, high: number, fill: string, radius = 0): string =>
-    `<rect x="${from.toFixed(1)}" y="${y}" width="${Math.max(1, wide).toFixed(1)}" height="${high}" fill="${fill}"${radius > 0 ? ` rx="${radius}"` : ""}/>`;
-  const parts = [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui,sans-serif" font-size="12">`,
-    `<rect width="${width}" height="${height}" fill="${paint("--bg")}"/>`,
-    `<text x="12" y="22" fill="${paint("--text")}" font-size="14" font-weight="600">${quoted(title.slice(0, 120))}</text>`,
-  ];
-  for (const { at } of ticks(window, right, 90)) {
-    parts.push(`<path d="M${x(at).toFixed(1)} ${head - 6}V${height - 30}" stroke="${paint("--line")}"/>`);
-    parts.push(`<text x="${(x(at) + 3).toFixed(1)}" y="${head - 8}" fill="${paint("--dim")}" font-size="10">${clock(at)}</text>`);
-  }
-  const path = pathOf(timeline);
-  timeline.lanes.forEach((lane, at) => {
-    const y = head + at * row;
-    const indent = 12 + Math.min(lane.depth, 10) * 12;
-    parts.push(`<text x="${indent}" y="${y + 15}" fill="${paint("--text")}">${quoted((names.get(lane.agent_id) ?? lane.agent_id).slice(0, 44 - lane.depth))}</text>`);
-    for (const bar of bars(lane.spans, window, right, null, timeline.end_ms)) {
-      const from = left + bar.x;
-      if (bar.span.kind === "model") parts.push(rect(from, bar.width, y + 10, 2, paint("--wait")));
-      else if (bar.span.kind === "children") parts.push(rect(from, bar.width, y + 8, 6, paint("--kind-agent")));
-      else if (bar.span.kind === "permission") parts.push(rect(from, bar.width, y + 9, 4, paint("--waiting")));
-      else if (bar.span.kind === "retry") parts.push(rect(from, bar.width, y + 6, 10, paint("--stalled")));
-      else {
-        parts.push(rect(from, bar.width, y + 5, 12, paint(fill(bar.span)), 2));
-      }
-    }
-    for (const step of path.get(lane.agent_id) ?? []) {
-      if (step.to_ms < window.from || step.from_ms > window.to) continue;
-      const [from, to] = [Math.max(step.from_ms, window.from), Math.min(step.to_ms, window.to)];
-      parts.push(rect(x(from), x(to) - x(from), y + 19, 2, paint("--critical")));
-    }
-  });
-  let legend = 12;
-  for (const [kind, word] of LEGEND) {
-    parts.push(rect(legend, 10, height - 18, 10, paint(`--kind-${kind}`), 2));
-    parts.push(`<text x="${legend + 15}" y="${height - 9}" fill="${paint("--dim")}" font-size="11">${word}</text>`);
-    legend += 28 + word.length * 6.2;
-  }
-  return `${parts.join("")}</svg>`;
 }

@@ -25,7 +25,7 @@ const TAGS = [
 
 const purify = DOMPurify(window);
 purify.addHook("afterSanitizeAttributes", (node) => {
-  // The language of a block of code, for its colours.
+  // The language of a block of code, for its colors.
   if (!(node.tagName === "CODE" && /^language-[\w+#-]{1,20}$/.test(node.getAttribute("class") ?? ""))) node.removeAttribute("class");
   if (node.tagName !== "A") return;
   const href = node.getAttribute("href") ?? "";

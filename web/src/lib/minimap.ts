@@ -52,8 +52,8 @@ const TICKS = 8;
 export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, fails, waits }: Density, width: number, height: number, shown: [number, number] | null, paint: Paint): void {
   const room = height - TICKS - 1;
   const high = (count: number): number => (count <= 0 ? 0 : Math.max(1, (count / most) * room));
-  for (const [counts, colour] of [[all, "--wait"], [calls, "--kind-run"]] as const) {
-    pen.fillStyle = paint(colour);
+  for (const [counts, color] of [[all, "--wait"], [calls, "--kind-run"]] as const) {
+    pen.fillStyle = paint(color);
     for (let at = 0; at < width; at++) {
       const part = high(counts[at] ?? 0);
       if (part > 0) pen.fillRect(at, height - part, 1, part);

@@ -1,5 +1,5 @@
 // The rows of the moment that is replayed.
-import type { Agent } from "../model";
+import type { Agent, Summary } from "../model";
 import { api, Refused } from "./api";
 
 /** At most four moments a second are asked for: each is derived from everything before it. */
@@ -15,6 +15,7 @@ interface Wanted {
 interface Moment extends Wanted {
   /** In the order of the tree. */
   agents: Agent[];
+  summary: Summary | null;
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -39,8 +40,8 @@ class Past {
       const { session, at } = wanted;
       let wait = PACE_MS;
       try {
-        const agents = await api.tree(session, at).then((tree) => tree.agents, nothingYet);
-        if ((this.#wanted as Wanted | null)?.session === session) this.shown = { session, at, agents };
+        const { agents, summary } = await api.tree(session, at).catch(nothingYet);
+        if ((this.#wanted as Wanted | null)?.session === session) this.shown = { session, at, agents, summary };
       } catch {
         wait = RETRY_MS;
       }
@@ -55,8 +56,8 @@ class Past {
 }
 
 /** Before its first line there is nothing of a session. */
-function nothingYet(error: unknown): Agent[] {
-  if (error instanceof Refused && error.status === 404) return [];
+function nothingYet(error: unknown): { agents: Agent[]; summary: null } {
+  if (error instanceof Refused && error.status === 404) return { agents: [], summary: null };
   throw error;
 }
 

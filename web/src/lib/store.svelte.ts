@@ -68,6 +68,7 @@ export class Shown {
       tool_calls: summary.tool_calls,
       usage: summary.usage,
       cost_micro_usd: summary.cost_micro_usd,
+      cost_floor: summary.cost_floor,
     };
   }
 }

@@ -31,7 +31,7 @@ function gathered(rows: Agent[], name: (agent: Agent) => string): Sum[] {
     sum.denied += agent.tools_denied;
     sum.busyMs += agent.wall_ms ?? 0;
     sum.tokens += agent.usage?.total_tokens ?? 0;
-    sum.floor ||= agent.cost_floor;
+    sum.floor ||= agent.cost_floor || (agent.cost_micro_usd === null && (agent.usage?.total_tokens ?? 0) > 0);
     if (agent.cost_micro_usd !== null) sum.cost = (sum.cost ?? 0) + agent.cost_micro_usd;
   }
   return [...by.values()].sort((one, other) => other.tokens - one.tokens || other.busyMs - one.busyMs);

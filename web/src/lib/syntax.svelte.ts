@@ -1,4 +1,4 @@
-// Colours of code. Until the languages are loaded, and where none fits, code is plain.
+// Colors of code. Until the languages are loaded, and where none fits, code is plain.
 import { ansi, type Piece } from "./ansi";
 import { visible } from "./safe";
 
@@ -17,29 +17,29 @@ export function languageOf(path: string): string | null {
   return (name.includes(".") && ENDINGS[name.split(".").at(-1) ?? ""]) || null;
 }
 
-/** What is longer is plain: colouring it would hold the page up. */
+/** What is longer is plain: coloring it would hold the page up. */
 const LONGEST = 200_000;
 
 /** The number that a tool puts before each line of a file. */
 const NUMBER = /^ *\d+[→\t]/;
 
-type Coloured = (code: string, language: string) => Piece[] | null;
+type Colored = (code: string, language: string) => Piece[] | null;
 
 class Syntax {
-  #coloured: Coloured | null = $state.raw(null);
+  #colored: Colored | null = $state.raw(null);
   #isAsked = false;
 
-  /** The pieces of a text, coloured once the languages are there. */
+  /** The pieces of a text, colored once the languages are there. */
   pieces(text: string, language: string | null): Piece[] {
     if (language === null || text.length > LONGEST || text.includes("\u001b")) return ansi(text);
-    if (!this.#coloured) {
+    if (!this.#colored) {
       void this.#load();
       return ansi(text);
     }
     const lines = visible(text).split("\n");
     const numbers = lines.map((line) => NUMBER.exec(line)?.[0] ?? "");
     const code = lines.map((line, at) => line.slice(numbers[at]?.length)).join("\n");
-    const pieces = this.#coloured(code, language);
+    const pieces = this.#colored(code, language);
     if (!pieces) return ansi(text);
     if (numbers.every((number) => number === "")) return pieces;
     return linesOf(pieces).flatMap((line, at) => [{ text: `${at > 0 ? "\n" : ""}${numbers[at] ?? ""}`, style: "code-note" }, ...line]);
@@ -49,7 +49,7 @@ class Syntax {
     if (this.#isAsked) return;
     this.#isAsked = true;
     try {
-      this.#coloured = (await import("./grammars")).coloured;
+      this.#colored = (await import("./grammars")).colored;
     } catch {
       // The hub is gone: code stays plain until the next try.
       this.#isAsked = false;

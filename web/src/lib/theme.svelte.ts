@@ -1,6 +1,6 @@
 // Dark or light: as the system says, or as a person chose.
 //
-// The light colours stand once, behind `prefers-color-scheme: light`; a choice changes when that rule holds.
+// The light colors stand once, behind `prefers-color-scheme: light`; a choice changes when that rule holds.
 
 const KEPT = "subscope-theme";
 const LIGHT = "(prefers-color-scheme: light)";
@@ -11,7 +11,7 @@ const media = (choice: Choice): string => ({ system: LIGHT, light: "all", dark: 
 
 class Theme {
   choice: Choice = $state("system");
-  /** Grows when colours change: what is painted is painted again. */
+  /** Grows when colors change: what is painted is painted again. */
   epoch = $state(0);
   #rules: CSSMediaRule[] = [];
 

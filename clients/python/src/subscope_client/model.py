@@ -370,6 +370,8 @@ class SessionRow(TypedDict):
     usage: Usage | None
     # Their cost; `None` if no price is known.
     cost_micro_usd: int | None
+    # Whether the cost is a lower bound.
+    cost_floor: bool
     # Status of the root; `None` in rows stored by older versions.
     root: NotRequired[AgentStatus]
     # Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
@@ -397,6 +399,8 @@ class StatsRow(TypedDict):
     usage: Usage
     # Their cost, as far as prices are known.
     cost_micro_usd: int
+    # Whether the cost is a lower bound: an agent with tokens has no known cost, or one that is a lower bound.
+    cost_floor: bool
 
 # What the rows of statistics are grouped by.
 StatsGroup = Literal["type", "model", "project", "harness"]

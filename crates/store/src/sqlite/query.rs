@@ -10,7 +10,11 @@ use subscope_model::{
     StatsRow, Text, Tree, Usage,
 };
 
-use super::{SharedHistory, SqliteStore, deferred_index, pack, session_keys::unpack_keys};
+use super::{
+    SharedHistory, SqliteStore, deferred_index, pack,
+    schema::{COST_FLOOR, TOKENS_FLOOR},
+    session_keys::unpack_keys,
+};
 use crate::{
     AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile,
     StoreResult,
@@ -83,6 +87,7 @@ const FIGURES: &str =
 fn figures_row(row: &Row<'_>) -> rusqlite::Result<DayFigures> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let by: u8 = row.get(2)?;
+    let floor: u8 = row.get(13)?;
     let usage = Usage::new(number(9)?, number(10)?, number(11)?, number(12)?);
     let figures = StatsRow {
         name: row.get_ref(3)?.as_str()?.into(),
@@ -92,8 +97,9 @@ fn figures_row(row: &Row<'_>) -> rusqlite::Result<DayFigures> {
         tool_errors: number(6)?,
         tools_denied: number(7)?,
         busy_ms: number(8)?,
-        usage: Usage { floor: row.get(13)?, ..usage },
+        usage: Usage { floor: floor & TOKENS_FLOOR > 0, ..usage },
         cost_micro_usd: number(14)?,
+        cost_floor: floor & COST_FLOOR > 0,
     };
     let by = By::ALL.into_iter().find(|known| *known as u8 == by);
     Ok((row.get(1)?, by.ok_or(rusqlite::Error::IntegralValueOutOfRange(2, 0))?, figures))

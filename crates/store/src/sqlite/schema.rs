@@ -12,10 +12,15 @@ pub(super) const VERSION: i64 = 2;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 
+/// Bits of `days.floor`.
+pub(super) const TOKENS_FLOOR: u8 = 1;
+pub(super) const COST_FLOOR: u8 = 2;
+
 /// * `trees`: a session's tree, whole and compressed: it is read whole and replaced whole. What is queried across sessions (list,
 ///   agents by id, figures by day) has tables of its own.
 /// * `sessions.kept_ms`: when the row last changed in the store; input received a moment ago may be about long ago.
 /// * `agents`: search hits belong to many sessions; decompressing as many trees took most of a search's time.
+/// * `days.floor`: what is a lower bound: 1 the tokens, 2 the cost, 3 both.
 /// * `held`, `holdings`: a session's keys (8 bytes each, one blob per write). Look-ups scan all blobs: an index by key would cost each
 ///   commit a write to nearly every page of it. `held.is_compared` is 0 if nothing is compared, 2 if keys were added after the
 ///   first keys had been compared, else 1.

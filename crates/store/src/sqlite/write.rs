@@ -10,6 +10,7 @@ use super::{
     SqliteStore, deferred_index,
     pack::Packer,
     query::{clamp, select_one},
+    schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys,
 };
 use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, days::days, stats};
@@ -131,7 +132,7 @@ pub(super) fn write_session(
             clamp(row.usage.output_tokens),
             clamp(row.usage.cache_read_tokens),
             clamp(row.usage.cache_write_tokens),
-            row.usage.floor,
+            u8::from(row.usage.floor) * TOKENS_FLOOR + u8::from(row.cost_floor) * COST_FLOOR,
             clamp(row.cost_micro_usd),
         ])?;
     }

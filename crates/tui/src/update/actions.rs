@@ -16,7 +16,7 @@ pub(super) fn toggle_following(state: &mut UiState) {
     let is_over = !state.is_following && state.sessions.row().as_ref().is_some_and(|row| !is_live(row));
     match first_live() {
         None if is_over => {
-            return show_notice(state, "nobody works, so there is nobody to follow", Ink::Stalled);
+            return show_notice(state, "no agent is at work, so there is none to follow", Ink::Stalled);
         }
         Some(live) if is_over => navigation::select_session(state, live),
         Some(_) | None => {}
@@ -66,7 +66,7 @@ pub(super) fn select_hit(state: &mut UiState, is_on: bool) {
     let count = state.search.hits.len();
     if count == 0 {
         let words =
-            if state.search.text.is_empty() { "nothing was looked for" } else { "nobody here has it" };
+            if state.search.text.is_empty() { "there is no search text" } else { "it is not found here" };
         show_notice(state, words, Ink::Stalled);
         return;
     }
@@ -85,7 +85,7 @@ pub(super) fn select_hit(state: &mut UiState, is_on: bool) {
 pub(super) fn select_spawner(state: &mut UiState) {
     let found = state.agent().map(|agent| (agent.parent_id.clone(), agent.spawned_by.clone()));
     let Some((Some(parent), call)) = found else {
-        show_notice(state, "nobody is known to have started it", Ink::Stalled);
+        show_notice(state, "the call that started it is not known", Ink::Stalled);
         return;
     };
     navigation::select_agent(state, parent);
@@ -105,7 +105,7 @@ pub(super) fn select_next_alert(state: &mut UiState) {
     };
     let at = before.map_or(0, |at| (at + 1) % stops.len());
     let Some(stop) = stops.get(at) else {
-        show_notice(state, "nobody needs you, and nothing has happened", Ink::Done);
+        show_notice(state, "no agent needs you, and there are no alerts", Ink::Done);
         return;
     };
     navigation::select_session(state, stop.session.clone());
@@ -124,8 +124,8 @@ pub(super) fn select_next_alert(state: &mut UiState) {
 /// Asks for confirmation to stop the selected agent.
 pub(super) fn ask_to_stop(state: &mut UiState) {
     let refusal = match state.agent() {
-        _ if state.travel().is_some() => Some("nobody can be stopped in the past: L leads to now"),
-        None => Some("nobody is selected"),
+        _ if state.travel().is_some() => Some("an agent cannot be stopped in the past: L returns to now"),
+        None => Some("no agent is selected"),
         Some(agent) if agent.id.is_root() => Some("only subagents can be stopped: select one"),
         Some(agent) if !agent.status.is_live() => Some("it has ended already"),
         Some(_) => None,

@@ -181,7 +181,7 @@ fn on_answer(state: &mut UiState, answer: Answer) {
             let doubt = if ordered.reached {
                 ""
             } else {
-                " (no hook of its session has named an agent yet: it may never hear of it)"
+                " (no hook of its session has named an agent yet: the order may never reach it)"
             };
             show_notice(state, format!("{} is asked to stop{doubt}", ordered.title), Ink::Stalled);
         }

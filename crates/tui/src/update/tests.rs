@@ -182,7 +182,7 @@ fn who_follows_in_an_ended_session_is_led_to_one_at_work() {
     assert!(ui.state.is_following && ui.session() == live);
     let mut ui = TestUi::ended("c-nested", 120, 30);
     ui.press(&[KeyCode::Char('f')]);
-    assert!(!ui.state.is_following && ui.screen().contains("nobody works"), "{}", ui.screen());
+    assert!(!ui.state.is_following && ui.screen().contains("no agent is at work"), "{}", ui.screen());
 }
 
 #[test]

@@ -232,19 +232,24 @@ fn figures_line(
         Some(style.money(tree.summary.cost_micro_usd?.saturating_mul(60) / minutes, tree.summary.cost_floor))
     });
     let rate = rate.filter(|_| over.is_none()).unwrap_or_default();
-    let floor = tree.is_some_and(|tree| tree.summary.cost_floor);
-    let cells = [style.cost(row.cost_micro_usd, floor), rate, quiet(state, row, canvas)];
+    let cells = [style.cost(row.cost_micro_usd, row.cost_floor), rate, quiet(state, row, canvas)];
     figures(&mut line, columns, cells.map(|words| (over, words)));
     line
 }
 
-/// A mark for each agent that has not completed, and the number of completed ones; numbers only if there is no room.
+/// A mark for each agent that has not completed, and the number of completed ones; numbers only if there is no room, or as
+/// long as the agents are not known.
 fn agent_marks(row: &SessionRow, tree: Option<&Tree>, room: usize, canvas: &Canvas<'_>) -> StyledLine {
     let glyphs = canvas.glyphs();
     let mut line = StyledLine::default();
     let Some(tree) = tree else {
         if row.agents > 0 {
-            line.paint(Ink::Done, &row.agents.to_string());
+            // A number alone would not say of what.
+            let words = text::plural(row.agents, "agent");
+            let number = || row.agents.to_string();
+            let failed = if row.failed > 0 { 2 + text::width(&row.failed.to_string()) } else { 0 };
+            let fits = text::width(&words) + failed <= room;
+            line.paint(Ink::Done, &if fits { words } else { number() });
         }
         if row.failed > 0 {
             line.paint(Ink::Failed, &format!(" {}{}", glyphs.failed, row.failed));

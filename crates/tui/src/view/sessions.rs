@@ -122,7 +122,7 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
     if row.failed > 0 {
         parts.push((Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
     }
-    parts.extend(row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, false))));
+    parts.extend(row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, row.cost_floor))));
     let age = quiet(state, row, canvas);
     let mut line = StyledLine::default().with(None, "   ");
     let room = usize::from(width).saturating_sub(text::width(&age) + 2);
@@ -154,7 +154,7 @@ fn wide_line(
         0 => row.agents.to_string(),
         running => format!("{running}/{}", row.agents),
     };
-    let cost = style.cost(row.cost_micro_usd, false);
+    let cost = style.cost(row.cost_micro_usd, row.cost_floor);
     let cells = [agents, style.usage(row.usage), cost, quiet(state, row, canvas)];
     right.cells(0, [6, 9, 10, 6].map(Some), cells.map(|words| (over, words)));
     let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);

@@ -98,7 +98,7 @@ fn cost_of(row: &StatsRow) -> MicroUsd {
 
 fn totals(total: &StatsRow, style: &Style) -> StyledLine {
     let parts = [
-        style.money(cost_of(total), false),
+        style.money(cost_of(total), total.cost_floor),
         format!("{} tokens", style.usage(Some(total.usage))),
         text::plural(total.sessions, "session"),
         text::plural(total.agents, "agent"),
@@ -111,7 +111,11 @@ fn totals(total: &StatsRow, style: &Style) -> StyledLine {
 /// What is used of the budgets of the day and of the dearest session at work.
 fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine> {
     let today = date(state.now_ms);
-    let used = stats.by_day.iter().find(|row| *row.name == *today).map_or(0, cost_of);
+    let used = stats
+        .by_day
+        .iter()
+        .find(|row| *row.name == *today)
+        .map_or((0, false), |row| (cost_of(row), row.cost_floor));
     let of_day = state.settings.budgets.day.map(|budget| ("today".to_owned(), used, budget));
     let sessions = state.trees.subscribed().filter(|tree| tree.agents.iter().any(|agent| agent.is_at_work()));
     let dearest = sessions.max_by_key(|tree| tree.summary.cost_micro_usd);
@@ -120,11 +124,11 @@ fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine
         let name = name.unwrap_or_else(|| tree.session.id.to_string());
         (
             style.one_line(&name, style.width.saturating_sub(40).min(50)),
-            tree.summary.cost_micro_usd.unwrap_or(0),
+            (tree.summary.cost_micro_usd.unwrap_or(0), tree.summary.cost_floor),
             budget,
         )
     });
-    let line = |(name, used, budget): (String, MicroUsd, MicroUsd)| {
+    let line = |(name, (used, is_floor), budget): (String, (MicroUsd, bool), MicroUsd)| {
         let percent = used.saturating_mul(100) / budget.max(1);
         let ink = match percent {
             ..80 => None,
@@ -134,7 +138,7 @@ fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine
         let words = format!(
             "budget {} {name}: {} of {} ({percent} %)  ",
             style.glyphs().dot,
-            style.money(used, false),
+            style.money(used, is_floor),
             style.money(budget, false)
         );
         let [used, budget] = [used, budget].map(|amount| u64::try_from(amount).unwrap_or(0));
@@ -152,7 +156,9 @@ fn date(at_ms: Millis) -> String {
 struct DayBar {
     from: String,
     cost: u64,
+    is_cost_floor: bool,
     tokens: u64,
+    is_tokens_floor: bool,
 }
 
 /// The bars of a range, the oldest first; days without a session are bars, too.
@@ -170,7 +176,13 @@ fn bars_of(stats: &Stats, range: StatsRange, now_ms: Millis) -> Vec<DayBar> {
     let bar = |from: Millis| {
         let rows = || by_day.range(from..from + length).map(|(_, row)| *row);
         let cost = rows().map(|row| row.cost_micro_usd).sum();
-        DayBar { from: date(from * DAY_MS), cost, tokens: rows().map(|row| row.usage.total_tokens).sum() }
+        DayBar {
+            from: date(from * DAY_MS),
+            cost,
+            is_cost_floor: rows().any(|row| row.cost_floor),
+            tokens: rows().map(|row| row.usage.total_tokens).sum(),
+            is_tokens_floor: rows().any(|row| row.usage.floor),
+        }
     };
     begins.map(bar).collect()
 }
@@ -187,9 +199,13 @@ fn day_lines(days: &[DayBar], style: &Style) -> Vec<StyledLine> {
     for day in days.iter().rev() {
         let month_and_day = day.from.get(5..).unwrap_or_default();
         let mut line = StyledLine::painted(Ink::Done, &text::pad(month_and_day, DATE));
-        let cost =
-            if day.cost == 0 { String::new() } else { style.money(day.cost.try_into().unwrap_or(0), false) };
-        let tokens = if day.tokens == 0 { String::new() } else { style.tokens(day.tokens, false) };
+        let cost = if day.cost == 0 {
+            String::new()
+        } else {
+            style.money(day.cost.try_into().unwrap_or(0), day.is_cost_floor)
+        };
+        let tokens =
+            if day.tokens == 0 { String::new() } else { style.tokens(day.tokens, day.is_tokens_floor) };
         line.push(&format!("{:>FIGURE$}  ", cost));
         line.paint(Ink::Running, &text::pad(&bar(day.cost, most_cost, width, style), width));
         line.push(&format!("{:>FIGURE$}  ", tokens));

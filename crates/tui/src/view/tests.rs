@@ -123,6 +123,36 @@ fn statistics_at_each_size() {
     }
 }
 
+/// The list, mission control and statistics mark what is a lower bound, as the tree does.
+#[test]
+fn costs_that_are_lower_bounds_are_marked_everywhere() {
+    for is_floor in [false, true] {
+        let mut ui = TestUi::live(160, 40);
+        ui.change(|tree| {
+            (tree.summary.cost_micro_usd, tree.summary.cost_floor) = (Some(1_234_000), is_floor)
+        });
+        let cost = text::money(1_234_000, is_floor);
+        assert_eq!(cost.starts_with('≥'), is_floor);
+        let words = |ui: &mut TestUi| ui.screen().split_whitespace().filter(|word| *word == cost).count();
+        ui.state.panel = Panel::Sessions;
+        ui.frame();
+        assert!(words(&mut ui) >= 2, "header and list: {}", ui.screen());
+        ui.press(&[KeyCode::Char('0')]);
+        assert!(words(&mut ui) >= 2, "header and mission control: {}", ui.screen());
+        ui.state.settings.budgets = BudgetLimits { day: Some(10_000_000), session: Some(2_000_000) };
+        ui.press(&[KeyCode::Char('5')]);
+        let query = StatsRange::Week.query(ui.state.now_ms);
+        let mut stats = some_stats(ui.state.now_ms);
+        let rows = [&mut stats.by_day, &mut stats.by_type, &mut stats.by_model];
+        let rows = rows.into_iter().flatten().chain([&mut stats.total]);
+        rows.for_each(|row| (row.cost_micro_usd, row.cost_floor) = (1_234_000, is_floor));
+        ui.reply(Question::Stats(query.clone()), Answer::Stats(query, Box::new(stats)));
+        ui.frame();
+        // Header, total, both budgets, three days, three groups.
+        assert!(words(&mut ui) >= 10, "{}", ui.screen());
+    }
+}
+
 #[test]
 fn other_days_are_asked_for_by_key_and_mouse_and_late_answers_are_dropped() {
     let mut ui = TestUi::live(120, 40);
