@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::step::{announce, cargo, run, skip, skipped, succeeds, target_folder};
-use crate::{book, clients, e2e, pypi, tidy, web};
+use crate::{book, clients, e2e, pypi, team, tidy, web};
 
 /// The MCP SDK for Python, client of one test.
 const PYTHON_SDK: (&str, &str) = ("mcp", "2.3.0");
@@ -20,7 +20,7 @@ pub(crate) fn ci() -> Result<()> {
     run("fmt", cargo().args(["fmt", "--all", "--check"]))?;
     run("fmt (fuzz)", cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     run("clippy", cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    let missing = tests(python_sdk()?)?;
+    let missing = tests(python_sdk()?, team::engine()?)?;
     if !missing.is_empty() {
         bail!("tests were skipped for want of a tool that .ci/run installs:\n{}", missing.join("\n"));
     }
@@ -43,15 +43,15 @@ pub(crate) fn ci() -> Result<()> {
 
 /// Runs the tests of the workspace, and tidy.
 pub(crate) fn test() -> Result<()> {
-    tests(None)?;
+    tests(None, None)?;
     tidy::run()
 }
 
 /// Runs the tests, lists the skipped ones, and returns those for which a tool was missing. Without a `python` that has
-/// the MCP SDK, its test is skipped: tests download nothing.
+/// the MCP SDK, and without one that has the engine of ClickHouse, their tests are skipped: tests download nothing.
 ///
 /// Doc tests run first, so that the last summary line is that of the other tests.
-fn tests(python: Option<PathBuf>) -> Result<Vec<String>> {
+fn tests(python: Option<PathBuf>, engine: Option<PathBuf>) -> Result<Vec<String>> {
     run("doc tests", cargo().args(["test", "--workspace", "--doc"]))?;
     let list = target_folder()?.join("skipped-tests.txt");
     fs::write(&list, "").with_context(|| format!("cannot write {}", list.display()))?;
@@ -66,6 +66,7 @@ fn tests(python: Option<PathBuf>) -> Result<Vec<String>> {
     let mut runner = cargo();
     runner.args(arguments).env(SKIPPED_TESTS, &list);
     runner.envs(python.map(|python| ("SUBSCOPE_MCP_PYTHON", python)));
+    runner.envs(engine.map(|python| (team::PYTHON, python)));
     run(name, &mut runner)?;
     list_skipped(&list)
 }

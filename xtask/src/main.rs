@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! atif | perfetto | compare | bench | book | clients | fuzz | kills | pictures | dist |
+//! atif | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -29,6 +29,7 @@ mod quoted;
 mod settings;
 mod stalls;
 mod step;
+mod team;
 mod tidy;
 mod truth;
 mod types;
@@ -67,6 +68,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   builds the archives of a release and every package made from them, into target/dist; --package: from the
                   archives that are there; --try: installs each package into an empty folder and runs it
   workflows       checks .github/workflows with actionlint and zizmor
+  team --test     runs the tests of the team store on the real engine of ClickHouse; installs it from PyPI
+  team [--developers N] [--days N]
+                  sends that many developers' sessions through real servers, with faults, and measures queries
   pictures        takes the README's pictures of the terminal UI; needs tmux and Chromium";
 
 fn main() -> ExitCode {
@@ -109,6 +113,8 @@ fn run(arguments: &[String]) -> Result<()> {
             Ok(times) => kills::run(times),
             Err(_) => bail!("{times:?} is no number of kills\n\n{USAGE}"),
         },
+        ["team", "--test"] => team::test(),
+        ["team", arguments @ ..] => team::simulate(arguments),
         ["pictures"] => pictures::run(),
         ["dist", arguments @ ..] => dist::run(arguments),
         ["workflows"] => workflows::check(),

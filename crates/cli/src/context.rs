@@ -48,6 +48,9 @@ pub(crate) struct Context {
     /// Whether problems in the input are failures instead of warnings.
     is_strict: bool,
     pub(crate) verbosity: Verbosity,
+    /// Server given by `--team`, and file given by `--token-file`.
+    pub(crate) team_option: Option<String>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Data directory given by `--store`.
     pub(crate) store_option: Option<PathBuf>,
     /// Wall clock, in milliseconds since 1970.
@@ -78,6 +81,8 @@ impl Context {
         let terminal = Terminal::detect(&config, &environment, probe);
         Self {
             config,
+            team_option: global.team.clone(),
+            token_file: global.token_file.clone(),
             store_option: global.store.clone(),
             environment,
             terminal,

@@ -9,11 +9,13 @@ mod config;
 mod context;
 mod environment;
 mod error;
+mod forward;
 mod hub_connection;
 mod logging;
 mod output;
 mod prelude;
 mod prices;
+mod team_server;
 mod terminal;
 
 use std::{ffi::OsString, io, process::ExitCode};

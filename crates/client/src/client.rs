@@ -36,6 +36,9 @@ pub struct Client {
     address: Address,
     /// Keep-alive connection for the next request.
     connection: Option<Connection>,
+    /// The team's server that answers instead of a hub.
+    #[cfg(feature = "push")]
+    remote: Option<crate::remote::Remote>,
 }
 
 /// Headers of a request with a JSON body.
@@ -60,7 +63,23 @@ impl Client {
     /// Nothing listens at the address, or the socket's directory is writable by others.
     pub fn connect(address: Address) -> Result<Self, ClientError> {
         let connection = Some(Connection::open(&address, RESPONSE_TIMEOUT)?);
-        Ok(Self { address, connection })
+        Ok(Self::with(address, connection))
+    }
+
+    fn with(address: Address, connection: Option<Connection>) -> Self {
+        Self {
+            address,
+            connection,
+            #[cfg(feature = "push")]
+            remote: None,
+        }
+    }
+
+    /// Returns a client of a team's server, which answers the queries of a hub. Does not connect.
+    #[cfg(feature = "push")]
+    pub fn of_team(remote: crate::remote::Remote) -> Self {
+        let address = Address::Url(remote.url().to_owned());
+        Self { remote: Some(remote), ..Self::with(address, None) }
     }
 
     /// Connects to a hub and requests its health within `limit`. Later requests have the longer default timeout.
@@ -72,7 +91,7 @@ impl Client {
     pub fn greet(address: Address, limit: Duration) -> Result<(Self, Health), ClientError> {
         let connection = Connection::open(&address, limit)?;
         let pid = connection.peer_pid;
-        let mut client = Self { address, connection: None };
+        let mut client = Self::with(address, None);
         let answer = client.exchange(connection, "GET", HEALTH, &[], None).map_err(|error| match error {
             error if error.is_timeout() => ClientError::Unresponsive { address: client.address.clone(), pid },
             error => error,
@@ -228,6 +247,10 @@ impl Client {
     /// Posts JSON and returns the response body. Sent once, over a new connection: without a response, the caller has
     /// to find out whether the hub has processed it.
     pub fn post(&mut self, path: &str, json: &[u8]) -> Result<Vec<u8>, ClientError> {
+        #[cfg(feature = "push")]
+        if let Some(remote) = &self.remote {
+            return remote.request("POST", path, &JSON_HEADERS, Some(json));
+        }
         self.connection = None;
         let connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;
         self.exchange(connection, "POST", path, &JSON_HEADERS, Some(json))
@@ -241,6 +264,10 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> Result<Vec<u8>, ClientError> {
+        #[cfg(feature = "push")]
+        if let Some(remote) = &self.remote {
+            return remote.request(method, path, headers, body);
+        }
         if let Some(connection) = self.connection.take() {
             let answer = self.exchange(connection, method, path, headers, body);
             // That the idle connection was closed shows only now.

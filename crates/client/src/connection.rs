@@ -36,6 +36,8 @@ pub enum Address {
     Socket(PathBuf),
     /// A loopback address.
     Tcp(SocketAddr),
+    /// URL of a team's server.
+    Url(String),
 }
 
 impl fmt::Display for Address {
@@ -43,6 +45,7 @@ impl fmt::Display for Address {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
             Self::Tcp(address) => write!(f, "{address}"),
+            Self::Url(url) => f.write_str(url),
         }
     }
 }
@@ -82,6 +85,7 @@ impl Connection {
                 let _ = stream.set_nodelay(true);
                 (UnixStream::from(OwnedFd::from(stream)), address.to_string(), None)
             }
+            Address::Url(_) => return Err(unreachable(io::ErrorKind::Unsupported.into())),
         };
         let connection = Self { reader: ResponseReader::new(stream), host, peer_pid };
         connection.set_timeout(timeout)?;

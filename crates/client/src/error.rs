@@ -8,7 +8,7 @@ use crate::{connection::Address, http::is_timeout};
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nothing listens at the address.
-    #[error("no hub answers on {address}")]
+    #[error("{} answers on {address}", if matches!(address, Address::Url(_)) { "no server" } else { "no hub" })]
     Unreachable {
         /// The hub's address.
         address: Address,
@@ -31,7 +31,7 @@ pub enum ClientError {
     #[error("the connection to the hub broke")]
     Broken(#[from] io::Error),
     /// The hub answered with an error status.
-    #[error("the hub answers {status}: {message}")]
+    #[error("the answer is {status}: {message}")]
     Refused {
         /// HTTP status.
         status: u16,

@@ -8,7 +8,8 @@
 //!
 //! [`publish`] lets an agent post its subagents' events to a listener on this machine.
 //!
-//! With the feature `push`, [`push`] posts traces to a receiver of OpenTelemetry that a person names, over TLS too.
+//! With the feature `push`, [`push`] posts traces to a receiver of OpenTelemetry that a person names, [`forward`] snapshots of
+//! sessions to a team's server, which a [`Client`] can ask too; all over TLS.
 //!
 //! Made to be embedded: without that feature it depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
 //!
@@ -19,11 +20,17 @@ mod clock;
 mod connection;
 mod error;
 mod fit;
+#[cfg(feature = "push")]
+pub mod forward;
 pub mod http;
 mod live_feed;
+#[cfg(feature = "push")]
+mod polled_feed;
 pub mod publish;
 #[cfg(feature = "push")]
 pub mod push;
+#[cfg(feature = "push")]
+mod remote;
 mod sse;
 
 pub use client::{Client, IngestAnswer, SessionQuery};
@@ -31,3 +38,7 @@ pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::Fit;
 pub use live_feed::{ConnectFn, LiveFeed};
+#[cfg(feature = "push")]
+pub use polled_feed::PolledFeed;
+#[cfg(feature = "push")]
+pub use remote::Remote;

@@ -21,6 +21,7 @@ mod perfetto;
 mod redact;
 #[cfg(test)]
 mod sample;
+mod snapshot;
 mod spans;
 mod trace;
 
@@ -37,6 +38,7 @@ pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequ
 pub use otlp::{Contents, SpanSource, encode_otlp, otlp_requests, rejected_spans, span_count, write_otlp};
 pub use perfetto::write_perfetto;
 pub use redact::{Mask, Redacted, redact};
+pub use snapshot::{SnapshotHead, snapshot, snapshot_line, tombstone};
 pub use trace::{trace, write_trace};
 
 /// Returns the JSON value of a payload; `None` if its source cannot be read any more.

@@ -56,6 +56,7 @@ pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;
 pub use subscope_harness::{Encoding, MAX_OTLP_BYTES, Signal, otlp_answer};
 pub use subscope_store::{
-    AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
+    AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, SessionQueries, Store,
+    StoreError,
 };
 pub use subscription::{EnqueueOutcome, HubSubscription, UpdateQueue};

@@ -195,8 +195,8 @@ fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names
     }
 }
 
-/// Returns the text around the first hit.
-fn excerpt(text: &str, terms: &[String]) -> String {
+/// Returns the text around the first word that is searched for.
+pub fn excerpt(text: &str, terms: &[String]) -> String {
     let lower = text.to_lowercase();
     let first = terms.iter().flat_map(|term| words(term)).filter_map(|word| lower.find(&word)).min();
     // Lower case may have another length in bytes: the position is counted in characters.

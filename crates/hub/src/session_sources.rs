@@ -12,7 +12,10 @@ use subscope_model::{SessionId, Tree};
 use subscope_session::RouterOptions;
 use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
 
-use crate::{batch::BatchRead, index::elsewhere};
+use crate::{
+    batch::BatchRead,
+    index::{SessionPassage, elsewhere, passages_of},
+};
 
 /// All sources of one session.
 #[derive(Clone, Debug)]
@@ -112,6 +115,11 @@ impl SessionSources {
             batch.router.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
         }
         Ok(())
+    }
+
+    /// Returns the passages of the session, each text cut to `max_bytes`. Sources that cannot be read have none.
+    pub fn passages(&self, max_bytes: usize) -> Vec<SessionPassage> {
+        passages_of(&self.files, &self.received, max_bytes)
     }
 
     /// Reads all sources.

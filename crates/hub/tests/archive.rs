@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 use subscope_collect::archive::Archive;
 use subscope_hub::{
-    History, ListQuery,
+    ListQuery, SessionQueries,
     index::{IndexOptions, index},
 };
 use subscope_model::PriceTable;

@@ -15,7 +15,8 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_hub::{
-    BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, MemoryStore, Store, clock,
+    BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, MemoryStore, SessionQueries, Store,
+    clock,
     index::{IndexOptions, index},
 };
 use subscope_model::{PriceTable, SessionId, Stats, StatsQuery, Tree};

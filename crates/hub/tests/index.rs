@@ -12,7 +12,7 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_hub::{
-    Asks, History, Hub, HubHandle, HubOptions, Ingest, ListQuery, Nothing,
+    Asks, History, Hub, HubHandle, HubOptions, Ingest, ListQuery, Nothing, SessionQueries,
     index::{IndexError, IndexOptions, Report, index, index_beside},
 };
 use subscope_model::{PriceTable, SessionId, SessionRow};

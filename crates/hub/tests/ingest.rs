@@ -17,8 +17,8 @@ use std::{
 };
 
 use subscope_hub::{
-    AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
-    IngestError, IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, Store, SubscriptionStart,
+    AskError, Asks, Driver, Figures, FileTailDriver, Hub, HubHandle, HubOptions, Ingest, IngestError,
+    IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, SessionQueries, Store, SubscriptionStart,
 };
 use subscope_model::{EventKind, Millis, SessionId, StatsQuery, Text, Tree, Update};
 use subscope_session::SessionRouter;

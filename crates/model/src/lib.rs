@@ -25,6 +25,7 @@ mod raw_json;
 mod record;
 mod session_keys;
 mod setup;
+mod snapshot;
 mod stop;
 mod time;
 mod trajectory;
@@ -69,6 +70,7 @@ pub use record::{
 };
 pub use session_keys::SessionKeys;
 pub use setup::{SETUP_SCHEMA, Setup};
+pub use snapshot::{ContentLevel, SNAPSHOT_SCHEMA, Snapshot, SnapshotText};
 pub use stop::{StopOrder, StopStep};
 pub use time::{Millis, iso8601, parse_event_time, parse_rfc3339};
 pub use trajectory::{TrajectoryCall, TrajectoryLine, TrajectoryLineKind};

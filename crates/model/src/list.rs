@@ -70,6 +70,18 @@ pub struct SessionRow {
     /// Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_at_ms: Option<Millis>,
+    /// The machine that it ran on; only in a team's store, as the next three.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Text>,
+    /// Its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Text>,
+    /// The user's team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Text>,
+    /// Name of its project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Text>,
 }
 
 /// Returns what the first subagent of a session is, and what it was asked: one line.
@@ -108,6 +120,37 @@ impl SessionRow {
             cost_floor: summary.cost_floor,
             root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
+            machine: None,
+            user: None,
+            team: None,
+            project: None,
+        }
+    }
+
+    /// Returns the row of a session of which only the id is known.
+    pub fn empty(id: SessionId) -> Self {
+        Self {
+            id,
+            harness: None,
+            cwd: None,
+            title: None,
+            status: SessionStatus::Ended,
+            attention: Attention::Ended,
+            started_at_ms: None,
+            last_event_at_ms: None,
+            runs: 0,
+            agents: 0,
+            running: 0,
+            failed: 0,
+            tool_calls: 0,
+            usage: None,
+            cost_micro_usd: None,
+            root: None,
+            kept_at_ms: None,
+            machine: None,
+            user: None,
+            team: None,
+            project: None,
         }
     }
 
@@ -290,4 +333,7 @@ pub struct Stats {
     /// How many agents were at work at the same time.
     #[serde(default)]
     pub concurrency: Concurrency,
+    /// Names of the fields that this store cannot answer: they are empty for that reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Text>,
 }

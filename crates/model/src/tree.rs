@@ -38,6 +38,11 @@ impl Tree {
         }
     }
 
+    /// Returns the highest revision of its rows; 0 if they are not stored.
+    pub fn rev(&self) -> u64 {
+        self.agents.iter().filter_map(|agent| agent.rev).chain(self.session.rev).max().unwrap_or(0)
+    }
+
     /// Sets the revision of rows that are new, differ from `known` or moved; others keep theirs.
     pub fn stamp_news(&mut self, known: &Self, rev: u64) {
         let rows: HashMap<&AgentId, (usize, &Agent)> =

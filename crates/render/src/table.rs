@@ -104,7 +104,14 @@ fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLin
     let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
     line.paint(Ink::Done, lead);
-    let name = text::session_name(row.cwd.as_deref(), row.title.as_deref());
+    let place = row.cwd.as_deref().or(row.project.as_deref());
+    let name = text::session_name(place, row.title.as_deref());
+    // In a team's list.
+    let name = match (row.user.as_deref(), name) {
+        (Some(user), Some(name)) => Some(format!("{user} {} {name}", glyphs.dot)),
+        (Some(user), None) => Some(user.to_owned()),
+        (None, name) => name,
+    };
     line.with(None, &style.one_line(name.as_deref().unwrap_or(glyphs.unknown), width))
 }
 
@@ -356,6 +363,10 @@ mod tests {
             attention: Attention::Live,
             root: Some(AgentStatus::Running),
             kept_at_ms: None,
+            machine: None,
+            user: None,
+            team: None,
+            project: None,
         }
     }
 

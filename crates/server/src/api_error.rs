@@ -10,7 +10,7 @@ use subscope_hub::{AskError, IngestError, PostedError};
 
 /// Error response: status and message. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError {
+pub struct ApiError {
     pub(crate) status: StatusCode,
     message: String,
     /// Name of the invalid field of the body.
@@ -20,19 +20,23 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    /// Returns an error response.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), field: None, is_busy: false }
     }
 
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+    /// Returns a response of status 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+    /// Returns a response of status 403.
+    pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    pub(crate) fn not_found(what: &str) -> Self {
+    /// Returns a response of status 404.
+    pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
 
@@ -47,7 +51,8 @@ impl ApiError {
         Self { status, ..self }
     }
 
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+    /// Returns a response of status 503, which asks to try again in a second.
+    pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 }

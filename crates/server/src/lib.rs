@@ -21,9 +21,11 @@ mod session_reader;
 mod state;
 mod token;
 
+pub use api_error::ApiError;
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
+pub use routes::{page_not_found, page_routes, split_terms};
 pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 pub use state::{DemoPage, EventSink, IndexRequest, Indexer, SetupReader};
-pub use token::{Token, TokenError};
+pub use token::{Token, TokenError, random_hex};

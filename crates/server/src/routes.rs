@@ -24,6 +24,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{api_error::ApiError, request_guard, state::App};
 
 pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
+pub use self::{
+    page::{file_routes as page_routes, not_found as page_not_found},
+    queries::split_terms,
+};
 
 #[derive(OpenApi)]
 #[openapi(info(

@@ -182,7 +182,11 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differ) == 0
 }
 
-fn random_hex() -> io::Result<String> {
+/// Returns 256 random bits as hexadecimal digits.
+///
+/// # Errors
+/// If the system has no random bytes.
+pub fn random_hex() -> io::Result<String> {
     let mut halves = [[0; RANDOM_BYTES / 2]; 2];
     // All systems with Unix sockets have this file.
     fs::File::open("/dev/urandom")?.read_exact(halves.as_flattened_mut())?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use subscope_model::{MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
+use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,13 +58,8 @@ fn agent_days(tree: &Tree) -> DayRows {
     let mut days = DayRows::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
-        let day = agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS);
-        let kind = match &agent.agent_type {
-            _ if agent.id.is_root() => ROOT_TYPE,
-            Some(kind) => kind,
-            None => UNKNOWN,
-        };
-        days.entry((day, By::Type, kind.to_owned())).or_default().add_agent(agent);
+        let day = day_of(agent, fallback);
+        days.entry((day, By::Type, type_of(agent).to_owned())).or_default().add_agent(agent);
         if agent.usage.is_some() {
             let model = agent.model.as_deref().unwrap_or(UNKNOWN);
             days.entry((day, By::Model, model.to_owned())).or_default().add_agent(agent);
@@ -72,6 +67,87 @@ fn agent_days(tree: &Tree) -> DayRows {
     }
     add_unattributed(tree, fallback, &mut days);
     days
+}
+
+/// Figures of a session's agents of one type and model that started on one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFigures {
+    /// Days since 1970 (UTC).
+    pub day: i64,
+    /// Type of agent, as in [`subscope_model::Stats::by_type`].
+    pub agent_type: String,
+    /// Model; empty for agents that no model is known to have worked for, and for corrections.
+    pub model: String,
+    /// The figures, without name and cost.
+    pub row: StatsRow,
+    /// Their cost. Less than 0 in a correction: a session's own total may be below the sum of its agents.
+    pub cost_micro_usd: MicroUsd,
+}
+
+/// Returns a session's figures by day, type and model: they sum to its rows by type, and those that have a model to its
+/// rows by model.
+pub fn agent_figures(tree: &Tree) -> Vec<ModelFigures> {
+    let mut found: BTreeMap<(i64, String, String), StatsRow> = BTreeMap::new();
+    let fallback = tree.session.started_at_ms.unwrap_or(0);
+    for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
+        let model = agent.usage.map(|_| agent.model.as_deref().unwrap_or(UNKNOWN)).unwrap_or_default();
+        let key = (day_of(agent, fallback), type_of(agent).to_owned(), model.to_owned());
+        found.entry(key).or_default().add_agent(agent);
+    }
+    let mut rows: BTreeMap<(i64, String, String), (StatsRow, MicroUsd)> = BTreeMap::new();
+    let mut sums: BTreeMap<(i64, String), (Usage, MicroUsd)> = BTreeMap::new();
+    for ((day, kind, model), row) in found {
+        let cost = micro_usd(row.cost_micro_usd);
+        let sum = sums.entry((day, kind.clone())).or_default();
+        sum.0 += row.usage;
+        sum.1 += cost;
+        rows.insert((day, kind, model), (row, cost));
+    }
+    for ((day, by, kind), row) in agent_days(tree) {
+        if by != By::Type {
+            continue;
+        }
+        let (usage, cost) = sums.get(&(day, kind.clone())).copied().unwrap_or_default();
+        let (usage, cost) = (row.usage.minus(&usage), micro_usd(row.cost_micro_usd) - cost);
+        if usage.total_tokens > 0 || cost != 0 {
+            let correction = rows.entry((day, kind, String::new())).or_default();
+            correction.0.usage += usage;
+            correction.1 += cost;
+        }
+    }
+    rows.into_iter()
+        .map(|((day, agent_type, model), (row, cost_micro_usd))| ModelFigures {
+            day,
+            agent_type,
+            model,
+            row,
+            cost_micro_usd,
+        })
+        .collect()
+}
+
+/// Returns a session's figures by tool with their day (days since 1970, UTC), as in [`subscope_model::Stats::by_tool`].
+pub fn tool_figures(tree: &Tree) -> Vec<(i64, StatsRow)> {
+    let rows = days(tree).into_iter().filter(|((_, by, _), _)| *by == By::Tool);
+    rows.map(|((day, ..), row)| (day, row)).collect()
+}
+
+fn micro_usd(cost: u64) -> MicroUsd {
+    MicroUsd::try_from(cost).unwrap_or(MicroUsd::MAX)
+}
+
+/// Returns the day on which an agent counts.
+fn day_of(agent: &Agent, fallback: Millis) -> i64 {
+    agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS)
+}
+
+/// Returns the type under which an agent counts.
+fn type_of(agent: &Agent) -> &str {
+    match &agent.agent_type {
+        _ if agent.id.is_root() => ROOT_TYPE,
+        Some(kind) => kind,
+        None => UNKNOWN,
+    }
 }
 
 /// Returns what the agents of a session that started on a day (days since 1970, UTC) have cost.

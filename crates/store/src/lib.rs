@@ -1,6 +1,6 @@
 //! Database of sessions, events and received input.
 //!
-//! [`Ledger`] takes commits, [`History`] answers queries. [`MemoryStore`] serves path TARGETs and ends with the
+//! [`Ledger`] takes commits, [`SessionQueries`] and [`History`] answer queries. [`MemoryStore`] serves path TARGETs and ends with the
 //! process; [`SqliteStore`] is the persistent one. Both pass one conformance suite. Full-text search has a database of
 //! its own ([`TextIndex`]), so that neither writer waits for the other.
 //!
@@ -10,6 +10,7 @@
 //! Absent on purpose: attribution rules, HTTP, subscribers and a clock.
 
 mod days;
+mod forward_log;
 mod memory;
 mod salvage;
 mod sqlite;
@@ -19,9 +20,10 @@ mod word;
 
 use std::path::PathBuf;
 
-pub use days::cost_of_day;
+pub use days::{ModelFigures, agent_figures, cost_of_day, tool_figures};
+pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
-pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore};
+pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore, StoredRev};
 pub use stats::is_below;
 use subscope_model::{
     AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
@@ -272,12 +274,12 @@ pub struct AgentLabel {
     pub description: Option<Text>,
 }
 
-/// Read side of a store.
+/// Questions about sessions that every store answers: that of a machine and that of a team.
 ///
 /// # Errors
 ///
 /// All methods return the storage's error as [`StoreError`].
-pub trait History: Send {
+pub trait SessionQueries: Send {
     /// Returns a page of the session list, newest last event first.
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>>;
 
@@ -287,6 +289,25 @@ pub trait History: Send {
     /// Returns a session's last committed tree.
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>>;
 
+    /// Returns at most `limit` sessions by id prefix, newest first.
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>>;
+
+    /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
+
+    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
+
+    /// Returns statistics over the sessions and days that a query covers.
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;
+}
+
+/// Read side of a machine's store: what only the machine has, in addition to [`SessionQueries`].
+///
+/// # Errors
+///
+/// All methods return the storage's error as [`StoreError`].
+pub trait History: SessionQueries {
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
 
@@ -297,12 +318,6 @@ pub trait History: Send {
     /// row or the store is not persistent.
     fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>>;
 
-    /// Returns at most `limit` sessions by id prefix, newest first.
-    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>>;
-
-    /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
-    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
-
     /// Returns the first keys of every session that has keys, forgotten sessions included.
     fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>>;
 
@@ -311,12 +326,6 @@ pub trait History: Send {
 
     /// Returns a session's keys, sorted and without repeats; `None` if none were stored.
     fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>>;
-
-    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
-
-    /// Returns statistics over the sessions and days that a query covers.
-    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;
 
     /// Returns what the agents that started on a day (days since 1970, UTC) have cost: those of one session, or all.
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd>;

@@ -11,8 +11,8 @@ use subscope_model::{
 };
 
 use crate::{
-    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, StoreResult,
-    StoredSessionKeys, days,
+    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, SessionQueries,
+    StoreResult, StoredSessionKeys, days,
     stats::{self, Sums},
 };
 
@@ -54,6 +54,11 @@ impl MemoryStore {
     /// never reconnect.
     pub fn with_log(max_log_events: usize) -> Self {
         Self { max_log_events: Some(max_log_events), ..Self::default() }
+    }
+
+    fn row(&self, tree: &Tree) -> SessionRow {
+        let kept_at_ms = self.changed_ms.get(&tree.session.id).copied().filter(|at| *at > 0);
+        SessionRow { kept_at_ms, ..SessionRow::of(tree) }
     }
 
     fn add_to_inbox(&mut self, received: &[ReceivedInput]) {
@@ -158,13 +163,9 @@ impl Ledger for MemoryStore {
     }
 }
 
-impl History for MemoryStore {
+impl SessionQueries for MemoryStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
-        let row = |tree: &Tree| SessionRow {
-            kept_at_ms: self.changed_ms.get(&tree.session.id).copied().filter(|at| *at > 0),
-            ..SessionRow::of(tree)
-        };
-        let mut all: Vec<SessionRow> = self.trees.values().map(row).collect();
+        let mut all: Vec<SessionRow> = self.trees.values().map(|tree| self.row(tree)).collect();
         all.sort_by_cached_key(SessionRow::place);
         if let Some((at, id)) = &query.after {
             all.retain(|row| row.is_behind(*at, id));
@@ -180,19 +181,6 @@ impl History for MemoryStore {
         Ok(self.trees.get(session).cloned())
     }
 
-    fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
-        Ok(Vec::new())
-    }
-
-    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
-        // Nothing survives the process, so nobody asks.
-        Ok(Vec::new())
-    }
-
-    fn received_body(&self, _: u64) -> StoreResult<Option<Vec<u8>>> {
-        Ok(None)
-    }
-
     fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
         let all = self.list(&ListQuery::first(usize::MAX))?;
         Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
@@ -204,19 +192,6 @@ impl History for MemoryStore {
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
         });
         Ok(found.take(limit).collect())
-    }
-
-    fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
-        Ok(self.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
-    }
-
-    fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>> {
-        let all = self.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
-        Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
-    }
-
-    fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>> {
-        Ok(self.session_keys.get(session).cloned())
     }
 
     fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
@@ -231,13 +206,8 @@ impl History for MemoryStore {
         }))
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
-        let of = self.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
-        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).sum())
-    }
-
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
-        Ok(self.trees.get(session).map(SessionRow::of))
+        Ok(self.trees.get(session).map(|tree| self.row(tree)))
     }
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
@@ -256,6 +226,39 @@ impl History for MemoryStore {
             sums.add_calls(stats::slow_calls(tree).into_iter().map(named));
         }
         Ok(sums.finish())
+    }
+}
+
+impl History for MemoryStore {
+    fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
+        // Nothing survives the process, so nobody asks.
+        Ok(Vec::new())
+    }
+
+    fn received_body(&self, _: u64) -> StoreResult<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
+        Ok(self.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
+    }
+
+    fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>> {
+        let all = self.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
+        Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
+    }
+
+    fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>> {
+        Ok(self.session_keys.get(session).cloned())
+    }
+
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
+        let of = self.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
+        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).sum())
     }
 
     fn last_seq(&self) -> u64 {

@@ -188,6 +188,7 @@ impl<'q> Sums<'q> {
                 .collect(),
             slowest: self.slowest,
             concurrency: concurrency(self.edges),
+            without: Vec::new(),
         }
     }
 }

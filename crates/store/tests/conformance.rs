@@ -4,15 +4,14 @@
 
 use std::{fs, path::PathBuf};
 
-use subscope_model::{Event, SessionId, SessionKeys, Stats, StatsGroup, StatsQuery, StatsRow, Tree};
+use subscope_model::{Event, SessionId, SessionKeys, StatsQuery, Tree};
 use subscope_store::{
     Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
-    ReceivedInput, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
+    ReceivedInput, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
 };
-use subscope_testkit::{
-    fixtures::recording,
-    sessions::{Telling, parts_of, tree},
-};
+mod session_queries;
+
+use session_queries::{FilledStore, check, real};
 
 trait Store: Ledger + History {}
 impl<T: Ledger + History> Store for T {}
@@ -22,10 +21,6 @@ fn for_each_store(mut check: impl FnMut(&str, &mut dyn Store)) {
     check("memory", &mut MemoryStore::new());
     let folder = tempfile::tempdir().unwrap();
     check("sqlite", &mut SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
-}
-
-fn real(scenario: &str) -> Tree {
-    tree(&parts_of(&recording("2.1.330", scenario), &[Telling::Transcript]))
 }
 
 fn event(id: &str) -> Event {
@@ -82,82 +77,9 @@ fn recent_sessions_are_those_with_changed_rows() {
 }
 
 #[test]
-fn lists_and_statistics_are_the_same() {
-    let trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big", "e-sigint"].map(real).into();
+fn stores_answer_questions_about_sessions_alike() {
     let mut answers = Vec::new();
-    for_each_store(|which, store| {
-        // A session that is committed twice counts once.
-        for _ in 0..2 {
-            store.commit(&Commit { trees: trees.clone(), ..Commit::default() }).unwrap();
-        }
-        let rows = store.list(&all()).unwrap();
-        assert_eq!(rows.len(), trees.len(), "{which}");
-        assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row.last_event_at_ms)), "{which}");
-        let mut paged = Vec::new();
-        let mut after = None;
-        loop {
-            let page = store.list(&ListQuery { after, ..ListQuery::first(2) }).unwrap();
-            let Some(last) = page.last() else { break };
-            after = Some((last.last_event_at_ms.unwrap(), last.id.clone()));
-            paged.extend(page);
-        }
-        assert_eq!(paged, rows, "{which}: pages have each row once");
-        assert!(store.list(&ListQuery { only_live: true, ..all() }).unwrap().is_empty(), "{which}");
-        let named = |words: &str, limit| {
-            store.list(&ListQuery { words: words.to_owned(), ..ListQuery::first(limit) }).unwrap()
-        };
-        let last = rows.last().unwrap();
-        assert_eq!(named(&format!("CLAUDE {}", last.id), 2), std::slice::from_ref(last), "{which}");
-        assert_eq!(named("claude-code", 2), rows[..2], "{which}");
-        assert!(named("claude-code nowhere", 2).is_empty(), "{which}");
-        let stats = store.stats(&StatsQuery::default()).unwrap();
-        assert_statistics_add_up(&stats, which);
-        let of = |query: StatsQuery| store.stats(&query).unwrap();
-        let folder = trees[0].session.cwd.clone().unwrap();
-        let own = of(StatsQuery { project: Some(folder.clone()), ..StatsQuery::default() });
-        assert_eq!(
-            own.by_project.iter().map(|row| row.name.clone()).collect::<Vec<_>>(),
-            [folder],
-            "{which}"
-        );
-        let claude = of(StatsQuery { harness: Some("claude-code".into()), ..StatsQuery::default() });
-        assert_eq!(claude, stats, "{which}");
-        assert_eq!(
-            of(StatsQuery { harness: Some("none".into()), ..StatsQuery::default() }).total.sessions,
-            0,
-            "{which}"
-        );
-        let newest = rows[0].last_event_at_ms.unwrap();
-        let later = of(StatsQuery { since: Some(newest + 86_400_000), ..StatsQuery::default() });
-        assert_eq!(
-            (later.total.agents, later.slowest.len(), later.concurrency.spans.len()),
-            (0, 0, 0),
-            "{which}"
-        );
-        let until = of(StatsQuery { until: Some(newest), ..StatsQuery::default() });
-        assert_eq!(until, stats, "{which}");
-        let calls: u32 = trees.iter().map(|tree| tree.summary.tool_calls).sum();
-        assert_eq!(stats.total.tool_calls, u64::from(calls), "{which}");
-        assert_eq!(stats.total.sessions, trees.len() as u64, "{which}");
-        assert_eq!(stats.by_tool.iter().map(|row| row.tool_calls).sum::<u64>(), u64::from(calls), "{which}");
-        let agent = trees[2].agents.last().unwrap().id.clone();
-        let found = store.agents_with_prefix(agent.as_str().get(..6).unwrap(), 5).unwrap();
-        assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
-        assert!(store.agents_with_prefix("root", 5).unwrap().is_empty(), "{which}");
-        assert!(store.agents_with_prefix("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
-        let nested = &trees[2];
-        for row in &nested.agents {
-            let named = store.agent_label(&nested.session.id, row.id.as_str()).unwrap().unwrap();
-            let label = (&named.id, &named.agent_type, &named.description);
-            assert_eq!(label, (&row.id, &row.agent_type, &row.description), "{which}");
-            let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
-            assert_eq!(store.agent_label(&nested.session.id, call).unwrap(), Some(named), "{which}");
-        }
-        assert_eq!(store.agent_label(&nested.session.id, "").unwrap(), None, "{which}");
-        assert_eq!(store.agent_label(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
-        assert_eq!(store.agent_label(&SessionId("none".into()), "root").unwrap(), None, "{which}");
-        answers.push((rows, stats, own));
-    });
+    for_each_store(|which, store| answers.push(check(which, &mut CommittedTrees(store))));
     let [memory, sqlite] = answers.as_slice() else { panic!("two") };
     assert_eq!(memory, sqlite);
 }
@@ -215,32 +137,17 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
     }
 }
 
-/// Each way to break the statistics down has the same sums.
-fn assert_statistics_add_up(stats: &Stats, which: &str) {
-    let figures = |rows: &[&StatsRow]| -> (u64, u64, u64, u64) {
-        let sum = |of: fn(&StatsRow) -> u64| rows.iter().map(|row| of(row)).sum();
-        (
-            sum(|row| row.agents),
-            sum(|row| row.tool_calls),
-            sum(|row| row.usage.total_tokens),
-            sum(|row| row.cost_micro_usd),
-        )
-    };
-    let all = figures(&[&stats.total]);
-    for rows in [&stats.by_type, &stats.by_day, &stats.by_project, &stats.by_harness] {
-        assert_eq!(figures(&rows.iter().collect::<Vec<_>>()), all, "{which}: {rows:?}");
+/// A store that is filled by commits.
+struct CommittedTrees<'s>(&'s mut dyn Store);
+
+impl FilledStore for CommittedTrees<'_> {
+    fn put(&mut self, trees: &[Tree]) {
+        self.0.commit(&Commit { trees: trees.to_vec(), ..Commit::default() }).unwrap();
     }
-    for by in [StatsGroup::Type, StatsGroup::Project, StatsGroup::Harness] {
-        let rows: Vec<&StatsRow> = stats.days.iter().filter(|day| day.by == by).map(|day| &day.row).collect();
-        assert_eq!(figures(&rows), all, "{which}: {by:?}");
+
+    fn queries(&self) -> &dyn SessionQueries {
+        self.0
     }
-    assert!(stats.slowest.is_sorted_by_key(|call| std::cmp::Reverse(call.duration_ms)), "{which}");
-    assert!(
-        !stats.slowest.is_empty() && stats.slowest.iter().all(|call| call.session_title.is_some()),
-        "{which}"
-    );
-    assert!(stats.slowest.iter().all(|call| &*call.tool != "Agent"), "{which}: {:?}", stats.slowest);
-    assert!(stats.concurrency.spans.iter().any(|span| span.agents > 2), "{which}: {:?}", stats.concurrency);
 }
 
 #[test]
@@ -251,7 +158,11 @@ fn store_of_version_1_gets_the_figures_that_it_lacks() {
     let stats = store.stats(&StatsQuery::default()).unwrap();
     drop(store);
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    db.execute_batch("DROP TABLE at_work; DROP TABLE slow_calls; PRAGMA user_version = 1").unwrap();
+    db.execute_batch(
+        "DROP TABLE at_work; DROP TABLE slow_calls; DROP INDEX sessions_rev;
+        ALTER TABLE sessions DROP COLUMN rev; PRAGMA user_version = 1",
+    )
+    .unwrap();
     drop(db);
     let session = real("b-parallel").session.id;
     let reader = SqliteStore::open(folder.path(), Access::Read, "1", 1).unwrap();
@@ -602,7 +513,7 @@ fn forgotten_content_is_overwritten_and_ids_stay() {
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [3, 1_000, -1] {
+    for version in [4, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();

@@ -7,13 +7,16 @@ mod mcp;
 mod publish;
 mod reading;
 mod setup;
+mod team;
 pub(crate) mod value;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
 
-pub(crate) use self::{history::*, live::*, mcp::*, publish::*, reading::*, setup::*, value::TargetArg};
+pub(crate) use self::{
+    history::*, live::*, mcp::*, publish::*, reading::*, setup::*, team::*, value::TargetArg,
+};
 use crate::{
     config::{AsciiChoice, KEEP_DAYS, LoadedConfig, PRICES},
     context::Verbosity,
@@ -47,6 +50,10 @@ Exchange data:
   import       Import a checkpoint, a trajectory (ATIF), a feed or a recorded stream into the store
   publish      Publish what the subagents of your own agent do
   mcp          Serve MCP: an agent command as a tool, or questions about sessions
+
+Share with a team:
+  forward      Forward this machine's sessions to the server of a team
+  team         Run and manage the store of a team
 
 Set up:
   doctor       Check what subscope needs, and explain what is missing
@@ -138,6 +145,13 @@ pub(crate) struct Global {
     /// Use this data folder (also SUBSCOPE_DATA_DIR).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
+    /// Ask the server of a team instead of this machine's hub (also SUBSCOPE_TEAM_URL): ls, tree, search, stats, status and
+    /// the terminal UI. `settings` is the server of `[team] url`.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) team: Option<String>,
+    /// Read the token of the team's server from this file (also SUBSCOPE_TEAM_TOKEN, which is the token itself).
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Exit with code 3 if the input has any problem.
     #[arg(long, global = true)]
     pub(crate) strict: bool,
@@ -192,6 +206,8 @@ pub(crate) enum CliCommand {
     Hooks(HooksArgs),
     Hook(HookArgs),
     Mcp(McpArgs),
+    Team(TeamArgs),
+    Forward(ForwardArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Init(InitArgs),

@@ -165,6 +165,15 @@ mod tests {
         theme = "auto"                        # default
         tree = "auto"                         # default
         alerts = "line"                       # default
+
+        [team]
+        # url is not set                      # default
+        # token_file is not set               # default
+        content = "figures"                   # default
+        # name is not set                     # default
+        exclude = []                          # default
+        project_from = "git-remote"           # default
+        forward = true                        # default
         "#);
         // It is a file of settings.
         let home = tempfile::tempdir().unwrap();

@@ -33,6 +33,7 @@ const PAGES: &[(&str, &str)] = pages![
     "opentelemetry",
     "interchange",
     "shell",
+    "teams",
     "attribution",
     "status",
     "cost",

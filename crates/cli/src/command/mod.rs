@@ -8,6 +8,7 @@ mod doctor;
 mod document;
 mod event_printer;
 mod export;
+pub(crate) mod forward;
 mod help;
 pub(crate) mod history;
 pub(crate) mod hook;
@@ -22,6 +23,7 @@ mod shell;
 mod statusline;
 mod stop;
 pub(crate) mod target;
+mod team;
 mod tree;
 mod ui;
 mod watch;
@@ -63,6 +65,8 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
             Ok(())
         }
         CliCommand::Mcp(args) => mcp::run(args, context),
+        CliCommand::Forward(args) => forward::run(args, context),
+        CliCommand::Team(args) => team::run(args, context),
         CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Init(args) => init::run(*args),

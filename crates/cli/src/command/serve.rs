@@ -37,7 +37,9 @@ use tokio::{
 
 use self::{background::IdleDetector, history_service::HistoryService};
 use super::{
-    demo, history,
+    demo,
+    forward::HubForwarding,
+    history,
     hook::Breaker,
     hooks,
     target::{root_folders, roots, shown},
@@ -157,6 +159,8 @@ pub(crate) struct PreparedHub {
     idle: Option<(Duration, PathBuf)>,
     /// Harnesses whose processes are watched.
     homes: Vec<HarnessHome>,
+    /// What is forwarded to a team's server.
+    forwarding: Option<HubForwarding>,
 }
 
 impl PreparedHub {
@@ -214,6 +218,11 @@ impl PreparedHub {
             },
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
+            forwarding: match mode {
+                HubMode::Foreground | HubMode::Background => HubForwarding::of(context),
+                // It ends with its command.
+                HubMode::Command => None,
+            },
             history: HistoryService {
                 roots: roots(context),
                 rules: history::rows_fingerprint(context)?,
@@ -231,7 +240,7 @@ impl PreparedHub {
         signal: &AtomicI32,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { store, history, options, mut server, idle, homes } = self;
+        let Self { store, history, options, mut server, idle, homes, forwarding } = self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
@@ -250,6 +259,7 @@ impl PreparedHub {
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
         let (watch_ending, watch_ended) = sync_channel::<()>(1);
+        let (forward_ending, forward_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         thread::scope(|scope| {
             let (handle, connections, history, location) =
@@ -269,6 +279,12 @@ impl PreparedHub {
             });
             let handle = hub.handle();
             scope.spawn(move || watch_processes(&homes, &handle, &watch_ended));
+            if let Some(forwarding) = forwarding {
+                scope.spawn(move || {
+                    lower_priority();
+                    forwarding.run(&forward_ended);
+                });
+            }
             let (handle, options) = (hub.handle(), history.options.clone());
             scope.spawn(move || {
                 lower_priority();
@@ -280,7 +296,7 @@ impl PreparedHub {
                     _ = left => {}
                 }
             }));
-            drop((ending, indexer_ending, watch_ending));
+            drop((ending, indexer_ending, watch_ending, forward_ending));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
             let _ = index_requests.try_send(None);

@@ -19,7 +19,7 @@ use subscope_model::{
 };
 use subscope_run::record;
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
-use subscope_store::{Access, History, SqliteStore};
+use subscope_store::{Access, History, SessionQueries, SqliteStore};
 
 use super::{
     document::{self, DocumentKind, Lines},

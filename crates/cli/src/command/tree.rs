@@ -4,9 +4,12 @@ use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
 use super::target::{ReadOptions, load_each};
-use crate::prelude::*;
+use crate::{prelude::*, team_server};
 
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
+    if team_server::asked(context)?.is_some() {
+        return print_of_team(args, context);
+    }
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
     let shows_outputs =
         !args.json && !args.flat && context.settings().subagent_tracing_detail == Detail::Full;
@@ -24,6 +27,27 @@ pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
         print_tree(tree, now, args, context)?;
     }
     context.report(&problems)
+}
+
+/// Prints trees that a team's server has; TARGETs are ids of sessions, prefixes of them, or `last`.
+fn print_of_team(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
+    if args.at.is_some() || args.dialect.is_some() {
+        return Err(CliError::usage(
+            "--at and --dialect need the transcript, which is on the session's machine only",
+        ));
+    }
+    let mut backend = Backend::open(Needs::Rows, context)?;
+    for (number, target) in args.targets.iter().enumerate() {
+        let session = backend.session(&target.to_string_lossy())?;
+        let tree = backend.tree(&session)?;
+        let tree =
+            tree.ok_or_else(|| CliError::failed(format!("the tree of {session} is no longer kept")))?;
+        if number > 0 && !args.json {
+            output::print("\n")?;
+        }
+        print_tree(tree, context.now_ms(), args, context)?;
+    }
+    Ok(())
 }
 
 fn print_tree(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Result<(), CliError> {

@@ -1,4 +1,4 @@
-//! Configuration in layers: built-in defaults, user file, project file, environment, flags; later ones win.
+//! Configuration in layers: built-in defaults, the organisation's file, user file, project file, environment, flags; later ones win.
 //!
 //! [`Settings`] is the one definition: its fields are the keys, its `Default` the built-in layer, its doc comments the
 //! documentation. [`ConfigPaths::find`] locates the files; [`load`] sets the keys of each layer in turn and records the
@@ -21,8 +21,8 @@ use serde_json::Value;
 pub(crate) use self::{
     file::{LIMIT_BYTES, read_text, syntax_error},
     limits::SilenceLimit,
-    paths::ConfigPaths,
-    settings::{AsciiChoice, KEEP_DAYS, PRICES, Settings},
+    paths::{ConfigPaths, SYSTEM_FILE},
+    settings::{AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, Settings, TeamSettings},
     writer::{create, save, toml_value},
 };
 use self::{paths::ConfigPath, value::SettingValue};
@@ -31,7 +31,8 @@ use crate::{environment::Environment, error::CliError};
 /// Beginning of the names of our variables.
 pub(crate) const VARIABLE_PREFIX: &str = "SUBSCOPE_";
 /// Variables that are no settings.
-const OTHER_VARIABLES: [&str; 9] = [
+const OTHER_VARIABLES: [&str; 11] = [
+    "SUBSCOPE_CLICKHOUSE_PASSWORD",
     "SUBSCOPE_COMPLETE",
     "SUBSCOPE_CONFIG",
     "SUBSCOPE_DATA_DIR",
@@ -40,6 +41,7 @@ const OTHER_VARIABLES: [&str; 9] = [
     "SUBSCOPE_NO_AUTOSTART",
     "SUBSCOPE_OUTER_RUN",
     "SUBSCOPE_PARENT_RUN_ID",
+    "SUBSCOPE_TEAM_TOKEN",
     subscope_harness::TOKEN_VARIABLE,
 ];
 /// Likeness (0 to 1, Jaro) from which a word is taken for a misspelt one.
@@ -51,6 +53,8 @@ const MIN_LIKENESS: f64 = 0.85;
 pub(crate) enum Layer {
     #[default]
     Default,
+    /// The file of the organisation that owns the machine: it applies to all users, and may lock keys.
+    System,
     /// The user's file: it applies to all projects.
     User,
     Project,
@@ -63,6 +67,7 @@ impl Layer {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
+            Self::System => "system",
             Self::User => "user",
             Self::Project => "project",
             Self::Environment => "environment",
@@ -105,6 +110,8 @@ pub(crate) struct LoadedConfig {
     pub(crate) errors: Vec<CliError>,
     /// Origins by key; the other settings have their defaults.
     origins: BTreeMap<String, SettingOrigin>,
+    /// Keys that the organisation's file locks.
+    locked: Vec<String>,
 }
 
 /// One setting as `config show` prints it.
@@ -121,6 +128,11 @@ impl LoadedConfig {
     /// Removes and returns the first error; only one is reported at a time.
     pub(crate) fn take_error(&mut self) -> Option<CliError> {
         (!self.errors.is_empty()).then(|| self.errors.remove(0))
+    }
+
+    /// Whether the organisation's file locks a setting.
+    pub(crate) fn locks(&self, key: &str) -> bool {
+        self.locked.iter().any(|locked| locked == key)
     }
 
     pub(crate) fn origin(&self, key: &str) -> SettingOrigin {
@@ -157,13 +169,48 @@ struct Layers {
     values: SettingValue,
 }
 
+/// Key of the list of locked keys in the organisation's file.
+const LOCKED: &str = "locked";
+/// The one setting of the section `team` that a project's file may set: a repository must not send sessions anywhere.
+const FORWARD: &str = "team.forward";
+/// The setting to which a user may always add, locked or not.
+const EXCLUDE: &str = "team.exclude";
+
 impl Layers {
     /// Sets a setting. An invalid value is an error, and leaves the lower layer's.
     fn set(&mut self, key: &str, value: SettingValue, origin: SettingOrigin, place: &str) {
+        if origin.layer == Layer::Project && key.starts_with("team.") && key != FORWARD {
+            let warning = format!("{place}: a project sets nothing of a team but {FORWARD}; it is ignored");
+            return self.config.warnings.push(warning);
+        }
+        let is_locked = origin.layer > Layer::System && self.config.locks(key);
+        let mut value = value;
+        if is_locked
+            && key == EXCLUDE
+            && let Some(more) = value.list()
+        {
+            let before = self.config.settings.team.exclude.iter().map(String::as_str);
+            value = SettingValue::List(
+                before.chain(more).map(|one| SettingValue::Text(one.to_owned())).collect(),
+            );
+        }
         let mut values = self.values.clone();
         values.set(key, value);
         match Settings::deserialize(&values) {
             Ok(settings) => {
+                if is_locked {
+                    let before = &self.config.settings.team;
+                    match key {
+                        // Less content and more exclusions are always a user's choice.
+                        "team.content" if settings.team.content <= before.content => {}
+                        EXCLUDE => {}
+                        FORWARD if !settings.team.forward => {}
+                        _ => {
+                            let warning = format!("{place}: {SYSTEM_FILE} locks it; it is ignored");
+                            return self.config.warnings.push(warning);
+                        }
+                    }
+                }
                 self.config.settings = settings;
                 self.config.origins.insert(key.to_owned(), origin);
                 self.values = values;
@@ -179,6 +226,17 @@ impl Layers {
             Err(error) => return self.config.errors.push(error),
         };
         for (line, key, value) in entries {
+            if source.layer == Layer::System && key == LOCKED {
+                match value.list() {
+                    Some(keys) => self.config.locked = keys.into_iter().map(str::to_owned).collect(),
+                    None => {
+                        let place = source.path.display();
+                        let message = format!("{place}:{line}: locked must be a list of keys");
+                        self.config.errors.push(CliError::usage(message));
+                    }
+                }
+                continue;
+            }
             let place = format!("{}:{line}", source.path.display());
             if keys.contains(&key) {
                 let origin = SettingOrigin::new(source.layer, &place);

@@ -7,13 +7,15 @@ use crate::{environment::Environment, error::CliError};
 
 /// Environment variable with the path of the user's file.
 pub(crate) const CONFIG_VARIABLE: &str = "SUBSCOPE_CONFIG";
+/// Path of the organisation's file.
+pub(crate) const SYSTEM_FILE: &str = "/etc/subscope/config.toml";
 /// Path of a project's file, below its directory.
 const PROJECT_FILE: &str = ".subscope/config.toml";
 
 /// A path at which a settings file is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigPath {
-    /// [`Layer::User`] or [`Layer::Project`].
+    /// [`Layer::System`], [`Layer::User`] or [`Layer::Project`].
     pub(crate) layer: Layer,
     /// The file.
     pub(crate) path: PathBuf,
@@ -41,7 +43,10 @@ impl ConfigPaths {
         let above = environment.working_folder().ancestors().filter(|folder| folder.is_absolute());
         let project = above.map(|folder| folder.join(PROJECT_FILE)).find(|path| path.exists());
         let project = project.map(|path| ConfigPath { layer: Layer::Project, path, chosen_by: None });
-        Self { all: chosen.into_iter().chain(project).collect() }
+        let system = ConfigPath { layer: Layer::System, path: SYSTEM_FILE.into(), chosen_by: None };
+        // Most machines belong to nobody else.
+        let system = Some(system).filter(ConfigPath::exists);
+        Self { all: system.into_iter().chain(chosen).chain(project).collect() }
     }
 
     /// Returns the path of the user's file, which need not exist; `None` if not even `HOME` is set.

@@ -10,7 +10,7 @@ use std::{
 use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{MicroUsd, Millis};
+use subscope_model::{ContentLevel, MicroUsd, Millis};
 use subscope_render::Detail;
 use subscope_tui::{Alerts, Palette, TreePanel};
 
@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) budget: BudgetSettings,
     /// The terminal UI.
     pub(crate) ui: UiSettings,
+    /// The store of a team.
+    pub(crate) team: TeamSettings,
 }
 
 /// Section `[watch]`.
@@ -140,6 +142,63 @@ pub(crate) struct UiSettings {
     /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
     /// or also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
+}
+
+/// Section `[team]`. A project's file may set only `forward`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct TeamSettings {
+    /// URL of the team's server; where it is set, a hub forwards this machine's sessions to it.
+    #[serde(deserialize_with = "words::word")]
+    #[schemars(with = "String", example = "https://subscope.example.com")]
+    pub(crate) url: Option<String>,
+    /// File with the token for that server; `~/` is the home folder.
+    #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
+    #[schemars(with = "String", example = "~/.config/subscope/team-token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// What of a session leaves this machine: figures, also titles, or also text. Secrets are masked first.
+    #[schemars(schema_with = "words::content_schema")]
+    pub(crate) content: ContentLevel,
+    /// Name of this machine for the team; the host's name by default.
+    #[serde(deserialize_with = "words::word")]
+    #[schemars(with = "String", example = "laptop-42")]
+    pub(crate) name: Option<String>,
+    /// Working directories whose sessions never leave this machine; `*` at the end stands for all below.
+    #[schemars(example = ["~/private/*"])]
+    pub(crate) exclude: Vec<String>,
+    /// How a working directory becomes a project's name: the repository of its `origin`, the folder's name, or its path.
+    pub(crate) project_from: ProjectFrom,
+    /// Whether sessions are forwarded at all; a project's file may say false for those below it.
+    pub(crate) forward: bool,
+}
+
+impl Default for TeamSettings {
+    /// Nothing leaves a machine of which nobody has set a server.
+    fn default() -> Self {
+        Self {
+            url: None,
+            token_file: None,
+            content: ContentLevel::Figures,
+            name: None,
+            exclude: Vec::new(),
+            project_from: ProjectFrom::GitRemote,
+            forward: true,
+        }
+    }
+}
+
+/// How a working directory becomes a project's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ProjectFrom {
+    /// Name of the repository that the remote `origin` names; without one, the folder's name.
+    #[default]
+    GitRemote,
+    /// Name of the folder.
+    Folder,
+    /// The whole path.
+    Cwd,
 }
 
 /// Names of [`ColorChoice`].

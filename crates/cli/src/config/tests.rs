@@ -108,7 +108,9 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 [store]\narchive = true\nkeep_days = 30\n\
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
                 [budget]\nday = 20\nsession = 2.5\n\
-                [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n";
+                [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n\
+                [team]\nurl = 'https://a'\ntoken_file = 't'\ncontent = 'titles'\nname = 'n'\nexclude = ['~/x']\n\
+                project_from = 'folder'\nforward = false\n";
     let folder = folders(Some(text), None);
     let config = load_in(folder.path(), &[]);
     let variables: Vec<(String, String)> = config
@@ -131,7 +133,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 20);
+    assert_eq!(config.rows().len(), 27);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
@@ -238,4 +240,45 @@ fn the_sample_file_is_valid() {
     let loaded = load_in(folder.path(), &[]);
     assert_eq!((messages(&loaded, folder.path()), loaded.warnings.len()), (Vec::new(), 0));
     assert!(loaded.rows().iter().all(|row| row.origin.layer.as_str() == "user"));
+}
+
+/// Settings of files with these texts: of the organization, the user and the project.
+fn layered(texts: [&str; 3], variables: &[(&str, &str)]) -> LoadedConfig {
+    let folder = tempfile::tempdir().unwrap();
+    let layers = [Layer::System, Layer::User, Layer::Project];
+    let all = layers.into_iter().zip(texts).map(|(layer, text)| {
+        let path = folder.path().join(format!("{}.toml", layer.as_str()));
+        std::fs::write(&path, text).unwrap();
+        super::paths::ConfigPath { layer, path, chosen_by: None }
+    });
+    load(ConfigPaths { all: all.collect() }, &Environment::of(Path::new("/"), variables))
+}
+
+#[test]
+fn locked_keys_stay_but_a_user_may_send_less() {
+    use subscope_model::ContentLevel;
+    let system = "locked = [\"team.url\", \"team.content\", \"team.exclude\"]\n[team]\nurl = \"https://a\"\ncontent = \"titles\"\nexclude = [\"/x\"]\n";
+    let more = "[team]\nurl = \"https://b\"\ncontent = \"text\"\nexclude = [\"/y\"]\nname = \"mine\"\n";
+    let config = layered([system, more, ""], &[("SUBSCOPE_TEAM_CONTENT", "text")]);
+    let team = &config.settings.team;
+    assert_eq!((team.url.as_deref(), team.content), (Some("https://a"), ContentLevel::Titles));
+    assert_eq!((team.exclude.len(), team.name.as_deref()), (2, Some("mine")));
+    assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+    assert!(config.locks("team.url") && config.errors.is_empty());
+    let less = layered([system, "[team]\ncontent = \"figures\"\n", ""], &[]);
+    assert_eq!(less.settings.team.content, ContentLevel::Figures);
+    let open = layered(["[team]\nurl = \"https://a\"\n", "[team]\nurl = \"https://b\"\n", ""], &[]);
+    assert_eq!(open.settings.team.url.as_deref(), Some("https://b"), "not locked");
+    let wrong = layered(["locked = \"team.url\"\n", "", ""], &[]);
+    assert_eq!(wrong.errors.len(), 1);
+}
+
+#[test]
+fn project_sends_nothing_anywhere_but_may_refuse() {
+    let project = "[team]\nurl = \"https://evil\"\ncontent = \"text\"\nforward = false\n";
+    let config = layered(["", "[team]\nurl = \"https://a\"\n", project], &[]);
+    let team = &config.settings.team;
+    assert_eq!((team.url.as_deref(), team.content.as_str()), (Some("https://a"), "figures"));
+    assert!(!team.forward);
+    assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
 }

@@ -68,7 +68,7 @@ impl SettingValue {
     }
 
     /// Returns the elements of a list of texts; comma-separated in a variable.
-    fn list(&self) -> Option<Vec<&str>> {
+    pub(super) fn list(&self) -> Option<Vec<&str>> {
         match self {
             Self::Variable(text) => {
                 Some(text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect())

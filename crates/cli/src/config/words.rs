@@ -27,6 +27,12 @@ pub(super) fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf
     if path.is_empty() { Err(D::Error::custom("must name a file")) } else { Ok(Some(path.into())) }
 }
 
+/// Reads a word that is not empty.
+pub(super) fn word<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    let word = String::deserialize(value)?;
+    if word.trim().is_empty() { Err(D::Error::custom("must not be empty")) } else { Ok(Some(word)) }
+}
+
 /// Shows the name of a file, with replacement characters if it is not Unicode.
 pub(super) fn show_file<S: Serializer>(file: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
     file.as_ref().map(|file| file.to_string_lossy()).serialize(to)
@@ -155,6 +161,10 @@ impl Serialize for AsciiChoice {
             Self::Never => to.serialize_bool(false),
         }
     }
+}
+
+pub(super) fn content_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": subscope_model::ContentLevel::ALL.map(subscope_model::ContentLevel::as_str) })
 }
 
 pub(super) fn ascii_schema(_: &mut SchemaGenerator) -> Schema {

@@ -9,7 +9,7 @@ use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
     SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
 };
-use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
+use subscope_store::{Access, OpenError, SessionQueries, SqliteStore, TextIndex};
 
 use super::{HubConnection, NoHub, StartPolicy};
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     },
     context::Context,
     error::CliError,
+    team_server,
 };
 
 /// Most live sessions that a status is made of.
@@ -65,6 +66,9 @@ impl Backend {
     /// running hub; if another process writes it, answers are what that process has committed. Where there is neither a
     /// data folder nor a session, both stay away.
     pub(crate) fn open(needs: Needs, context: &Context) -> Result<Self, CliError> {
+        if let Some(server) = team_server::asked(context)? {
+            return Ok(Self::Hub(Client::of_team(server)));
+        }
         let start = match needs {
             Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,

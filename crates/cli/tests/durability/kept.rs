@@ -9,7 +9,7 @@ use std::{
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use subscope_model::StatsQuery;
-use subscope_store::{Access, History, ListQuery, SqliteStore, TextIndex, TextQuery};
+use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore, TextIndex, TextQuery};
 use subscope_testkit::env::TestEnv;
 
 /// The folder for data.

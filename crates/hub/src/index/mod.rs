@@ -16,6 +16,8 @@ use subscope_collect::{CollectError, archive::Archive};
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_session::Limits;
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
+pub use text::SessionPassage;
+pub(crate) use text::passages_of;
 
 use self::{
     duplicates::DuplicateComparison,

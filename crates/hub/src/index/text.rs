@@ -11,7 +11,7 @@ use std::{
 
 use subscope_collect::{Found, read};
 use subscope_harness::recognise;
-use subscope_model::{Millis, SessionId};
+use subscope_model::{Millis, SessionId, stable_hash};
 use subscope_session::{
     Dialect,
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
@@ -107,6 +107,67 @@ fn read_file(
     // The first pass has reported files that cannot be read.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
+}
+
+/// A passage of a session with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionPassage {
+    /// Id within the session: the same each time that the session is read.
+    pub doc: u64,
+    /// The agent; empty if unknown.
+    pub agent: String,
+    /// `prompt`, `message`, `thought`, `tool input` or `tool result`.
+    pub kind: &'static str,
+    /// Time of its line, else of the line before.
+    pub at_ms: Option<Millis>,
+    /// Its text, of at most `max_bytes`.
+    pub text: String,
+}
+
+/// Returns the passages of a session's files; of one without files those of its input in the inbox, which otherwise
+/// repeats what the files have. Each text has at most `max_bytes`.
+pub(crate) fn passages_of(
+    files: &[Found],
+    received: &[ReceivedInput],
+    max_bytes: usize,
+) -> Vec<SessionPassage> {
+    let mut found = Vec::new();
+    let (mut last, mut chunk) = (0, Vec::new());
+    let mut add = |said: &Seen<'_>, name: &str, found: &mut Vec<SessionPassage>| {
+        last = said.at_ms.unwrap_or(last);
+        let end = (0..=max_bytes.min(said.text.len())).rev().find(|at| said.text.is_char_boundary(*at));
+        found.push(SessionPassage {
+            doc: stable_hash(&format!("{name}\n{}\n{}", said.offset, said.bytes)),
+            agent: said.agent.to_owned(),
+            kind: kind(said.class).as_str(),
+            at_ms: (last > 0).then_some(last),
+            text: said.text.get(..end.unwrap_or(0)).unwrap_or_default().to_owned(),
+        });
+    };
+    for file in files {
+        let Some(dialect) = dialect_of(file) else { continue };
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut reader = Reader::new(dialect, file.agent.clone());
+        let mut keep = |said: Seen<'_>| add(&said, &name, &mut found);
+        // The index reports files that cannot be read.
+        let _ = read::read_file(file.place(), 0, &mut chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
+        reader.flush(&mut keep);
+    }
+    if !files.is_empty() {
+        return found;
+    }
+    for input in received {
+        let Some(dialect) = subscope_harness::dialect(&input.dialect) else { continue };
+        let name = format!("{}\n{}", input.source, input.key);
+        let mut reader = Reader::new(dialect, None);
+        let mut keep = |said: Seen<'_>| add(&said, &name, &mut found);
+        let own = input.parts.iter().map(|part| &part.body);
+        for body in own.chain([&input.body]) {
+            reader.push(body, &mut keep);
+        }
+        reader.flush(&mut keep);
+    }
+    found
 }
 
 /// The dialect of a transcript: by its path, else by its first bytes.

@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use subscope_hub::{AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, Store, StoreError};
+use subscope_hub::{
+    AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, SessionQueries, Store, StoreError,
+};
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
@@ -75,7 +77,7 @@ impl<S: Store> Ledger for Failing<S> {
     }
 }
 
-impl<S: Store> History for Failing<S> {
+impl<S: Store> SessionQueries for Failing<S> {
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
         self.read(|store| store.list(query))
     }
@@ -96,6 +98,20 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.agents_with_prefix(prefix, limit))
     }
 
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        self.read(|store| store.agent_label(session, agent))
+    }
+
+    fn session_row(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.read(|store| store.session_row(session))
+    }
+
+    fn stats(&self, query: &StatsQuery) -> Result<Stats, StoreError> {
+        self.read(|store| store.stats(query))
+    }
+}
+
+impl<S: Store> History for Failing<S> {
     fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
         self.read(|store| store.first_keys())
     }
@@ -118,18 +134,6 @@ impl<S: Store> History for Failing<S> {
 
     fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|store| store.received_body(row))
-    }
-
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
-        self.read(|store| store.agent_label(session, agent))
-    }
-
-    fn session_row(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
-        self.read(|store| store.session_row(session))
-    }
-
-    fn stats(&self, query: &StatsQuery) -> Result<Stats, StoreError> {
-        self.read(|store| store.stats(query))
     }
 
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<i64, StoreError> {

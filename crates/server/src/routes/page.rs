@@ -30,10 +30,15 @@ const CACHE_REVALIDATE: &str = "private, no-cache";
 /// Paths of the views, but for those of a session.
 const VIEWS: [&str; 5] = ["/", "/search", "/stats", "/compare", "/iterations"];
 
-/// Returns the routes of the page, which are not in the OpenAPI document.
-pub(super) fn routes() -> Router<App> {
+/// Returns the routes of the page's files, which are not in the OpenAPI document.
+pub fn file_routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let views = VIEWS.into_iter().fold(Router::new(), |router, path| router.route(path, get(document)));
-    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset)).route(DEMO, get(demo))
+    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset))
+}
+
+/// Returns the routes of the page's files, and of the demo.
+pub(super) fn routes() -> Router<App> {
+    file_routes().route(DEMO, get(demo))
 }
 
 /// Whether a path belongs to the page, whose files contain no data.
@@ -42,7 +47,7 @@ pub(crate) fn is_page_path(path: &str) -> bool {
 }
 
 /// Answers a request without a route: a browser gets the page, which says so, other clients an error.
-pub(super) async fn not_found(method: Method, headers: HeaderMap) -> Response {
+pub async fn not_found(method: Method, headers: HeaderMap) -> Response {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_document = method == Method::GET && accepted.flat_map(|value| value.split(',')).any(is_html);
     if !is_document {

@@ -193,7 +193,7 @@ pub(super) async fn search(
 }
 
 /// Splits a query into words and quoted phrases.
-fn split_terms(query: &str) -> Vec<String> {
+pub fn split_terms(query: &str) -> Vec<String> {
     let pieces = query.split('"').enumerate();
     let terms = pieces.flat_map(|(number, piece)| match number % 2 {
         0 => piece.split_whitespace().map(str::to_owned).collect(),

@@ -17,7 +17,7 @@ use subscope_model::SessionId;
 use super::{
     deferred_index::DeferredIndex,
     private_file_options,
-    query::{identity_at, path_at, select},
+    query::{clamp, identity_at, path_at, select},
 };
 use crate::{FileIdentity, StoreResult};
 
@@ -28,18 +28,19 @@ const NEW_RECORD: &str = "forgotten.jsonl.new";
 /// A forgotten session, and one of its files if it has any.
 type Forgotten = (String, Option<(Vec<u8>, FileIdentity)>);
 
-/// Deletes sessions and returns their number. Deleted content is overwritten with zeros (`secure_delete`).
+/// Deletes sessions and returns their number; they get this rev. Deleted content is overwritten with zeros (`secure_delete`).
 pub(super) fn forget(
     db: &mut Connection,
     index: &mut DeferredIndex,
     folder: &Path,
     sessions: &[SessionId],
+    rev: u64,
 ) -> StoreResult<usize> {
     if sessions.is_empty() {
         return Ok(0);
     }
     db.pragma_update(None, "secure_delete", "ON")?;
-    let outcome = delete_sessions(db, index, sessions);
+    let outcome = delete_sessions(db, index, sessions, rev);
     db.pragma_update(None, "secure_delete", "OFF")?;
     let count = outcome?;
     write_record(db, folder)?;
@@ -98,6 +99,7 @@ fn delete_sessions(
     db: &mut Connection,
     index: &mut DeferredIndex,
     sessions: &[SessionId],
+    rev: u64,
 ) -> rusqlite::Result<usize> {
     let transaction = db.transaction()?;
     // Deletion finds rows by the secondary tables: bring them up to date.
@@ -117,8 +119,9 @@ fn delete_sessions(
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
         count += transaction.execute(
-            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
-            [no],
+            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '', rev = ?2
+                 WHERE no = ?1",
+            [no, clamp(rev)],
         )?;
     }
     transaction.commit()?;

@@ -21,6 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 use subscope_model::{Event, SessionId};
 
 pub use location::Location;
+pub use query::StoredRev;
 pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
 pub use repair::{RepairError, Repaired};
 pub(crate) use repair::{delete_database, find_damage};
@@ -133,7 +134,7 @@ impl SqliteStore {
         let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
         let lock = match access {
             Access::Read => None,
-            Access::Write => Some(lock_folder(folder)?),
+            Access::Write => Some(lock(folder, LOCK)?),
         };
         let path = folder.join(FILE);
         if access == Access::Read && !path.exists() {
@@ -150,9 +151,11 @@ impl SqliteStore {
         let mut db = connect(&path, access).map_err(database_error)?;
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
-            // Only statistics need what it lacks.
-            schema::WITHOUT_WORK if access == Access::Read => {}
-            schema::WITHOUT_WORK => schema::upgrade(&mut db).map_err(database_error)?,
+            // Only statistics and forwarding need what they lack.
+            schema::WITHOUT_WORK | schema::WITHOUT_REV if access == Access::Read => {}
+            found @ (schema::WITHOUT_WORK | schema::WITHOUT_REV) => {
+                schema::upgrade(&mut db, found).map_err(database_error)?;
+            }
             0 if repair::has_tables(&db).map_err(database_error)? => {
                 return Err(database_error(repair::malformed()));
             }
@@ -201,7 +204,8 @@ impl SqliteStore {
     /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are
     /// not touched and stay recorded as sources: only a file that changes is indexed again.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
-        forget::forget(&mut self.db, &mut self.index, self.location.folder(), sessions)
+        let rev = self.reserve_revs(1)?;
+        forget::forget(&mut self.db, &mut self.index, self.location.folder(), sessions, rev)
     }
 
     /// Returns the database's size on disk in bytes, free pages included.
@@ -210,11 +214,11 @@ impl SqliteStore {
     }
 }
 
-/// Takes the lock of a data folder, which is created if missing.
-fn lock_folder(folder: &Path) -> Result<File, OpenError> {
+/// Takes a lock of a data folder, which is created if missing.
+pub(crate) fn lock(folder: &Path, name: &str) -> Result<File, OpenError> {
     let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
     create_private_folder(folder).map_err(folder_error)?;
-    let lock = private_file_options().open(folder.join(LOCK)).map_err(folder_error)?;
+    let lock = private_file_options().open(folder.join(name)).map_err(folder_error)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked(folder.to_owned())),

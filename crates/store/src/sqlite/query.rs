@@ -16,8 +16,8 @@ use super::{
     session_keys::unpack_keys,
 };
 use crate::{
-    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SourceFile,
-    StoreResult,
+    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SessionQueries,
+    SourceFile, StoreResult,
     days::{By, DAY_MS},
     stats::{DayFigures, Sums},
 };
@@ -127,7 +127,41 @@ fn received_input(row: &Row<'_>) -> StoreResult<ReceivedInput> {
     })
 }
 
+/// A session with the highest rev of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRev {
+    /// The session.
+    pub session: SessionId,
+    /// The rev; 0 if an older version wrote its rows.
+    pub rev: u64,
+    /// Time of its last event; 0 if unknown.
+    pub last_event_at_ms: Millis,
+    /// Whether it is at work.
+    pub is_live: bool,
+    /// Whether it was forgotten, under this rev.
+    pub is_forgotten: bool,
+}
+
 impl SqliteStore {
+    /// Returns the sessions with a rev from `rev` on, forgotten ones included, the newest last event first.
+    pub fn sessions_from_rev(&self, rev: u64) -> StoreResult<Vec<StoredRev>> {
+        let sql = "SELECT id, rev, last_ms, is_live, is_forgotten FROM sessions WHERE rev >= ?1 ORDER BY last_ms DESC, id";
+        self.select(sql, [clamp(rev)], |row| {
+            Ok(StoredRev {
+                session: SessionId(row.get(0)?),
+                rev: row.get::<_, i64>(1)?.unsigned_abs(),
+                last_event_at_ms: row.get(2)?,
+                is_live: row.get(3)?,
+                is_forgotten: row.get(4)?,
+            })
+        })
+    }
+
+    /// Returns a number that differs from an earlier one if another process has committed since. Cheap.
+    pub fn data_version(&self) -> StoreResult<i64> {
+        Ok(self.db.query_row("PRAGMA data_version", [], |row| row.get(0))?)
+    }
+
     fn select<T>(
         &self,
         sql: &str,
@@ -276,7 +310,7 @@ impl SqliteStore {
     }
 }
 
-impl History for SqliteStore {
+impl SessionQueries for SqliteStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
         let (last_ms, id) = query.after.as_ref().map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
         // Few of many changed recently: another index finds them.
@@ -302,22 +336,6 @@ impl History for SqliteStore {
         Ok(Some(serde_json::from_slice(&pack::unpack(body)?)?))
     }
 
-    fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
-        let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
-        self.select(sql, [session.as_str()], |row| path_at(row, 0))
-    }
-
-    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
-        let sql = "SELECT id, deadline_ms FROM sessions WHERE deadline_ms IS NOT NULL AND is_frozen = 0";
-        self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
-    }
-
-    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>> {
-        let no = clamp(row);
-        let packed = select_one(&self.db, "SELECT body FROM inbox WHERE no = ?1", [no], |row| row.get(0))?;
-        packed.map(|packed| self.joined_body(no, pack::unpack(packed)?)).transpose()
-    }
-
     fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
             "SELECT id FROM sessions
@@ -334,6 +352,91 @@ impl History for SqliteStore {
         self.select(sql, params![prefix, clamp(limit)], |row| {
             Ok((SessionId(row.get(0)?), AgentId(row.get(1)?)))
         })
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
+        let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
+        let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
+        let Some(no) = no else { return Ok(None) };
+        if agent == AgentId::ROOT {
+            return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
+        }
+        for column in ["id", "spawned_by"] {
+            let sql =
+                format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
+            let label = select_one(&self.db, &sql, params![no, agent], |row| {
+                Ok(AgentLabel { id: AgentId(row.get(0)?), agent_type: row.get(1)?, description: row.get(2)? })
+            })?;
+            if label.is_some() {
+                return Ok(label);
+            }
+        }
+        Ok(None)
+    }
+
+    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
+        let sql = "SELECT row, kept_ms FROM sessions WHERE id = ?1 AND is_forgotten = 0";
+        let found = select_one(&self.db, sql, [session.as_str()], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?))
+        })?;
+        let Some((json, kept_ms)) = found else { return Ok(None) };
+        let row = serde_json::from_str::<SessionRow>(&json).ok();
+        Ok(row.map(|row| SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row }))
+    }
+
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        let mut sums = Sums::new(query);
+        let sql = "SELECT no, row FROM sessions WHERE is_forgotten = 0";
+        let rows = self.select(sql, [], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+        // A row of another version of the model has other rules: the next index run rebuilds it.
+        let readable = rows.into_iter().filter_map(|(no, row)| Some((no, serde_json::from_str(&row).ok()?)));
+        let sessions: HashMap<i64, SessionRow> = readable.filter(|(_, row)| sums.covers(row)).collect();
+        let (first, last) = sums.day_range();
+        let rows = self.select(FIGURES, [first, last], |row| Ok((row.get(0)?, figures_row(row)?)))?;
+        for rows in rows.chunk_by(|(one, _), (other, _): &(i64, DayFigures)| one == other) {
+            if let Some(session) = rows.first().and_then(|(no, _)| sessions.get(no)) {
+                sums.add_session(session, rows.iter().map(|(_, figures)| figures));
+            }
+        }
+        let from = first.saturating_mul(DAY_MS);
+        let sql =
+            "SELECT session_no, intervals FROM at_work JOIN sessions ON no = session_no WHERE last_ms >= ?1";
+        for (no, json) in
+            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        {
+            if sessions.contains_key(&no) {
+                sums.add_work(&serde_json::from_str::<Vec<[Millis; 2]>>(&json)?);
+            }
+        }
+        let sql =
+            "SELECT session_no, call FROM slow_calls JOIN sessions ON no = session_no WHERE last_ms >= ?1";
+        for (no, json) in
+            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        {
+            if let Some(session) = sessions.get(&no) {
+                let call: SlowCall = serde_json::from_str(&json)?;
+                sums.add_calls([SlowCall { session_title: session.title.clone(), ..call }]);
+            }
+        }
+        Ok(sums.finish())
+    }
+}
+
+impl History for SqliteStore {
+    fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
+        let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
+        self.select(sql, [session.as_str()], |row| path_at(row, 0))
+    }
+
+    fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
+        let sql = "SELECT id, deadline_ms FROM sessions WHERE deadline_ms IS NOT NULL AND is_frozen = 0";
+        self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
+    }
+
+    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>> {
+        let no = clamp(row);
+        let packed = select_one(&self.db, "SELECT body FROM inbox WHERE no = ?1", [no], |row| row.get(0))?;
+        packed.map(|packed| self.joined_body(no, pack::unpack(packed)?)).transpose()
     }
 
     fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
@@ -374,26 +477,6 @@ impl History for SqliteStore {
         Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys, keys }))
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
-        let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
-        let Some(no) = no else { return Ok(None) };
-        if agent == AgentId::ROOT {
-            return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
-        }
-        for column in ["id", "spawned_by"] {
-            let sql =
-                format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
-            let label = select_one(&self.db, &sql, params![no, agent], |row| {
-                Ok(AgentLabel { id: AgentId(row.get(0)?), agent_type: row.get(1)?, description: row.get(2)? })
-            })?;
-            if label.is_some() {
-                return Ok(label);
-            }
-        }
-        Ok(None)
-    }
-
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
         let types = By::Type as u8;
         let sum = "SELECT COALESCE(SUM(cost), 0) FROM days WHERE by = ?1 AND day = ?2";
@@ -404,49 +487,6 @@ impl History for SqliteStore {
                 self.db.query_row(&own, params![types, day, session.as_str()], |row| row.get(0))?
             }
         })
-    }
-
-    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
-        let sql = "SELECT row FROM sessions WHERE id = ?1 AND is_forgotten = 0";
-        let json = select_one(&self.db, sql, [session.as_str()], |row| row.get::<_, String>(0))?;
-        Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
-    }
-
-    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
-        let mut sums = Sums::new(query);
-        let sql = "SELECT no, row FROM sessions WHERE is_forgotten = 0";
-        let rows = self.select(sql, [], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
-        // A row of another version of the model has other rules: the next index run rebuilds it.
-        let readable = rows.into_iter().filter_map(|(no, row)| Some((no, serde_json::from_str(&row).ok()?)));
-        let sessions: HashMap<i64, SessionRow> = readable.filter(|(_, row)| sums.covers(row)).collect();
-        let (first, last) = sums.day_range();
-        let rows = self.select(FIGURES, [first, last], |row| Ok((row.get(0)?, figures_row(row)?)))?;
-        for rows in rows.chunk_by(|(one, _), (other, _): &(i64, DayFigures)| one == other) {
-            if let Some(session) = rows.first().and_then(|(no, _)| sessions.get(no)) {
-                sums.add_session(session, rows.iter().map(|(_, figures)| figures));
-            }
-        }
-        let from = first.saturating_mul(DAY_MS);
-        let sql =
-            "SELECT session_no, intervals FROM at_work JOIN sessions ON no = session_no WHERE last_ms >= ?1";
-        for (no, json) in
-            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            if sessions.contains_key(&no) {
-                sums.add_work(&serde_json::from_str::<Vec<[Millis; 2]>>(&json)?);
-            }
-        }
-        let sql =
-            "SELECT session_no, call FROM slow_calls JOIN sessions ON no = session_no WHERE last_ms >= ?1";
-        for (no, json) in
-            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            if let Some(session) = sessions.get(&no) {
-                let call: SlowCall = serde_json::from_str(&json)?;
-                sums.add_calls([SlowCall { session_title: session.title.clone(), ..call }]);
-            }
-        }
-        Ok(sums.finish())
     }
 
     fn last_seq(&self) -> u64 {

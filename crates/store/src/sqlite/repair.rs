@@ -15,7 +15,7 @@ use rusqlite::{Connection, Transaction, ffi, params, types::Value};
 use subscope_model::{Millis, SessionId, Tree};
 
 use super::{
-    Access, FILE, OpenError, SqliteStore, clamp, connect, create_private_folder, forget, lock_folder, pack,
+    Access, FILE, LOCK, OpenError, SqliteStore, clamp, connect, create_private_folder, forget, lock, pack,
     pack::Packer, schema, write,
 };
 use crate::{Commit, StoreError, StoreResult, salvage::DamagedFile};
@@ -82,7 +82,7 @@ impl SqliteStore {
     ///
     /// [`RepairError`]; the store is then as it was.
     pub fn repair(folder: &Path, now_us: u64) -> Result<Repaired, RepairError> {
-        let _lock = lock_folder(folder)?;
+        let _lock = lock(folder, LOCK)?;
         Ok(repair(folder, now_us)?)
     }
 }

@@ -8,9 +8,11 @@ use subscope_model::Tree;
 use super::{pack, write::write_work};
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 2;
+pub(super) const VERSION: i64 = 3;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
+/// Version without the column of [`REV_COLUMN`], which is brought up to date.
+pub(super) const WITHOUT_REV: i64 = 2;
 
 /// Bits of `days.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
@@ -86,11 +88,19 @@ CREATE TABLE slow_calls(
     PRIMARY KEY(session_no, place)) WITHOUT ROWID;
 ";
 
-/// Adds what version 1 lacks, and fills it from the trees, in one transaction.
-pub(super) fn upgrade(db: &mut Connection) -> rusqlite::Result<()> {
+/// Column that versions 1 and 2 do not have: the highest rev of a session's rows, by which another process sees what is
+/// new. 0 in rows of before: they are as new as their session is unknown to that process.
+const REV_COLUMN: &str = "
+ALTER TABLE sessions ADD COLUMN rev INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sessions_rev ON sessions(rev);
+";
+
+/// Adds what an older version lacks, and fills it from the trees, in one transaction.
+pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch(WORK_TABLES)?;
-    {
+    transaction.execute_batch(REV_COLUMN)?;
+    if found == WITHOUT_WORK {
+        transaction.execute_batch(WORK_TABLES)?;
         let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -111,6 +121,7 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(WORK_TABLES)?;
+    transaction.execute_batch(REV_COLUMN)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()

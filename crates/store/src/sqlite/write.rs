@@ -86,13 +86,13 @@ pub(super) fn write_session(
     let json = serde_json::to_string(&row)?;
     let no: i64 = db
         .prepare_cached(
-            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms, rev)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT(id) DO UPDATE SET last_ms = ?2, is_live = ?3, deadline_ms = ?4, rules = ?5, row = ?6,
-                 is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
+                 rev = max(rev, ?8), is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
              RETURNING no",
         )?
-        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, commit.at_ms], |row| {
+        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, commit.at_ms, clamp(tree.rev())], |row| {
             row.get(0)
         })?;
     let body = serde_json::to_vec(tree)?;

@@ -7,6 +7,7 @@ mod repair;
 mod sessions;
 mod setup;
 mod survey;
+mod team;
 
 use std::fmt::Write;
 
@@ -105,6 +106,7 @@ fn run_checks(context: &Context) -> Vec<Check> {
     checks.extend(setup::texts(context.data_folder()));
     checks.extend(setup::hub(context));
     checks.extend(setup::archive(history::archive(context)));
+    checks.extend(team::forwarding(context));
     checks.extend(setup::terminal(&context.terminal));
     checks
 }

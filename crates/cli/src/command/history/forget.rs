@@ -3,7 +3,7 @@
 use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
 use subscope_render::text::plural;
-use subscope_store::{Access, History, SqliteStore, TextIndex};
+use subscope_store::{Access, SessionQueries, SqliteStore, TextIndex};
 
 use super::{index::run_index, index_options, open_exclusively};
 use crate::{command::target::root_folders, hub_connection::session_in, prelude::*};

@@ -18,7 +18,7 @@ use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
-use subscope_store::{Access, History, SqliteStore};
+use subscope_store::{Access, SessionQueries, SqliteStore};
 
 use super::super::target::transcripts_of;
 

@@ -1,0 +1,128 @@
+//! Latencies of queries through a server, at 300,000 sessions and 3,000,000 passages.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use subscope_client::{Client, Remote};
+use subscope_hub::clock;
+
+use crate::made::Developer;
+
+/// Sessions and passages at which queries are measured.
+const SESSIONS: usize = 300_000;
+const PASSAGES: usize = 3_000_000;
+/// Warm runs of each query.
+const RUNS: usize = 20;
+/// Time that the engine may take to multiply rows.
+const FILL_TIMEOUT: Duration = Duration::from_secs(1200);
+
+/// Multiplies the rows of the engine, then measures.
+pub(crate) fn measure(engine: &str, server: &str, developers: &[Developer], sent: usize) {
+    let times = SESSIONS.div_ceil(sent.max(1)).max(1);
+    let began = clock::tick();
+    let columns = |table: &str| {
+        let sql = format!(
+            "SELECT name FROM system.columns WHERE database = 'subscope' AND table = '{table}' ORDER BY position"
+        );
+        ask(engine, &sql).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Each copy has another id, which the row's JSON and the tree's name too.
+    for table in ["sessions", "trees"] {
+        let names = columns(table);
+        let copied = names.iter().map(|name| match name.as_str() {
+            "session_id" => "concat(session_id, '-', toString(n))".to_owned(),
+            "row" | "body" => format!("replaceAll({name}, session_id, concat(session_id, '-', toString(n)))"),
+            "agent_ids" => "arrayMap(id -> concat(id, '-', toString(n)), agent_ids)".to_owned(),
+            other => other.to_owned(),
+        });
+        let copied = copied.collect::<Vec<_>>().join(", ");
+        for copy in 1..times {
+            let names = names.join(", ");
+            let copied = copied.replace("toString(n)", &format!("'{copy}'"));
+            ask(
+                engine,
+                &format!(
+                    "INSERT INTO {table} ({names}) SELECT {copied} FROM {table} FINAL WHERE position(session_id, 'session-') = 0"
+                ),
+            );
+        }
+    }
+    // Words by rank: the lower a rank, the more often.
+    let each = PASSAGES / (sent * times).max(1);
+    let word = "concat('word', toString(toUInt64(pow(20000, randCanonical(w + number * 64)))))";
+    let text = format!("arrayStringConcat(arrayMap(w -> {word}, range(20 + rand() % 40)), ' ')");
+    ask(
+        engine,
+        &format!(
+            "INSERT INTO texts SELECT tenant, session_id, number, rev, 0, day, '', 'message', last_event_at_ms - number, {text}
+             FROM (SELECT tenant, session_id, rev, day, last_event_at_ms, arrayJoin(range(toUInt64({each}))) AS number FROM sessions)"
+        ),
+    );
+    let rows = |table: &str| ask(engine, &format!("SELECT count() FROM {table}")).trim().to_owned();
+    let disk = ask(
+        engine,
+        "SELECT concat(table, ' ', formatReadableSize(sum(bytes_on_disk))) FROM system.parts WHERE active AND database = 'subscope' GROUP BY table ORDER BY table",
+    );
+    println!(
+        "filled in {:.0} s: {} sessions, {} trees, {} passages; {}",
+        began.elapsed().as_secs_f64(),
+        rows("sessions"),
+        rows("trees"),
+        rows("texts"),
+        disk.lines().collect::<Vec<_>>().join(", "),
+    );
+    let mut client = Client::of_team(Remote::new(server, &developers[0].token).unwrap());
+    let page: Value = client.get("/api/v1/sessions?limit=50").unwrap();
+    let next = page["next"].as_str().unwrap().to_owned();
+    let id = page["sessions"][7]["id"].as_str().unwrap().to_owned();
+    let tree: Value = client.get(&format!("/api/v1/sessions/{id}/tree")).unwrap();
+    let agents = tree["agents"].as_array().unwrap();
+    let agent = agents.last().unwrap()["id"].as_str().unwrap().to_owned();
+    let prefix = id.get(..8).unwrap().to_owned();
+    println!("\n| query | p50 ms | p95 ms |\n|---|---|---|");
+    for (name, path) in [
+        ("list, newest 50", "/api/v1/sessions?limit=50".to_owned()),
+        ("list, second page", format!("/api/v1/sessions?limit=50&after={next}")),
+        ("list, one developer", "/api/v1/sessions?limit=50&user=user-0007".to_owned()),
+        ("list, live", "/api/v1/sessions?limit=50&live=true".to_owned()),
+        ("one tree", format!("/api/v1/sessions/{id}/tree")),
+        ("ids by prefix", format!("/api/v1/names?prefix={prefix}")),
+        ("agent by id", format!("/api/v1/names?prefix={agent}")),
+        ("search, a frequent word", "/api/v1/search?q=word1&limit=50".to_owned()),
+        ("search, a rare word", "/api/v1/search?q=word19001&limit=50".to_owned()),
+        ("search, two words", "/api/v1/search?q=word3%20word40&limit=50".to_owned()),
+        ("cost by project and day", "/api/v1/stats?by=project,day".to_owned()),
+        ("cost by team and model", "/api/v1/stats?by=team,model".to_owned()),
+        ("sum of everything", "/api/v1/stats?by=".to_owned()),
+        ("all statistics", "/api/v1/stats".to_owned()),
+    ] {
+        let mut times: Vec<Duration> = (0..=RUNS)
+            .map(|_| {
+                let began = clock::tick();
+                let _: Value = client.get(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+                began.elapsed()
+            })
+            .skip(1)
+            .collect();
+        times.sort_unstable();
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        println!("| {name} | {:.0} | {:.0} |", ms(times[RUNS / 2]), ms(times[RUNS * 95 / 100]));
+    }
+}
+
+/// Runs a statement in the engine.
+fn ask(engine: &str, sql: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(engine.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(FILL_TIMEOUT)).unwrap();
+    let head = format!(
+        "POST /?database=subscope HTTP/1.1\r\nhost: engine\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{sql}",
+        sql.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{sql}: {body}");
+    body.to_owned()
+}

@@ -1,0 +1,327 @@
+//! Forwards this machine's sessions to the server of a team: what is due, reduced to a level of content, in batches.
+//!
+//! The store is the queue: it is only read. What the server has acknowledged is recorded in a database of its own
+//! (`store::ForwardLog`) after the acknowledgement and never before, so that a kill at any moment only sends again.
+//! Nothing waits for a forwarder.
+
+mod due;
+mod project;
+mod status;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use subscope_client::{
+    ClientError, Remote,
+    forward::{Delivery, MAX_BATCH_BYTES, MAX_BATCH_SESSIONS, Refusal, deliver},
+};
+use subscope_collect::archive::Archive;
+use subscope_export::{SnapshotHead, snapshot, snapshot_line, tombstone};
+use subscope_hub::{SessionSources, clock};
+use subscope_model::{ContentLevel, Millis, SessionId, SnapshotText, Text, Tree, iso8601};
+use subscope_store::{ForwardLog, Forwarded, OpenError, SessionQueries, SqliteStore, StoreError};
+
+use self::due::{DueQueue, DueSession};
+pub(crate) use self::{
+    project::{Exclusions, ProjectNames},
+    status::status,
+};
+use crate::{config::TeamSettings, environment::Environment};
+
+/// Most bytes of a passage that are sent.
+const PASSAGE_BYTES: usize = 16 << 10;
+
+/// How often a session at work is sent, at most.
+const LIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is forwarded, and under which names.
+#[derive(Clone, Debug)]
+pub(crate) struct ForwardOptions {
+    /// Data folder.
+    pub(crate) data: PathBuf,
+    /// Fingerprint of the rules, to open the store.
+    pub(crate) rules: String,
+    /// Archive of transcripts that are gone.
+    pub(crate) archive: Archive,
+    /// Name of the machine.
+    pub(crate) machine: Text,
+    /// What leaves it.
+    pub(crate) level: ContentLevel,
+    /// Names of projects.
+    pub(crate) names: ProjectNames,
+    /// Working directories whose sessions stay here.
+    pub(crate) exclusions: Exclusions,
+}
+
+/// Error of forwarding.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ForwardError {
+    /// The store or the record cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store or the record cannot be read or written.
+    #[error("what is to be forwarded cannot be read")]
+    Store(#[from] StoreError),
+    /// A batch cannot be made.
+    #[error("a batch cannot be made")]
+    Io(#[from] std::io::Error),
+    /// The server does not let this token in.
+    #[error("the team's server refuses this token")]
+    Forbidden(#[source] ClientError),
+}
+
+/// Result of a round.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Sessions that the server acknowledged.
+    pub(crate) sent: usize,
+    /// Sessions that wait for the next round.
+    pub(crate) waiting: usize,
+    /// Sessions that the server does not take, with its reason.
+    pub(crate) refused: Vec<Refusal>,
+    /// Why the round ended early, and the wait that the server asked for.
+    pub(crate) failure: Option<(ClientError, Option<Duration>)>,
+}
+
+/// Forwards the sessions of one data folder to one server.
+pub(crate) struct SessionForwarder {
+    options: ForwardOptions,
+    store: SqliteStore,
+    log: ForwardLog,
+    ledger: DueQueue,
+    /// When a session at work was last sent.
+    sent_at: HashMap<SessionId, Instant>,
+    /// Sessions that the server does not take, with the rev of their rows.
+    refused: HashMap<SessionId, u64>,
+}
+
+/// A session as it is sent, and what to record when it is acknowledged.
+struct Prepared {
+    session: SessionId,
+    line: Vec<u8>,
+    forwarded: Forwarded,
+    is_live: bool,
+}
+
+impl SessionForwarder {
+    /// Opens the store for reading, and the record of a server. With [`subscope_store::Access::Read`] nothing can be
+    /// sent.
+    ///
+    /// # Errors
+    /// [`ForwardError::Open`]: no store, or another forwarder.
+    pub(crate) fn open(options: ForwardOptions, team: &str) -> Result<Self, ForwardError> {
+        use subscope_store::Access;
+        let store = SqliteStore::open(&options.data, Access::Read, &options.rules, 0)?;
+        let log = ForwardLog::open(&options.data, Access::Write, team)?;
+        let ledger = DueQueue::new(log.all()?);
+        Ok(Self { options, store, log, ledger, sent_at: HashMap::new(), refused: HashMap::new() })
+    }
+
+    /// Whether the store may have something new since the last call.
+    pub(crate) fn has_news(&mut self) -> Result<bool, ForwardError> {
+        Ok(self.ledger.has_news(self.store.data_version()?))
+    }
+
+    /// Returns what is due, the newest first.
+    fn due(&mut self) -> Result<Vec<DueSession>, ForwardError> {
+        let mut due = self.ledger.due(&self.store, &self.options)?;
+        due.retain(|due| {
+            let is_refused = self.refused.get(&due.session).is_some_and(|rev| *rev == due.rev);
+            let was_just_sent =
+                due.is_live && self.sent_at.get(&due.session).is_some_and(|at| at.elapsed() < LIVE_INTERVAL);
+            !is_refused && !was_just_sent
+        });
+        Ok(due)
+    }
+
+    /// Sends what is due, batch by batch, until all is sent or the server cannot take more.
+    ///
+    /// # Errors
+    /// [`ForwardError`]: forwarding ends.
+    pub(crate) fn round(&mut self, server: &Remote) -> Result<Round, ForwardError> {
+        let due = self.due()?;
+        let mut round = Round { waiting: due.len(), ..Round::default() };
+        let mut batch: Vec<Prepared> = Vec::new();
+        let mut bytes = 0;
+        let mut due = due.into_iter().peekable();
+        while let Some(next) = due.next() {
+            if let Some(prepared) = self.prepare(&next)? {
+                bytes += prepared.line.len();
+                batch.push(prepared);
+            } else {
+                round.waiting -= 1;
+            }
+            let is_full = bytes >= MAX_BATCH_BYTES || batch.len() >= MAX_BATCH_SESSIONS;
+            if is_full || due.peek().is_none() {
+                bytes = 0;
+                self.send(std::mem::take(&mut batch), server, &mut round)?;
+                if round.failure.is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(round)
+    }
+
+    /// Writes what would be sent, and sends nothing. Returns the number of sessions.
+    ///
+    /// # Errors
+    /// [`ForwardError`].
+    pub(crate) fn print(&mut self, out: &mut dyn std::io::Write) -> Result<usize, ForwardError> {
+        let mut count = 0;
+        for due in self.due()? {
+            if let Some(prepared) = self.prepare(&due)? {
+                out.write_all(&prepared.line)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Sends a batch; halves it where it is too large.
+    fn send(&mut self, batch: Vec<Prepared>, server: &Remote, round: &mut Round) -> Result<(), ForwardError> {
+        let mut parts = vec![batch];
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let lines: Vec<u8> = part.iter().flat_map(|prepared| prepared.line.iter().copied()).collect();
+            match deliver(server, &lines)? {
+                Delivery::Stored(refusals) => self.acknowledge(part, refusals, round)?,
+                Delivery::Again { error, after } => {
+                    round.failure = Some((error, after));
+                    return Ok(());
+                }
+                Delivery::Forbidden(error) => return Err(ForwardError::Forbidden(error)),
+                Delivery::TooLarge if part.len() > 1 => {
+                    let rest = part.split_off(part.len() / 2);
+                    parts.extend([rest, part]);
+                }
+                Delivery::TooLarge => {
+                    let why = "it is larger than the server takes".to_owned();
+                    let one = vec![Refusal { id: None, line: 1, why }];
+                    self.acknowledge(part, one, round)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledge(
+        &mut self,
+        batch: Vec<Prepared>,
+        refusals: Vec<Refusal>,
+        round: &mut Round,
+    ) -> Result<(), ForwardError> {
+        let mut acknowledged = Vec::new();
+        for (line, prepared) in (1..).zip(batch) {
+            round.waiting = round.waiting.saturating_sub(1);
+            if let Some(refusal) = refusals.iter().find(|refusal| refusal.line == line) {
+                self.refused.insert(prepared.session.clone(), prepared.forwarded.rev);
+                let id = Some(prepared.session.to_string());
+                round.refused.push(Refusal { id, ..refusal.clone() });
+                continue;
+            }
+            if prepared.is_live {
+                self.sent_at.insert(prepared.session.clone(), clock::tick());
+            } else {
+                self.sent_at.remove(&prepared.session);
+            }
+            acknowledged.push((prepared.session, prepared.forwarded));
+        }
+        self.log.record(&acknowledged)?;
+        round.sent += acknowledged.len();
+        self.ledger.acknowledge(acknowledged);
+        Ok(())
+    }
+
+    /// Returns a due session as it is sent; `None` if it is gone, or needs not be sent after all.
+    fn prepare(&self, due: &DueSession) -> Result<Option<Prepared>, ForwardError> {
+        let before = self.ledger.forwarded(&due.session);
+        let sent_rev = due.rev.max(before.map_or(0, |before| before.sent_rev + 1));
+        let head = |day: Text, project: Option<Text>| SnapshotHead {
+            machine: self.options.machine.clone(),
+            rev: sent_rev,
+            day,
+            project,
+            level: self.options.level,
+        };
+        let record = |day: Text, project: Option<&Text>, docs: Vec<u64>, rev: u64| Forwarded {
+            rev,
+            sent_rev,
+            day,
+            level: self.options.level,
+            is_deleted: due.is_gone,
+            project: project.cloned().unwrap_or_default(),
+            docs,
+        };
+        let mut line = Vec::new();
+        if due.is_gone {
+            // What the server never had needs no removal.
+            let Some(before) = before.filter(|before| !before.is_deleted) else { return Ok(None) };
+            let docs = self.log.docs(&due.session)?;
+            let mut gone = tombstone(head(before.day.clone(), None), &due.session);
+            gone.texts = docs.into_iter().map(deleted_text).collect();
+            snapshot_line(&gone, &mut line)?;
+            let forwarded = record(before.day.clone(), None, Vec::new(), due.rev);
+            return Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: false }));
+        }
+        let Some(row) = self.store.session_row(&due.session)? else { return Ok(None) };
+        let Some(tree) = self.store.tree(&due.session)? else { return Ok(None) };
+        let day = before.map_or_else(|| day_of(&tree, row.kept_at_ms), |before| before.day.clone());
+        let project = self.options.names.name(row.cwd.as_deref());
+        let texts = match self.options.level {
+            ContentLevel::Figures | ContentLevel::Titles => Vec::new(),
+            ContentLevel::Text => self.texts(&due.session),
+        };
+        let docs: Vec<u64> = texts.iter().map(|text| text.doc).collect();
+        let gone = self.log.docs(&due.session)?.into_iter().filter(|doc| !docs.contains(doc));
+        let texts = texts.into_iter().chain(gone.map(deleted_text)).collect();
+        let rev = due.rev.max(tree.rev());
+        let snapshot = snapshot(head(day.clone(), project.clone()), &row, &tree, texts);
+        snapshot_line(&snapshot, &mut line)?;
+        let forwarded = record(day, project.as_ref(), docs, rev);
+        Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: due.is_live }))
+    }
+
+    /// Returns the passages of a session; none if its sources cannot be read.
+    fn texts(&self, session: &SessionId) -> Vec<SnapshotText> {
+        let found = SessionSources::find(session, Vec::new(), Some(&self.store), &self.options.archive);
+        let passages = found.map(|sources| sources.passages(PASSAGE_BYTES)).unwrap_or_default();
+        let text = |passage: subscope_hub::index::SessionPassage| SnapshotText {
+            doc: passage.doc,
+            agent_id: passage.agent.into(),
+            kind: passage.kind.into(),
+            at_ms: passage.at_ms,
+            text: passage.text.into(),
+            deleted: false,
+        };
+        passages.into_iter().map(text).collect()
+    }
+}
+
+fn deleted_text(doc: u64) -> SnapshotText {
+    SnapshotText { doc, deleted: true, ..SnapshotText::default() }
+}
+
+/// Returns the day (UTC) of a session's first event; of one without times the day on which it was saved.
+fn day_of(tree: &Tree, kept_at_ms: Option<Millis>) -> Text {
+    let at = tree.session.started_at_ms.or(tree.session.ended_at_ms).or(kept_at_ms).unwrap_or(0);
+    // What no session is from is a wrong clock; the server takes days from 2000 on.
+    let at = at.max(946_684_800_000);
+    iso8601(at).chars().take(10).collect::<String>().into()
+}
+
+/// Returns the name of this machine.
+pub(crate) fn machine_name(settings: &TeamSettings) -> Text {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    settings.name.clone().unwrap_or_else(host).into()
+}
+
+/// Returns the home folder.
+fn home(environment: &Environment) -> Option<PathBuf> {
+    environment.path("HOME").filter(|home| home != Path::new(""))
+}

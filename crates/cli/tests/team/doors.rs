@@ -1,0 +1,258 @@
+//! Who gets in: tokens, roles, tenants, bodies.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::rig::{Server, Team};
+
+/// An answer of a server.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+fn send(server: &Server, head: &str, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = format!("{head}\r\nhost: team\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    // A server that has refused a body does not read it.
+    let _ = stream.write_all(body);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+fn get(server: &Server, path: &str, token: &str) -> Answer {
+    send(server, &format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {token}"), b"")
+}
+
+fn post(server: &Server, token: &str, body: &[u8]) -> Answer {
+    let head = format!(
+        "POST /team/v1/sessions HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-type: application/x-ndjson\r\n\
+         content-length: {}",
+        body.len()
+    );
+    send(server, &head, body)
+}
+
+/// Paths that want a token.
+const CLOSED: [&str; 14] = [
+    "/api/v1/sessions",
+    "/api/v1/sessions/x/tree",
+    "/api/v1/sessions/x/timeline",
+    "/api/v1/sessions/x/events",
+    "/api/v1/agents/x",
+    "/api/v1/names?prefix=",
+    "/api/v1/search?q=x",
+    "/api/v1/stats",
+    "/api/v1/stats?by=project",
+    "/api/v1/status",
+    "/api/v1/live",
+    "/api/v1/me",
+    "/metrics",
+    "/openapi.json",
+];
+
+#[test]
+fn nothing_is_open_but_health_and_the_files_of_the_page() {
+    let Some(team) = Team::start() else { return };
+    let reader = team.token("acme", "rea", "reader");
+    let server = team.serve();
+    assert_eq!(send(&server, "GET /healthz HTTP/1.1", b"").json()["status"], "ok");
+    let page = send(&server, "GET / HTTP/1.1", b"");
+    assert!(page.status == 200 && page.head.contains("content-security-policy"), "{}", page.head);
+    for path in CLOSED {
+        for token in ["", "sst_wrong", &reader[..reader.len() - 1]] {
+            let answer = get(&server, path, token);
+            assert_eq!(answer.status, 401, "{path}");
+            assert!(!answer.body.contains("unknown"), "{}", answer.body);
+        }
+        let query =
+            get(&server, &format!("{path}{}token={reader}", if path.contains('?') { "&" } else { "?" }), "");
+        assert_eq!(query.status, 401, "{path}: never in a URL");
+        let foreign =
+            format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {reader}\r\nsec-fetch-site: cross-site");
+        assert_eq!(send(&server, &foreign, b"").status, 403, "{path}");
+    }
+    for path in CLOSED.iter().filter(|path| !path.contains("/x") && !path.contains("live")) {
+        let answer = get(&server, path, &reader);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert!(!answer.head.to_lowercase().contains("access-control"), "no CORS");
+    }
+    assert_eq!(get(&server, "/api/v1/sessions/none/tree", &reader).status, 404);
+    let me = get(&server, "/api/v1/me", &reader).json();
+    assert_eq!((me["tenant"].as_str(), me["role"].as_str()), (Some("acme"), Some("reader")));
+}
+
+#[test]
+fn codes_let_one_browser_in() {
+    let Some(mut team) = Team::start() else { return };
+    let reader = team.token("acme", "rea", "reader");
+    let server = team.serve();
+    let codes = |headers: &str| {
+        send(&server, &format!("POST /api/v1/codes HTTP/1.1\r\ncontent-length: 0{headers}"), b"")
+    };
+    // Tokens need no engine, and health says that it is away.
+    team.clickhouse.kill();
+    assert_eq!(send(&server, "GET /healthz HTTP/1.1", b"").status, 503);
+    team.clickhouse.restart();
+    assert_eq!(codes("\r\nx-subscope: 1").status, 401);
+    assert_eq!(codes(&format!("\r\nauthorization: Bearer {reader}")).status, 403);
+    let path = codes(&format!("\r\nauthorization: Bearer {reader}\r\nx-subscope: 1")).json();
+    let code = path["path"].as_str().unwrap().strip_prefix("/#code=").unwrap().to_owned();
+    let sign_in = |code: &str| {
+        let body = format!("{{\"code\":\"{code}\"}}");
+        let head = format!(
+            "POST /api/v1/sign-in HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}",
+            body.len()
+        );
+        send(&server, &head, body.as_bytes())
+    };
+    assert_eq!(sign_in("code.1.2.3.4").status, 403);
+    let let_in = sign_in(&code);
+    assert_eq!(let_in.status, 204, "{}", let_in.body);
+    let cookie = let_in.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+    let cookie = cookie.split(';').next().unwrap();
+    assert_eq!(sign_in(&code).status, 403, "used");
+    let asked = format!("GET /api/v1/me HTTP/1.1\r\ncookie: {cookie}");
+    assert_eq!(send(&server, &asked, b"").json()["user"], "rea");
+    let other = team.serve();
+    assert_eq!(send(&other, &asked, b"").json()["user"], "rea", "every server knows it");
+    let posted = format!(
+        "POST /team/v1/sessions HTTP/1.1\r\ncookie: {cookie}\r\ncontent-type: application/x-ndjson\r\ncontent-length: 0"
+    );
+    assert_eq!(send(&server, &posted, b"").status, 401, "a cookie sends nothing");
+}
+
+#[test]
+fn roles_and_tenants_are_those_of_the_token_whatever_the_body_says() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let (reader, other) = (team.token("acme", "rea", "reader"), team.token("other", "eve", "admin"));
+    let admin = team.token("acme", "root", "admin");
+    machine.adopt("c-nested");
+    let command = machine.forward_command(&server.url, &["--dry-run"]);
+    let line = subscope_testkit::env::run(command, b"").success();
+    let mut snapshot: Value = serde_json::from_str(line.trim()).unwrap();
+    snapshot["tenant"] = "other".into();
+    snapshot["user"] = "eve".into();
+    snapshot["row"]["user"] = "eve".into();
+    let line = format!("{snapshot}\n");
+    assert_eq!(post(&server, &reader, line.as_bytes()).status, 403);
+    assert_eq!(post(&server, "sst_wrong", line.as_bytes()).status, 401);
+    let stored = post(&server, &machine.token(), line.as_bytes());
+    assert_eq!((stored.status, stored.json()["accepted"].as_u64()), (200, Some(1)), "{}", stored.body);
+    let id = snapshot["row"]["id"].as_str().unwrap();
+    let listed = get(&server, "/api/v1/sessions", &reader).json();
+    assert_eq!(listed["sessions"][0]["user"], "ana");
+    assert_eq!(listed["sessions"][0]["machine"], "one");
+    for path in [
+        format!("/api/v1/sessions/{id}/tree"),
+        format!("/api/v1/sessions/{id}/timeline"),
+        format!("/api/v1/sessions/{id}/events"),
+        format!("/api/v1/agents/root?session={id}"),
+    ] {
+        assert_eq!(get(&server, &path, &other).status, 404, "{path}");
+    }
+    assert_eq!(get(&server, "/api/v1/sessions", &other).json()["sessions"].as_array().unwrap().len(), 0);
+    let events = get(&server, &format!("/api/v1/sessions/{id}/events"), &reader);
+    assert_eq!((events.status, events.json()["error"].as_str()), (404, Some("on one only")));
+    let forget = |token: &str| {
+        let body = b"{\"user\":\"ana\"}";
+        let head = format!(
+            "POST /team/v1/forget HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
+             content-length: {}",
+            body.len()
+        );
+        send(&server, &head, body)
+    };
+    assert_eq!(forget(&reader).status, 403);
+    assert_eq!(forget(&other).json()["forgotten"], 0, "another tenant's ana");
+    assert_eq!(get(&server, "/api/v1/sessions", &reader).json()["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(forget(&admin).json()["forgotten"], 1);
+    assert_eq!(get(&server, "/api/v1/sessions", &reader).json()["sessions"].as_array().unwrap().len(), 0);
+    assert_eq!(get(&server, &format!("/api/v1/sessions/{id}/tree"), &reader).status, 404);
+}
+
+#[test]
+fn bodies_that_are_none_or_too_large_are_refused_and_the_rest_is_stored() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let token = machine.token();
+    machine.adopt("c-nested");
+    let command = machine.forward_command(&server.url, &["--dry-run"]);
+    let line = subscope_testkit::env::run(command, b"").success();
+    let mixed = format!("not json\n{}{{\"schema\":\"x\"}}\n", line);
+    let answer = post(&server, &token, mixed.as_bytes());
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert_eq!(answer.json()["accepted"], 1);
+    assert_eq!(answer.json()["refused"].as_array().unwrap().len(), 2);
+    assert!(!answer.body.contains("not json"), "what was sent is not repeated");
+    let wrong_day = line.replace(
+        &format!("\"day\":\"{}\"", &line[line.find("\"day\":\"").unwrap() + 7..][..10]),
+        "\"day\":\"2026-02-31\"",
+    );
+    assert!(post(&server, &token, wrong_day.as_bytes()).body.contains("its day is none"));
+    // A gigabyte, announced and not.
+    let head = |more: &str| {
+        format!(
+            "POST /team/v1/sessions HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-type: application/x-ndjson\r\n{more}"
+        )
+    };
+    assert_eq!(send(&server, &head("content-length: 1073741824"), &[b' '; 1 << 16]).status, 413);
+    let chunk = [b"100000\r\n".to_vec(), vec![b'{'; 1 << 20], b"\r\n".to_vec()].concat();
+    let endless: Vec<u8> = chunk.iter().copied().cycle().take(chunk.len() * 12).collect();
+    assert_eq!(send(&server, &head("transfer-encoding: chunked"), &endless).status, 413);
+    // A gigabyte of zeros in a megabyte of gzip.
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let zeros = vec![b' '; 1 << 20];
+    (0..1024).for_each(|_| bomb.write_all(&zeros).unwrap());
+    let bomb = bomb.finish().unwrap();
+    let gzip = head(&format!("content-encoding: gzip\r\ncontent-length: {}", bomb.len()));
+    assert_eq!(send(&server, &gzip, &bomb).status, 413);
+    let broken = head("content-encoding: gzip\r\ncontent-length: 4");
+    assert_eq!(send(&server, &broken, b"gzip").status, 400);
+    let many = line.repeat(501);
+    let many = post(&server, &token, &many.into_bytes()[..]);
+    assert!(matches!(many.status, 413), "{}", many.status);
+    assert_eq!(get(&server, "/healthz", "").status, 200);
+    for _ in 0..101 {
+        get(&server, "/api/v1/me", "sst_wrong");
+    }
+    assert_eq!(get(&server, "/api/v1/me", "sst_wrong").status, 429);
+    assert_eq!(get(&server, "/api/v1/me", &token).status, 200);
+}
+
+#[test]
+fn a_server_without_tokens_or_without_clickhouse_does_not_start() {
+    let env = subscope_testkit::env::TestEnv::new(env!("CARGO_BIN_EXE_subscope"));
+    let serve = ["team", "serve", "--clickhouse", "http://127.0.0.1:1", "--listen", "127.0.0.1:0"];
+    let without = env.run(&serve);
+    assert_eq!(without.code, Some(2), "{without:?}");
+    assert!(without.stderr.contains("--token-file"));
+    let empty = env.write("tokens", "");
+    let named = [&serve[..], &["--token-file", empty.to_str().unwrap()]].concat();
+    let open = env.run(&named);
+    assert_eq!(open.code, Some(2), "{open:?}");
+    let wrong = ["team", "serve", "--clickhouse", "tcp://x", "--listen", "127.0.0.1:0", "--token-file", "t"];
+    assert_eq!(env.run(&wrong).code, Some(2));
+}

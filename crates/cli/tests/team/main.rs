@@ -1,0 +1,9 @@
+//! A team's store from outside: machines with stores of their own, servers, the real engine.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod doors;
+#[path = "../../../team/tests/engine/mod.rs"]
+mod engine;
+mod rig;

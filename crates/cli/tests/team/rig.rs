@@ -1,0 +1,115 @@
+//! Machines and servers of a team.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use subscope_testkit::{env::TestEnv, fixtures::recording};
+
+use crate::engine::ClickHouse;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_subscope");
+
+/// ClickHouse, a token file, and a place for commands of the administrator.
+pub(crate) struct Team {
+    pub(crate) clickhouse: ClickHouse,
+    pub(crate) env: TestEnv,
+}
+
+/// A server; dropping it kills it as `kill -9` does.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) url: String,
+}
+
+/// A machine with a user and a store of its own.
+pub(crate) struct Machine {
+    pub(crate) env: TestEnv,
+    pub(crate) name: &'static str,
+    token: PathBuf,
+}
+
+impl Team {
+    /// Starts the engine; `None` if there is none here.
+    pub(crate) fn start() -> Option<Self> {
+        let clickhouse = ClickHouse::start()?;
+        let env = TestEnv::new(BINARY);
+        env.write("tokens", "# tokens\n");
+        fs::set_permissions(env.path("tokens"), fs::Permissions::from_mode(0o600)).unwrap();
+        let team = Self { clickhouse, env };
+        // A server does not start without a token.
+        team.token("nobody", "nobody", "reader");
+        Some(team)
+    }
+
+    /// Makes a token and adds its line to the file of all servers.
+    pub(crate) fn token(&self, tenant: &str, user: &str, role: &str) -> String {
+        let made =
+            ["team", "token", "new", "--tenant", tenant, "--user", user, "--role", role, "--in-team", "web"];
+        let made = self.env.run(&made).success();
+        let (token, line) = made.trim().split_once('\n').unwrap();
+        let tokens = fs::read_to_string(self.env.path("tokens")).unwrap();
+        fs::write(self.env.path("tokens"), format!("{tokens}{line}\n")).unwrap();
+        token.to_owned()
+    }
+
+    /// Starts a server and waits until it answers.
+    pub(crate) fn serve(&self) -> Server {
+        self.serve_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn serve_at(&self, listen: &str) -> Server {
+        let mut command = self.env.command();
+        command.args(["team", "serve", "--clickhouse", &self.clickhouse.url, "--listen", listen]);
+        command.arg("--token-file").arg(self.env.path("tokens"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Server { child, url: url.trim().to_owned() }
+    }
+
+    pub(crate) fn machine(&self, name: &'static str, user: &str) -> Machine {
+        let token = self.token("acme", user, "writer");
+        let env = TestEnv::new(BINARY);
+        let path = env.write("team-token", token);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Machine { env, name, token: path }
+    }
+}
+
+impl Server {
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Machine {
+    /// Puts a recording where its harness keeps it, and indexes it.
+    pub(crate) fn adopt(&self, scenario: &str) {
+        self.env.adopt(&recording("2.1.330", scenario));
+        self.env.run(&["index"]).success();
+    }
+
+    pub(crate) fn forward_command(&self, url: &str, more: &[&str]) -> Command {
+        let mut command = self.env.command();
+        command.args(["forward", "--to", url, "--machine", self.name]).args(more);
+        command.arg("--token-file").arg(&self.token);
+        command
+    }
+
+    /// The machine's token.
+    pub(crate) fn token(&self) -> String {
+        fs::read_to_string(&self.token).unwrap()
+    }
+}

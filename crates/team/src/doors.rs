@@ -1,0 +1,113 @@
+//! Who is let in: every request but that for health and the page's files shows a token, or a cookie made for one.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::{
+    extract::{ConnectInfo, FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use subscope_server::ApiError;
+
+use crate::{
+    routes::TeamApp,
+    tokens::{Identity, Shown},
+};
+
+/// Name of the cookie.
+pub(crate) const COOKIE: &str = "subscope-team";
+
+/// Middleware: counts answers, and sets the security headers of all of them. Requests that a page of another site makes
+/// are refused, whatever they show.
+pub(crate) async fn guard(State(app): State<TeamApp>, request: Request, next: Next) -> Response {
+    let is_foreign = request
+        .headers()
+        .get_all("sec-fetch-site")
+        .iter()
+        .any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
+    let mut response = if is_foreign {
+        ApiError::forbidden("another site is behind this request").into_response()
+    } else {
+        next.run(request).await
+    };
+    app.count_answer(response.status());
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Extractor: the owner of the token or cookie of a request.
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+}
+
+/// Extractor: as [`Caller`], for requests that change something. Only a token in the header counts, which no browser
+/// sends by itself.
+pub(crate) struct TokenCaller {
+    pub(crate) identity: Identity,
+    pub(crate) token: String,
+}
+
+impl FromRequestParts<TeamApp> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &TeamApp) -> Result<Self, ApiError> {
+        if parts.headers.contains_key(header::AUTHORIZATION) {
+            let caller = TokenCaller::from_request_parts(parts, app).await?;
+            return Ok(Self { identity: caller.identity });
+        }
+        let identity = cookie(&parts.headers).and_then(|value| app.tokens.of_cookie(value));
+        identity.map(|identity| Self { identity }).ok_or_else(unauthorised)
+    }
+}
+
+impl FromRequestParts<TeamApp> for TokenCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &TeamApp) -> Result<Self, ApiError> {
+        let token = bearer(&parts.headers).ok_or_else(unauthorised)?.to_owned();
+        match app.tokens.show(&token, address(parts)) {
+            Shown::Known(identity) => Ok(Self { identity, token }),
+            Shown::Unknown => Err(unauthorised()),
+            Shown::TooMany => Err(ApiError::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many wrong tokens came from this address",
+            )),
+        }
+    }
+}
+
+/// The same message whatever is wrong.
+fn unauthorised() -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed")
+}
+
+fn address(parts: &Parts) -> IpAddr {
+    let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    connected.map_or(IpAddr::from([0, 0, 0, 0]), |connected| connected.0.ip())
+}
+
+/// Returns the one bearer token of the headers.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(one), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = one.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lists = headers.get_all(header::COOKIE).iter().filter_map(|list| list.to_str().ok());
+    let mut cookies = lists.flat_map(|list| list.split(';')).filter_map(|one| one.trim().split_once('='));
+    cookies.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+}
+
+/// Requires a header that a page of another site cannot send without being asked first.
+pub(crate) fn require_csrf_header(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.get("x-subscope").is_some_and(|value| value == "1") {
+        return Ok(());
+    }
+    Err(ApiError::forbidden("the header X-Subscope: 1 is needed"))
+}

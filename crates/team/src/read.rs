@@ -1,0 +1,177 @@
+//! Queries over one tenant's rows. [`Reader`] answers them as [`SessionQueries`], which the stores of a machine answer too.
+
+mod agents;
+mod lists;
+mod search;
+mod stats;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use subscope_model::{AgentId, Hits, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Tree};
+use subscope_store::{AgentLabel, ListQuery, SessionQueries, StoreResult};
+use tokio::runtime::Handle;
+
+use crate::{
+    engine::{BoundValue, Engine, EngineError, Scoped, TenantQuery, TenantTable, Versions},
+    figures::{GroupQuery, Groups},
+    tokens::Tenant,
+};
+
+/// Which sessions of a tenant are meant; all by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TeamFilter {
+    /// Only those of this project.
+    pub project: Option<String>,
+    /// Only those of this user.
+    pub user: Option<String>,
+    /// Only those of users of this team.
+    pub team: Option<String>,
+    /// Only those of this machine.
+    pub machine: Option<String>,
+    /// Only those that are `live` or `ended`.
+    pub status: Option<String>,
+    /// Only those that were first sent with this day, `2026-11-21`.
+    pub day: Option<String>,
+}
+
+impl TeamFilter {
+    /// Adds its conditions to a query over sessions.
+    fn add_to(&self, mut select: TenantQuery) -> TenantQuery {
+        let columns = [
+            ("project = ?", &self.project),
+            ("user = ?", &self.user),
+            ("team = ?", &self.team),
+            ("machine = ?", &self.machine),
+            ("status = ?", &self.status),
+            // A day that is none matches nothing, and is no error.
+            ("day = toDateOrZero(?)", &self.day),
+        ];
+        for (condition, value) in columns {
+            if let Some(value) = value {
+                select = select.matching(condition, "String", BoundValue::Text(value.clone()));
+            }
+        }
+        select
+    }
+}
+
+/// The read side of one tenant's store. Its methods block: call them outside of the runtime's own threads.
+pub struct Reader {
+    scoped: Scoped,
+    filter: TeamFilter,
+    runtime: Handle,
+}
+
+/// A column of one text.
+#[derive(Row, Deserialize)]
+struct TreeBody {
+    body: String,
+    is_deleted: u8,
+}
+
+impl Reader {
+    /// Returns the reader of a tenant's sessions. `runtime` does the waiting.
+    pub fn new(engine: &Engine, tenant: &Tenant, filter: TeamFilter, runtime: Handle) -> Self {
+        Self { scoped: engine.scoped(tenant), filter, runtime }
+    }
+
+    /// Returns the newest passages that match a query.
+    ///
+    /// # Errors
+    /// If ClickHouse does not answer.
+    pub fn search(&self, query: &SearchQuery) -> StoreResult<Hits> {
+        Ok(self.runtime.block_on(self.find(query))?)
+    }
+
+    /// Returns sums by some dimensions.
+    ///
+    /// # Errors
+    /// If ClickHouse does not answer.
+    pub fn groups(&self, query: &GroupQuery) -> StoreResult<Groups> {
+        Ok(self.runtime.block_on(self.sums(query))?)
+    }
+
+    /// Returns each machine with the time at which its newest session was saved there.
+    ///
+    /// # Errors
+    /// If ClickHouse does not answer.
+    pub(crate) fn machines(&self) -> StoreResult<Vec<(String, i64)>> {
+        #[derive(Row, Deserialize)]
+        struct MachineAge {
+            machine: String,
+            last: i64,
+        }
+        let select =
+            TenantQuery::new("machine, max(committed_at_ms) AS last", TenantTable::Sessions, Versions::All)
+                .when("is_deleted = 0")
+                .tail("GROUP BY machine ORDER BY machine LIMIT 10000");
+        let rows: Vec<MachineAge> = self.runtime.block_on(self.scoped.rows(select))?;
+        Ok(rows.into_iter().map(|row| (row.machine, row.last)).collect())
+    }
+
+    /// Returns the sessions of a user with their days and revs, deleted ones left out.
+    pub(crate) fn sessions_of(&self, user: &str) -> StoreResult<Vec<(SessionId, u16, u64)>> {
+        #[derive(Row, Deserialize)]
+        struct UserSession {
+            session_id: String,
+            day: u16,
+            rev: u64,
+        }
+        let select = TenantQuery::new("session_id, day, rev", TenantTable::Sessions, Versions::Newest)
+            .matching("user = ?", "String", BoundValue::Text(user.to_owned()))
+            .tail("ORDER BY session_id");
+        let rows: Vec<UserSession> = self.runtime.block_on(self.scoped.rows(select))?;
+        Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.day, row.rev)).collect())
+    }
+
+    /// Deletes trees and passages of sessions at once.
+    pub(crate) fn delete_bodies(&self, sessions: &[SessionId]) -> StoreResult<()> {
+        let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+        for ids in ids.chunks(1000) {
+            self.runtime.block_on(self.scoped.delete_bodies(TenantTable::Texts, ids))?;
+            self.runtime.block_on(self.scoped.delete_bodies(TenantTable::Trees, ids))?;
+        }
+        Ok(())
+    }
+
+    async fn find_tree(&self, session: &SessionId) -> Result<Option<String>, EngineError> {
+        // The newest row of the key: without FINAL, which would read all parts.
+        let select = TenantQuery::new("body, is_deleted", TenantTable::Trees, Versions::All)
+            .matching("session_id = ?", "String", BoundValue::Text(session.to_string()))
+            .tail("ORDER BY rev DESC LIMIT 1");
+        let found: Option<TreeBody> = self.scoped.first(select).await?;
+        Ok(found.filter(|found| found.is_deleted == 0).map(|found| found.body))
+    }
+}
+
+impl SessionQueries for Reader {
+    fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
+        self.runtime.block_on(self.page(query))
+    }
+
+    fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
+        self.runtime.block_on(self.row(session))
+    }
+
+    fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
+        let body = self.runtime.block_on(self.find_tree(session))?;
+        Ok(body.map(|body| serde_json::from_str(&body)).transpose()?)
+    }
+
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
+        Ok(self.runtime.block_on(self.named(prefix, limit))?)
+    }
+
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>> {
+        Ok(self.runtime.block_on(self.agents(prefix, limit))?)
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
+        Ok(self.runtime.block_on(self.label(session, agent))?)
+    }
+
+    fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        self.runtime.block_on(self.statistics(query))
+    }
+}

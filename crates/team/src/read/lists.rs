@@ -1,0 +1,158 @@
+//! Lists of sessions.
+
+use std::collections::HashMap;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use subscope_model::{SessionId, SessionRow, Text};
+use subscope_store::{ListQuery, StoreResult};
+
+use super::Reader;
+use crate::{
+    engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
+    rows::day_name,
+};
+
+/// Keys that are read for a page of so many rows, times this, since some are of rows that were replaced.
+const FACTOR: usize = 2;
+/// Most keys of a query: a page is at most 1,000 rows, but a store's own suite asks for all.
+const MAX_KEYS: usize = 100_000;
+/// Keys whose rows are read at once: bounds the length of a query.
+const ROWS_AT_ONCE: usize = 2_000;
+
+#[derive(Row, Deserialize)]
+struct SessionDay {
+    session_id: String,
+    day: u16,
+}
+
+#[derive(Row, Deserialize)]
+struct ListedRow {
+    row: String,
+    machine: String,
+    user: String,
+    team: String,
+    project: String,
+}
+
+const COLUMNS: &str = "row, machine, user, team, project";
+
+impl ListedRow {
+    /// Returns the row; `None` if a later version of the program wrote it.
+    fn parsed(self) -> Option<SessionRow> {
+        let row: SessionRow = serde_json::from_str(&self.row).ok()?;
+        let name = |name: String| (!name.is_empty()).then(|| Text::from(name));
+        let Self { machine, user, team, project, .. } = self;
+        Some(SessionRow {
+            machine: name(machine),
+            user: name(user),
+            team: name(team),
+            project: name(project),
+            ..row
+        })
+    }
+}
+
+impl Reader {
+    /// Returns a page. First the newest keys, without `FINAL`: a session's newest row comes first, since a newer rev
+    /// never ends earlier. Then their rows with the same conditions, which only the newest ones pass.
+    pub(super) async fn page(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
+        let mut wanted = query.limit.saturating_mul(FACTOR).saturating_add(20).min(MAX_KEYS);
+        loop {
+            let select = self
+                .conditions(query, TenantQuery::new("session_id, day", TenantTable::Sessions, Versions::All))
+                .when("is_deleted = 0")
+                .tail(format!("ORDER BY last_event_at_ms DESC, session_id LIMIT {wanted}"));
+            let keys: Vec<SessionDay> = self.scoped.rows(select).await?;
+            let rows = self.rows_of(&keys, query).await?;
+            if rows.len() >= query.limit || keys.len() < wanted || wanted == MAX_KEYS {
+                return Ok(rows.into_iter().take(query.limit).collect());
+            }
+            wanted = wanted.saturating_mul(4).min(MAX_KEYS);
+        }
+    }
+
+    async fn rows_of(&self, keys: &[SessionDay], query: &ListQuery) -> Result<Vec<SessionRow>, EngineError> {
+        let mut days: HashMap<&str, u16> = HashMap::new();
+        for key in keys {
+            days.insert(&key.session_id, key.day);
+        }
+        let mut days: Vec<(&str, u16)> = days.into_iter().collect();
+        days.sort_unstable();
+        let mut all = Vec::new();
+        for some in days.chunks(ROWS_AT_ONCE) {
+            let mut of: Vec<String> = some.iter().map(|(_, day)| day_name(*day)).collect();
+            of.sort_unstable();
+            of.dedup();
+            let ids = some.iter().map(|(id, _)| (*id).to_owned()).collect();
+            // The days say which weeks to look into.
+            let select = TenantQuery::new(COLUMNS, TenantTable::Sessions, Versions::Newest)
+                .matching("day IN ?", "Array(Date)", BoundValue::Texts(of))
+                .matching("session_id IN ?", "Array(String)", BoundValue::Texts(ids));
+            let rows: Vec<ListedRow> = self.scoped.rows(self.conditions(query, select)).await?;
+            all.extend(rows.into_iter().filter_map(ListedRow::parsed));
+        }
+        all.sort_by_cached_key(SessionRow::place);
+        Ok(all)
+    }
+
+    fn conditions(&self, query: &ListQuery, select: TenantQuery) -> TenantQuery {
+        let mut select = self.filter.add_to(select);
+        if let Some((at, id)) = &query.after {
+            select = select
+                .matching("last_event_at_ms <= ?", "Int64", BoundValue::Number(*at))
+                .matching("last_event_at_ms < ?", "Int64", BoundValue::Number(*at))
+                .matching("session_id > ?", "String", BoundValue::Text(id.to_string()))
+                .either(2);
+        }
+        if query.only_live {
+            select = select.when("status = 'live'");
+        }
+        if let Some(since) = query.kept_since {
+            select = select.matching("committed_at_ms >= ?", "Int64", BoundValue::Number(since));
+        }
+        for word in query.words.split_whitespace() {
+            select = match word.strip_prefix(SessionRow::HARNESS) {
+                Some(name) => select.matching("harness = ?", "String", BoundValue::Text(name.to_owned())),
+                None => select.matching(
+                    "position(lowerUTF8(concatWithSeparator('\\n', title, project, user, session_id, harness)), ?) > 0",
+                    "String",
+                    BoundValue::Text(word.to_lowercase()),
+                ),
+            };
+        }
+        select
+    }
+
+    pub(super) async fn row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
+        let select = TenantQuery::new(format!("{COLUMNS}, is_deleted"), TenantTable::Sessions, Versions::All)
+            .matching("session_id = ?", "String", BoundValue::Text(session.to_string()))
+            .tail("ORDER BY rev DESC LIMIT 1");
+        #[derive(Row, Deserialize)]
+        struct NewestRow {
+            row: String,
+            machine: String,
+            user: String,
+            team: String,
+            project: String,
+            is_deleted: u8,
+        }
+        let found: Option<NewestRow> = self.scoped.first(select).await?;
+        let Some(NewestRow { row, machine, user, team, project, is_deleted: 0 }) = found else {
+            return Ok(None);
+        };
+        Ok(ListedRow { row, machine, user, team, project }.parsed())
+    }
+
+    pub(super) async fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, EngineError> {
+        #[derive(Row, Deserialize)]
+        struct IdColumn {
+            session_id: String,
+        }
+        let select = TenantQuery::new("session_id", TenantTable::Sessions, Versions::Newest)
+            .matching("startsWith(session_id, ?)", "String", BoundValue::Text(prefix.to_owned()))
+            .tail(format!("ORDER BY last_event_at_ms DESC, session_id LIMIT {limit}"));
+        let rows: Vec<IdColumn> = self.scoped.rows(select).await?;
+        Ok(rows.into_iter().map(|row| SessionId(row.session_id.into())).collect())
+    }
+}

@@ -1,0 +1,127 @@
+//! Routes and their OpenAPI document: those of a hub's server that a team's store can answer, and its own.
+
+mod codes;
+mod forget;
+mod live;
+mod own;
+mod queries;
+mod sessions;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use axum::{Router, http::StatusCode, middleware};
+use subscope_server::{ApiError, page_not_found, page_routes};
+use subscope_store::StoreResult;
+use tokio::{runtime::Handle, sync::Semaphore};
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    doors,
+    engine::Engine,
+    gather::{Gather, chain},
+    ingest,
+    read::{Reader, TeamFilter},
+    tokens::{Identity, TokenFile},
+};
+
+/// Maximum number of live feeds.
+const MAX_LIVE_FEEDS: usize = 512;
+
+/// Shared state of all routes. Cheap to clone.
+pub(crate) type TeamApp = Arc<TeamState>;
+
+pub(crate) struct TeamState {
+    pub(crate) engine: Engine,
+    pub(crate) gather: Gather,
+    pub(crate) tokens: TokenFile,
+    /// Whether this server itself speaks TLS.
+    pub(crate) is_tls: bool,
+    pub(crate) feeds: Arc<Semaphore>,
+    /// Answers by the first digit of their status, 1 to 5.
+    answers: [AtomicU64; 5],
+}
+
+impl TeamState {
+    pub(crate) fn new(engine: Engine, gather: Gather, tokens: TokenFile, is_tls: bool) -> TeamApp {
+        let feeds = Arc::new(Semaphore::new(MAX_LIVE_FEEDS));
+        Arc::new(Self { engine, gather, tokens, is_tls, feeds, answers: Default::default() })
+    }
+
+    pub(crate) fn count_answer(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        if let Some(count) = self.answers.get(class) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn answers(&self) -> [u64; 5] {
+        self.answers.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Asks the rows of a caller's tenant, on a thread that may wait.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        caller: &Identity,
+        filter: TeamFilter,
+        question: impl FnOnce(&Reader) -> StoreResult<T> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let reader = Reader::new(&self.engine, &caller.tenant, filter, Handle::current());
+        let answer = tokio::task::spawn_blocking(move || question(&reader)).await;
+        let answer = answer.map_err(|error| ApiError::unavailable(error.to_string()))?;
+        answer.map_err(|error| {
+            tracing::warn!("a query failed: {}", chain(&error));
+            ApiError::unavailable("ClickHouse does not answer the query")
+        })
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "subscope team",
+    description = "Sessions of a team's machines. Every route but /healthz wants a token of the server's token file: \
+                   Authorization: Bearer, or the cookie that a browser gets for a code."
+))]
+struct TeamApiDocument;
+
+fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(TeamApiDocument::openapi())
+        .routes(routes!(ingest::post))
+        .routes(routes!(forget::post))
+        .routes(routes!(queries::sessions))
+        .routes(routes!(sessions::tree))
+        .routes(routes!(sessions::lanes))
+        .routes(routes!(sessions::events))
+        .routes(routes!(sessions::feed))
+        .routes(routes!(sessions::export))
+        .routes(routes!(sessions::agent))
+        .routes(routes!(sessions::stop))
+        .routes(routes!(queries::names))
+        .routes(routes!(queries::search))
+        .routes(routes!(queries::stats))
+        .routes(routes!(queries::status))
+        .routes(routes!(live::get))
+        .routes(routes!(codes::post))
+        .routes(routes!(codes::sign_in))
+        .routes(routes!(own::me))
+        .routes(routes!(own::health))
+        .routes(routes!(own::metrics))
+        .routes(routes!(own::description))
+        .split_for_parts()
+}
+
+/// Returns all routes.
+pub(crate) fn router(app: TeamApp) -> Router {
+    api_routes()
+        .0
+        .merge(page_routes())
+        .fallback(page_not_found)
+        .method_not_allowed_fallback(async || {
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
+        })
+        .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
+        .with_state(app)
+}

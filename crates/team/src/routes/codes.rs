@@ -1,0 +1,71 @@
+//! Lets a browser in: a code that the owner of a token asks for, and the cookie that it is redeemed for.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use subscope_server::ApiError;
+
+use super::TeamApp;
+use crate::doors::{COOKIE, TokenCaller, require_csrf_header};
+
+/// Most characters of a code.
+const MAX_CODE: usize = 300;
+
+#[derive(Deserialize)]
+pub(super) struct CodeRequest {
+    code: String,
+}
+
+/// Issues the path of the page with a code that lets one browser in, within five minutes.
+#[utoipa::path(
+    post, path = "/api/v1/codes",
+    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    responses(
+        (status = 200, description = "path: append it to the server's URL.", body = Object),
+        (status = 401, description = "No token; a cookie issues no codes."),
+        (status = 403, description = "Without X-Subscope: 1."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<TeamApp>,
+    caller: TokenCaller,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    require_csrf_header(&headers)?;
+    let code = app.tokens.code(&caller.token).ok().flatten();
+    let code = code.ok_or_else(|| ApiError::unavailable("no code can be made"))?;
+    Ok(Json(json!({ "path": format!("/#code={code}") })))
+}
+
+/// Redeems a code for a cookie that replaces the token.
+#[utoipa::path(
+    post, path = "/api/v1/sign-in",
+    request_body(content_type = "application/json", description = "code.", content = Object),
+    responses(
+        (status = 204, description = "Let in: Set-Cookie, HttpOnly and SameSite=Strict, for 30 days or until the token is revoked."),
+        (status = 403, description = "The code was used, is too old, or was never one."),
+    )
+)]
+pub(super) async fn sign_in(
+    State(app): State<TeamApp>,
+    headers: HeaderMap,
+    Json(request): Json<CodeRequest>,
+) -> Result<Response, ApiError> {
+    let cookie = if request.code.len() <= MAX_CODE { app.tokens.redeem(&request.code) } else { None };
+    let invalid = "the code was used, or is too old: `subscope team page` gives another";
+    let cookie = cookie.ok_or_else(|| ApiError::forbidden(invalid))?;
+    let is_https = app.is_tls || headers.get("x-forwarded-proto").is_some_and(|value| value == "https");
+    let secure = if is_https { "; Secure" } else { "" };
+    let value = format!("{COOKIE}={cookie}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict{secure}");
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    // Letters, digits and dots are a valid header value.
+    response
+        .headers_mut()
+        .extend(HeaderValue::from_str(&value).ok().map(|value| (header::SET_COOKIE, value)));
+    Ok(response)
+}

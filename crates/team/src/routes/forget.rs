@@ -1,0 +1,56 @@
+//! `POST /team/v1/forget`: removes the sessions of a user.
+
+use axum::{Json, extract::State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use subscope_model::SessionId;
+use subscope_server::ApiError;
+
+use super::TeamApp;
+use crate::{
+    doors::TokenCaller,
+    read::TeamFilter,
+    rows::Snapshots,
+    tokens::{Identity, TokenRole},
+};
+
+#[derive(Deserialize)]
+pub(super) struct ForgetRequest {
+    user: String,
+}
+
+/// Removes all sessions of a user: their rows are replaced by tombstones, their trees and texts deleted at once.
+#[utoipa::path(
+    post, path = "/team/v1/forget",
+    request_body(content_type = "application/json", description = "user.", content = Object),
+    responses(
+        (status = 200, description = "forgotten: the number of sessions.", body = Object),
+        (status = 401, description = "No token."),
+        (status = 403, description = "The token is not an admin's, and the user is another one."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<TeamApp>,
+    caller: TokenCaller,
+    Json(request): Json<ForgetRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let identity = caller.identity;
+    let is_own = identity.user == request.user && identity.role.writes();
+    if identity.role != TokenRole::Admin && !is_own {
+        return Err(ApiError::forbidden("an admin's token removes others' sessions"));
+    }
+    let user = request.user.clone();
+    let sessions = app.ask(&identity, TeamFilter::default(), move |reader| reader.sessions_of(&user)).await?;
+    let owner = Identity { user: request.user, ..identity.clone() };
+    let mut rows = Snapshots::default();
+    for (session, day, rev) in &sessions {
+        rows.add_tombstone(&owner, session, *day, rev.saturating_add(1));
+    }
+    if !sessions.is_empty() {
+        let stored = app.gather.put(rows).await;
+        stored.map_err(|error| ApiError::unavailable(error.to_string()))?;
+        let ids: Vec<SessionId> = sessions.iter().map(|(session, ..)| session.clone()).collect();
+        app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_bodies(&ids)).await?;
+    }
+    Ok(Json(json!({ "forgotten": sessions.len() })))
+}

@@ -1,0 +1,118 @@
+//! Routes about the server itself: health, metrics, the caller, the OpenAPI document.
+
+use std::{fmt::Write as _, sync::atomic::Ordering};
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use subscope_hub::clock;
+use subscope_server::ApiError;
+
+use super::{TeamApp, api_routes};
+use crate::{doors::Caller, read::TeamFilter};
+
+/// Says whether the server and its ClickHouse answer. The one route that wants no token.
+#[utoipa::path(
+    get, path = "/healthz",
+    responses(
+        (status = 200, description = "status, version.", body = Object),
+        (status = 503, description = "ClickHouse does not answer.", body = Object),
+    )
+)]
+pub(super) async fn health(State(app): State<TeamApp>) -> Response {
+    let (code, status) = match app.engine.ping().await {
+        Ok(()) => (StatusCode::OK, "ok"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "ClickHouse does not answer"),
+    };
+    (code, Json(json!({ "status": status, "version": env!("CARGO_PKG_VERSION"), "mode": "team" })))
+        .into_response()
+}
+
+/// Returns whose token or cookie the request shows.
+#[utoipa::path(
+    get, path = "/api/v1/me",
+    responses((status = 200, description = "tenant, user, team, role.", body = Object), (status = 401, description = "Nobody's."))
+)]
+pub(super) async fn me(caller: Caller) -> Json<Value> {
+    let identity = caller.identity;
+    Json(json!({
+        "tenant": identity.tenant.as_str(), "user": identity.user, "team": identity.team,
+        "role": identity.role.as_str(),
+    }))
+}
+
+/// Returns figures in the text format of Prometheus: of this server, and the age of each machine of the tenant.
+#[utoipa::path(
+    get, path = "/metrics",
+    responses((status = 200, description = "Text.", body = String), (status = 401, description = "No token."))
+)]
+pub(super) async fn metrics(
+    State(app): State<TeamApp>,
+    caller: Caller,
+) -> Result<impl IntoResponse, ApiError> {
+    let machines = app.ask(&caller.identity, TeamFilter::default(), |reader| reader.machines()).await?;
+    let counters = &app.gather.counters;
+    let mut text = String::new();
+    let mut figure = |name: &str, kind: &str, help: &str, value: u64| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    };
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    figure(
+        "subscope_team_sessions_total",
+        "counter",
+        "Snapshots that were stored.",
+        count(&counters.sessions),
+    );
+    figure("subscope_team_rows_total", "counter", "Rows that were stored.", count(&counters.rows));
+    figure(
+        "subscope_team_inserts_total",
+        "counter",
+        "Inserts that ClickHouse took.",
+        count(&counters.inserts),
+    );
+    figure(
+        "subscope_team_failed_inserts_total",
+        "counter",
+        "Inserts that it did not take.",
+        count(&counters.failed),
+    );
+    figure(
+        "subscope_team_waiting_bytes",
+        "gauge",
+        "Bytes that wait to be stored.",
+        app.gather.waiting_bytes() as u64,
+    );
+    let name = "subscope_team_answers_total";
+    let _ = writeln!(text, "# HELP {name} Answers by status.\n# TYPE {name} counter");
+    for (class, count) in (1..).zip(app.answers()) {
+        let _ = writeln!(text, "{name}{{status=\"{class}xx\"}} {count}");
+    }
+    let name = "subscope_team_machine_age_seconds";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Time since a machine saved its newest session here.\n# TYPE {name} gauge"
+    );
+    for (machine, last) in machines {
+        let age = (clock::now_ms() - last).max(0) / 1000;
+        let _ = writeln!(text, "{name}{{machine=\"{}\"}} {age}", escaped(&machine));
+    }
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+}
+
+/// Escapes a label's value; names of machines come from elsewhere.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], "\\n")
+}
+
+/// Returns the OpenAPI document.
+#[utoipa::path(
+    get, path = "/openapi.json",
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), (status = 401, description = "No token."))
+)]
+pub(super) async fn description(_: Caller) -> impl IntoResponse {
+    Json(api_routes().1)
+}

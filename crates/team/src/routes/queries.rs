@@ -1,0 +1,262 @@
+//! Query routes: lists, names, search, statistics.
+
+use axum::{
+    Json,
+    extract::{Query, State},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use subscope_hub::clock;
+use subscope_model::{
+    AgentName, Hits, IdMatches, Millis, NAMES_SCHEMA, SearchQuery, SessionId, SessionPage, StatsQuery,
+    Status, Text,
+};
+use subscope_server::{ApiError, split_terms};
+use subscope_store::{ListQuery, SessionQueries};
+
+use super::TeamApp;
+use crate::{doors::Caller, figures::GroupQuery, read::TeamFilter, rows::parse_day};
+
+/// Default and maximum number of sessions per page.
+const PAGE_SESSIONS: usize = 100;
+const MAX_PAGE_SESSIONS: usize = 1_000;
+/// Default and maximum number of hits.
+const DEFAULT_HITS: usize = 50;
+const MAX_HITS: usize = 1_000;
+/// Default and maximum number of groups.
+const DEFAULT_GROUPS: usize = 10_000;
+const MAX_GROUPS: usize = 100_000;
+/// Age up to which a changed row is recent.
+const RECENT_MS: Millis = 30 * 60 * 1000;
+/// Maximum number of running sessions in a status.
+const MAX_STATUS_SESSIONS: usize = 200;
+
+#[derive(Deserialize)]
+pub(super) struct SessionListQuery {
+    q: Option<String>,
+    limit: Option<usize>,
+    after: Option<String>,
+    #[serde(default)]
+    live: bool,
+    #[serde(default)]
+    recent: bool,
+}
+
+/// Lists sessions of all machines, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/sessions",
+    params(
+        ("q" = Option<String>, Query, description = "Only those with all of these words in title, project, user, id or harness."),
+        ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
+        ("after" = Option<String>, Query, description = "The `next` of the page before."),
+        ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
+        ("recent" = Option<bool>, Query, description = "Only those that a machine saved in the last 30 minutes."),
+        ("project" = Option<String>, Query, description = "Only those of this project."),
+        ("user" = Option<String>, Query, description = "Only those of this user."),
+        ("team" = Option<String>, Query, description = "Only those of this team's users."),
+        ("machine" = Option<String>, Query, description = "Only those of this machine."),
+        ("status" = Option<String>, Query, description = "Only those that are `live` or `ended`."),
+        ("day" = Option<String>, Query, description = "Only those that began on this day, 2026-11-21 (UTC)."),
+    ),
+    responses(
+        (status = 200, description = "subscope.sessions/1, with machine, user, team and project of each; `next` is null on the last page.", body = Object),
+        (status = 400, description = "`after` is no `next` of a page."),
+        (status = 401, description = "No token."),
+    )
+)]
+pub(super) async fn sessions(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(query): Query<SessionListQuery>,
+    Query(filter): Query<TeamFilter>,
+) -> Result<Json<SessionPage>, ApiError> {
+    let limit = query.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
+    let after = match query.after.as_deref() {
+        Some(cursor) => {
+            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is no place in the list"))?)
+        }
+        None => None,
+    };
+    let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
+    let words = query.q.unwrap_or_default();
+    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since, words };
+    let sessions = app.ask(&caller.identity, filter, move |reader| reader.list(&query)).await?;
+    Ok(Json(SessionPage::of(sessions, limit)))
+}
+
+fn parse_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
+    let (at, id) = cursor.split_once('~')?;
+    Some((at.parse().ok()?, SessionId::from(id)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct PrefixQuery {
+    prefix: String,
+    limit: Option<usize>,
+}
+
+/// Returns ids by prefix.
+#[utoipa::path(
+    get, path = "/api/v1/names",
+    params(
+        ("prefix" = String, Query, description = "How the ids begin."),
+        ("limit" = Option<usize>, Query, description = "At most so many of each kind; 50 otherwise, 1000 at most."),
+    ),
+    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
+)]
+pub(super) async fn names(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(query): Query<PrefixQuery>,
+) -> Result<Json<IdMatches>, ApiError> {
+    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
+    let prefix = query.prefix;
+    let found = app.ask(&caller.identity, TeamFilter::default(), move |reader| {
+        let agents = reader.agents_with_prefix(&prefix, limit)?.into_iter();
+        Ok(IdMatches {
+            schema: NAMES_SCHEMA.into(),
+            sessions: reader.sessions_with_prefix(&prefix, limit)?,
+            agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
+        })
+    });
+    found.await.map(Json)
+}
+
+#[derive(Deserialize)]
+pub(super) struct PassageQuery {
+    q: String,
+    session: Option<SessionId>,
+    kind: Option<Text>,
+    tool: Option<Text>,
+    since: Option<Millis>,
+    until: Option<Millis>,
+    #[serde(default)]
+    failed: bool,
+    limit: Option<usize>,
+}
+
+/// Finds words in the passages that machines have sent.
+#[utoipa::path(
+    get, path = "/api/v1/search",
+    params(
+        ("q" = String, Query, description = "Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
+        ("session" = Option<String>, Query, description = "Only in this session."),
+        ("kind" = Option<String>, Query, description = "Only `prompt`, `message`, `thought`, `tool input` or `tool result`."),
+        ("project" = Option<String>, Query, description = "Only in sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only in sessions of this user."),
+        ("team" = Option<String>, Query, description = "Only in sessions of this team's users."),
+        ("since" = Option<i64>, Query, description = "Only from this time on, in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Only before this time."),
+        ("limit" = Option<usize>, Query, description = "At most so many; 50 otherwise, 1000 at most."),
+    ),
+    responses(
+        (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
+        (status = 400, description = "A passage has no tool and no outcome here: `tool` and `failed` are asked on the machine."),
+    )
+)]
+pub(super) async fn search(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(query): Query<PassageQuery>,
+    Query(filter): Query<TeamFilter>,
+) -> Result<Json<Hits>, ApiError> {
+    if query.tool.is_some() || query.failed {
+        return Err(ApiError::bad_request("tool and failed are known on the machine of a session only"));
+    }
+    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
+    let query = SearchQuery {
+        terms: split_terms(&query.q),
+        session: query.session,
+        kind: query.kind,
+        since: query.since,
+        until: query.until,
+        limit,
+        ..SearchQuery::default()
+    };
+    app.ask(&caller.identity, filter, move |reader| reader.search(&query)).await.map(Json)
+}
+
+#[derive(Deserialize)]
+pub(super) struct StatsParameters {
+    by: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<usize>,
+}
+
+/// Returns statistics: with `by`, sums of its dimensions; without, those of a hub's store.
+#[utoipa::path(
+    get, path = "/api/v1/stats",
+    params(
+        ("by" = Option<String>, Query, description = "project, day, team, user, machine, harness, model, type or tool; several with commas between."),
+        ("from" = Option<String>, Query, description = "With `by`: first day, 2026-11-01 (UTC)."),
+        ("to" = Option<String>, Query, description = "With `by`: last day."),
+        ("limit" = Option<usize>, Query, description = "With `by`: at most so many rows; 10000 otherwise."),
+        ("since" = Option<i64>, Query, description = "Without `by`: from the day (UTC) of this time in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Without `by`: up to the day (UTC) of this time, that day included."),
+        ("project" = Option<String>, Query, description = "Only sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only sessions of this user."),
+        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
+        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
+        ("harness" = Option<String>, Query, description = "Only sessions of this harness."),
+    ),
+    responses(
+        (status = 200, description = "With `by` subscope.groups/1: rows with a name for each dimension, the greatest cost \
+            first. Without it subscope.stats/1; `without` names what needs the machines.", body = Object),
+        (status = 400, description = "An unknown dimension, or a day that is none."),
+    )
+)]
+pub(super) async fn stats(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(parameters): Query<StatsParameters>,
+    Query(query): Query<StatsQuery>,
+    Query(mut filter): Query<TeamFilter>,
+) -> Result<Response, ApiError> {
+    let StatsParameters { by, from, to, limit } = parameters;
+    if [&from, &to].into_iter().flatten().any(|day| parse_day(day).is_none()) {
+        return Err(ApiError::bad_request("from and to are days, as 2026-11-21"));
+    }
+    if by.is_none() && from.is_none() && to.is_none() {
+        // The query's own project may be a folder above it.
+        filter.project = None;
+        let stats = app.ask(&caller.identity, filter, move |reader| reader.stats(&query)).await?;
+        return Ok(Json(stats).into_response());
+    }
+    let by = GroupQuery::parse_by(by.as_deref().unwrap_or_default()).map_err(ApiError::bad_request)?;
+    let limit = limit.unwrap_or(DEFAULT_GROUPS).clamp(1, MAX_GROUPS);
+    let harness = query.harness.as_deref().map(str::to_owned);
+    let query = GroupQuery { by, from, to, harness, limit };
+    let groups = app.ask(&caller.identity, filter, move |reader| reader.groups(&query)).await?;
+    Ok(Json(groups).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct StatusOf {
+    session: Option<String>,
+}
+
+/// Returns a summary of all running sessions, or of one session.
+#[utoipa::path(
+    get, path = "/api/v1/status",
+    params(("session" = Option<String>, Query, description = "Only this session; one that is not known counts as none.")),
+    responses((status = 200, description = "subscope.status/1.", body = Object))
+)]
+pub(super) async fn status(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(query): Query<StatusOf>,
+    Query(filter): Query<TeamFilter>,
+) -> Result<Json<Status>, ApiError> {
+    let trees = app.ask(&caller.identity, filter, move |reader| {
+        let sessions = match query.session {
+            Some(session) => vec![SessionId::from(session.as_str())],
+            None => {
+                reader.list(&ListQuery::live(MAX_STATUS_SESSIONS))?.into_iter().map(|row| row.id).collect()
+            }
+        };
+        let trees = sessions.iter().filter_map(|session| reader.tree(session).transpose());
+        trees.collect::<Result<Vec<_>, _>>()
+    });
+    Ok(Json(Status::of(&trees.await?, clock::now_ms())))
+}

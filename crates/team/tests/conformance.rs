@@ -1,0 +1,282 @@
+//! The reader of a team's store passes the suite of all stores, on the real engine.
+
+#![allow(clippy::unwrap_used)]
+
+mod engine;
+#[path = "../../store/tests/session_queries/mod.rs"]
+mod session_queries;
+
+use std::os::unix::fs::PermissionsExt;
+
+use engine::ClickHouse;
+use session_queries::{Answers, FilledStore, check, real};
+use subscope_export::{SnapshotHead, snapshot, tombstone};
+use subscope_model::{ContentLevel, SessionRow, Snapshot, SnapshotText, Tree};
+use subscope_store::{Commit, Ledger, ListQuery, MemoryStore, SessionQueries};
+use subscope_team::{
+    Dimension, Engine, Gather, GroupQuery, Identity, Reader, Snapshots, TeamFilter, TokenFile, TokenRole,
+    new_token, prepare,
+};
+use tokio::runtime::Runtime;
+
+/// A team's store with one writer.
+struct Team {
+    runtime: Runtime,
+    engine: Engine,
+    gather: Gather,
+    identity: Identity,
+    reader: Reader,
+    rev: u64,
+}
+
+fn identity(tenant: &str, user: &str) -> Identity {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens");
+    let (token, line) = new_token(tenant, user, TokenRole::Writer, Some("web")).unwrap();
+    std::fs::write(&path, line).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    TokenFile::open(&path).unwrap().identity(&token).unwrap()
+}
+
+impl Team {
+    fn start(clickhouse: &ClickHouse) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let engine = Engine::new(&clickhouse.url, None).unwrap();
+        runtime.block_on(prepare(&engine, None, None)).unwrap();
+        // A second server finds the tables.
+        runtime.block_on(prepare(&engine, Some("sessions=300d".parse().unwrap()), None)).unwrap();
+        let gather = runtime.block_on(async { Gather::start(&engine) });
+        let identity = identity("acme", "ana");
+        let reader = Reader::new(&engine, &identity.tenant, TeamFilter::default(), runtime.handle().clone());
+        Self { runtime, engine, gather, identity, reader, rev: 0 }
+    }
+
+    fn send(&self, snapshots: Vec<Snapshot>) {
+        let mut rows = Snapshots::default();
+        snapshots.into_iter().for_each(|one| rows.add(one, &self.identity).unwrap());
+        self.runtime.block_on(self.gather.put(rows)).unwrap();
+    }
+
+    fn reader(&self, filter: TeamFilter) -> Reader {
+        Reader::new(&self.engine, &self.identity.tenant, filter, self.runtime.handle().clone())
+    }
+}
+
+fn head(tree: &Tree, rev: u64) -> SnapshotHead {
+    SnapshotHead {
+        machine: "laptop".into(),
+        rev,
+        day: "2026-11-21".into(),
+        project: tree.session.cwd.clone(),
+        level: ContentLevel::Text,
+    }
+}
+
+fn sent(tree: &Tree, rev: u64, texts: Vec<SnapshotText>) -> Snapshot {
+    snapshot(head(tree, rev), &SessionRow::of(tree), tree, texts)
+}
+
+impl FilledStore for Team {
+    fn put(&mut self, trees: &[Tree]) {
+        self.rev += 1;
+        self.send(trees.iter().map(|tree| sent(tree, self.rev, Vec::new())).collect());
+    }
+
+    fn queries(&self) -> &dyn SessionQueries {
+        &self.reader
+    }
+}
+
+/// Leaves out what never leaves a machine, and what only a team's store has.
+fn comparable(answers: Answers) -> Answers {
+    let row = |row: SessionRow| SessionRow {
+        cwd: None,
+        kept_at_ms: None,
+        machine: None,
+        user: None,
+        team: None,
+        project: None,
+        ..row
+    };
+    let tree = |mut tree: Tree| {
+        tree.session.cwd = None;
+        for call in tree.agents.iter_mut().flat_map(|agent| &mut agent.tools) {
+            (call.input, call.result) = (None, None);
+        }
+        tree
+    };
+    let Answers { rows, mut stats, mut own, trees } = answers;
+    for stats in [&mut stats, &mut own] {
+        (stats.slowest, stats.concurrency, stats.without) = Default::default();
+    }
+    let (rows, trees) = (rows.into_iter().map(row).collect(), trees.into_iter().map(tree).collect());
+    Answers { rows, stats, own, trees }
+}
+
+struct Memory(MemoryStore);
+
+impl FilledStore for Memory {
+    fn put(&mut self, trees: &[Tree]) {
+        self.0.commit(&Commit { trees: trees.to_vec(), ..Commit::default() }).unwrap();
+    }
+
+    fn queries(&self) -> &dyn SessionQueries {
+        &self.0
+    }
+}
+
+#[test]
+fn clickhouse_answers_as_the_stores_of_machines() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let answers = check("clickhouse", &mut Team::start(&clickhouse));
+    assert!(answers.rows.iter().all(|row| row.user.as_deref() == Some("ana")
+        && row.machine.as_deref() == Some("laptop")
+        && row.team.as_deref() == Some("web")));
+    let memory = check("memory", &mut Memory(MemoryStore::new()));
+    assert_eq!(comparable(answers), comparable(memory));
+}
+
+#[test]
+fn newer_rows_replace_older_ones_and_tombstones_remove() {
+    let Some(mut clickhouse) = ClickHouse::start() else { return };
+    let team = Team::start(&clickhouse);
+    let (one, other) = (real("k-big"), real("c-nested"));
+    let passage = |doc, text: &str, deleted| SnapshotText {
+        doc,
+        kind: "prompt".into(),
+        at_ms: Some(5),
+        text: text.into(),
+        deleted,
+        ..SnapshotText::default()
+    };
+    let search = |reader: &Reader, words: &str| {
+        let terms = words.split(' ').map(str::to_owned).collect();
+        let query = subscope_model::SearchQuery { terms, limit: 10, ..Default::default() };
+        reader.search(&query).unwrap().hits.into_iter().map(|hit| hit.snippet).collect::<Vec<_>>()
+    };
+    let texts = vec![passage(1, "Round the half cents", false), passage(u64::MAX, "Paint the fence", false)];
+    team.send(vec![sent(&one, 10, texts), sent(&other, 10, Vec::new())]);
+    assert_eq!(search(&team.reader, "HALF cents"), ["Round the half cents"]);
+    assert_eq!(search(&team.reader, "pain*"), ["Paint the fence"]);
+    assert!(search(&team.reader, "alf").is_empty() && search(&team.reader, "cents fence").is_empty());
+    let mut grown = one.clone();
+    grown.agents.truncate(3);
+    let mut row = SessionRow::of(&grown);
+    row.title = Some("grown".into());
+    let texts = vec![passage(u64::MAX, "", true), passage(2, "Later words", false)];
+    team.send(vec![snapshot(head(&grown, 12), &row, &grown, texts)]);
+    // What was acknowledged outlives a killed engine.
+    clickhouse.kill();
+    clickhouse.restart();
+    // Older rows that come later change nothing.
+    team.send(vec![sent(&one, 11, Vec::new())]);
+    let found = team.reader.session_row(&one.session.id).unwrap().unwrap();
+    assert_eq!(found.title.as_deref(), Some("grown"));
+    assert_eq!(team.reader.tree(&one.session.id).unwrap().unwrap().agents.len(), 3);
+    assert_eq!(team.reader.list(&ListQuery::first(10)).unwrap().len(), 2);
+    assert!(search(&team.reader, "fence").is_empty(), "deleted with the newer rows");
+    assert_eq!(search(&team.reader, "later"), ["Later words"]);
+    let gone = tombstone(head(&one, 13), &one.session.id);
+    team.send(vec![gone]);
+    assert_eq!(team.reader.tree(&one.session.id).unwrap(), None);
+    assert_eq!(team.reader.session_row(&one.session.id).unwrap(), None);
+    assert_eq!(team.reader.list(&ListQuery::first(10)).unwrap().len(), 1);
+    assert!(search(&team.reader, "later").is_empty(), "of a session that is gone");
+    let agent = &one.agents[1].id;
+    assert!(team.reader.agents_with_prefix(agent, 5).unwrap().is_empty());
+    assert_eq!(team.reader.stats(&Default::default()).unwrap().total.sessions, 1);
+    // It goes on: its rows are newer than its removal.
+    team.send(vec![sent(&one, 14, Vec::new())]);
+    assert_eq!(team.reader.list(&ListQuery::first(10)).unwrap().len(), 2);
+}
+
+#[test]
+fn sums_by_any_dimensions_are_those_of_the_rows_and_other_tenants_see_nothing() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let mut team = Team::start(&clickhouse);
+    let trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big"].map(real).into();
+    team.put(&trees);
+    team.put(&trees);
+    let groups = |filter: TeamFilter, by: &str| {
+        let by = GroupQuery::parse_by(by).unwrap();
+        let query = GroupQuery { by, limit: 1000, ..GroupQuery::default() };
+        team.reader(filter).groups(&query).unwrap().rows
+    };
+    let cost: i64 = trees.iter().filter_map(|tree| tree.summary.cost_micro_usd).sum();
+    let tokens: u64 =
+        trees.iter().filter_map(|tree| tree.summary.usage).map(|usage| usage.total_tokens).sum();
+    let calls: u64 = trees.iter().map(|tree| u64::from(tree.summary.tool_calls)).sum();
+    assert!(cost > 0 && tokens > 0 && calls > 0);
+    for by in ["", "project", "project,day", "team,model", "user,machine,harness", "type", "day,type,model"] {
+        let rows = groups(TeamFilter::default(), by);
+        assert_eq!(rows.iter().map(|row| row.cost_micro_usd).sum::<i64>(), cost, "{by}");
+        assert_eq!(rows.iter().map(|row| row.usage.total_tokens).sum::<u64>(), tokens, "{by}");
+        assert_eq!(rows.iter().map(|row| row.tool_calls).sum::<u64>(), calls, "{by}");
+    }
+    let tools = groups(TeamFilter::default(), "tool,day");
+    assert_eq!(tools.iter().map(|row| row.tool_calls).sum::<u64>(), calls);
+    assert_eq!(groups(TeamFilter::default(), "")[0].sessions, 4);
+    let of = |user: &str| TeamFilter { user: Some(user.to_owned()), ..TeamFilter::default() };
+    assert_eq!(groups(of("ana"), "")[0].sessions, 4);
+    let day = GroupQuery { from: Some("2099-01-01".into()), limit: 9, ..GroupQuery::default() };
+    assert!(team.reader.groups(&day).unwrap().rows.is_empty());
+    let hostile = [
+        "' OR 1=1 --",
+        "\\' OR 1=1 --",
+        "ana' OR 'a'='a",
+        "{p0:String}",
+        "a\tb\nc\\d",
+        "\u{0}",
+        "ü%_*",
+        "); DROP TABLE sessions --",
+    ];
+    for text in hostile {
+        assert!(groups(of(text), "").is_empty(), "{text:?}");
+        let filter = TeamFilter {
+            project: Some(text.to_owned()),
+            status: Some(text.to_owned()),
+            day: Some(text.to_owned()),
+            ..TeamFilter::default()
+        };
+        let reader = team.reader(filter);
+        assert!(reader.list(&ListQuery::first(5)).unwrap().is_empty(), "{text:?}");
+        let all = team.reader(TeamFilter::default());
+        assert!(all.tree(&text.into()).unwrap().is_none(), "{text:?}");
+        assert!(all.sessions_with_prefix(text, 5).unwrap().is_empty(), "{text:?}");
+        assert!(all.agents_with_prefix(text, 5).unwrap().is_empty(), "{text:?}");
+        assert!(all.agent_label(&text.into(), text).unwrap().is_none(), "{text:?}");
+        let query =
+            subscope_model::SearchQuery { terms: vec![text.to_owned()], limit: 5, ..Default::default() };
+        assert!(all.search(&query).unwrap().hits.is_empty(), "{text:?}");
+        let page =
+            ListQuery { after: Some((i64::MAX, text.into())), words: text.to_owned(), ..ListQuery::first(5) };
+        assert!(all.list(&page).unwrap().is_empty(), "{text:?}");
+        let stats = subscope_model::StatsQuery {
+            project: Some(text.into()),
+            harness: Some(text.into()),
+            ..Default::default()
+        };
+        assert_eq!(all.stats(&stats).unwrap().total.sessions, 0, "{text:?}");
+    }
+    assert_eq!(groups(TeamFilter::default(), "")[0].sessions, 4, "all is still there");
+    let stranger = identity("other", "ana");
+    let other =
+        Reader::new(&team.engine, &stranger.tenant, TeamFilter::default(), team.runtime.handle().clone());
+    assert!(other.list(&ListQuery::first(5)).unwrap().is_empty());
+    assert!(other.tree(&trees[0].session.id).unwrap().is_none());
+    assert_eq!(other.stats(&Default::default()).unwrap().total.sessions, 0);
+    assert_eq!(Dimension::Day.as_str(), "day");
+}
+
+#[test]
+fn tables_of_a_later_version_are_refused() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let team = Team::start(&clickhouse);
+    let client = clickhouse::Client::default().with_url(&clickhouse.url).with_database("subscope");
+    let later = client.query("INSERT INTO meta VALUES ('schema', '9', 9)").execute();
+    team.runtime.block_on(later).unwrap();
+    let error = team.runtime.block_on(prepare(&team.engine, None, None)).unwrap_err();
+    assert!(error.to_string().contains("version 9"), "{error}");
+    let wrong = team.runtime.block_on(prepare(&team.engine, None, Some("a' b"))).unwrap_err();
+    assert!(wrong.to_string().contains("cluster"), "{wrong}");
+}
