@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod doors;
+mod machines;
 #[path = "../../../team/tests/engine/mod.rs"]
 mod engine;
 mod rig;

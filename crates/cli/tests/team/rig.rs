@@ -6,9 +6,15 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
-use subscope_testkit::{env::TestEnv, fixtures::recording};
+use serde_json::Value;
+use subscope_testkit::{
+    env::{Ran, TestEnv, run},
+    fixtures::{Recording, recording},
+};
 
 use crate::engine::ClickHouse;
 
@@ -86,6 +92,12 @@ impl Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+
+    /// Starts a killed server again at its address.
+    pub(crate) fn restart(&mut self, team: &Team) {
+        let server = team.serve_at(self.url.strip_prefix("http://").unwrap());
+        *self = server;
+    }
 }
 
 impl Drop for Server {
@@ -101,6 +113,11 @@ impl Machine {
         self.env.run(&["index"]).success();
     }
 
+    pub(crate) fn adopt_all(&self, recordings: &[Recording]) {
+        recordings.iter().for_each(|recording| self.env.adopt(recording));
+        self.env.run(&["index"]).success();
+    }
+
     pub(crate) fn forward_command(&self, url: &str, more: &[&str]) -> Command {
         let mut command = self.env.command();
         command.args(["forward", "--to", url, "--machine", self.name]).args(more);
@@ -108,8 +125,40 @@ impl Machine {
         command
     }
 
+    pub(crate) fn forward(&self, url: &str, more: &[&str]) -> Ran {
+        run(self.forward_command(url, &[&["--once"], more].concat()), b"")
+    }
+
+    /// Sessions of the machine's own store, as `ls --json` lists them.
+    pub(crate) fn sessions(&self) -> Vec<Value> {
+        let listed = self.env.run(&["ls", "-n", "100000", "--json"]).success();
+        serde_json::from_str::<Value>(&listed).unwrap()["sessions"].as_array().unwrap().clone()
+    }
+
+    /// Runs a command that asks the server.
+    pub(crate) fn ask(&self, url: &str, arguments: &[&str]) -> Ran {
+        let mut command = self.env.command();
+        command.args(["--team", url, "--token-file"]).arg(&self.token).args(arguments);
+        run(command, b"")
+    }
+
+    pub(crate) fn ask_json(&self, url: &str, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ask(url, arguments).success()).unwrap()
+    }
+
     /// The machine's token.
     pub(crate) fn token(&self) -> String {
         fs::read_to_string(&self.token).unwrap()
     }
+}
+
+/// Waits until something holds; panics with `what` after a minute.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
 }

@@ -1,0 +1,203 @@
+//! Machines that forward: what the team's servers have equals what the machines have, whatever is killed meanwhile.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use subscope_testkit::fixtures::recordings;
+
+use crate::rig::{Machine, Team, until};
+
+/// Figures of a session that every store has, by its id.
+fn figures(rows: &[Value]) -> BTreeMap<String, Value> {
+    let keys = [
+        "harness",
+        "status",
+        "started_at_ms",
+        "last_event_at_ms",
+        "runs",
+        "agents",
+        "failed",
+        "tool_calls",
+        "usage",
+        "cost_micro_usd",
+    ];
+    let row = |row: &Value| keys.iter().map(|key| ((*key).to_owned(), row[*key].clone())).collect();
+    rows.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), row(one))).collect()
+}
+
+/// Asserts that a server has the sessions of these machines, each once, with equal figures and trees.
+fn assert_equal(machines: &[&Machine], url: &str) {
+    let mut own = BTreeMap::new();
+    for machine in machines {
+        own.extend(figures(&machine.sessions()));
+    }
+    let asking = machines[0];
+    let page = asking.ask_json(url, &["ls", "-n", "100000", "--json"]);
+    let rows = page["sessions"].as_array().unwrap();
+    let found = figures(rows);
+    assert_eq!(rows.len(), own.len(), "each session once");
+    assert_eq!(found, own);
+    let stats = asking.ask_json(url, &["stats", "--json"]);
+    let sum = |key: &str| own.values().filter_map(|row| row[key].as_u64()).sum::<u64>();
+    assert_eq!(stats["total"]["tool_calls"].as_u64(), Some(sum("tool_calls")));
+    assert_eq!(stats["total"]["cost_micro_usd"].as_u64(), Some(sum("cost_micro_usd")));
+    for machine in machines {
+        for row in machine.sessions() {
+            let id = row["id"].as_str().unwrap();
+            let mut expected: Value =
+                serde_json::from_str(&machine.env.run(&["tree", id, "--json"]).success()).unwrap();
+            let mut found = asking.ask_json(url, &["tree", id, "--json"]);
+            for tree in [&mut expected, &mut found] {
+                assert_eq!(tree["session"]["id"].as_str(), Some(id));
+                strip(tree);
+            }
+            assert_eq!(found, expected, "{id}");
+        }
+    }
+}
+
+/// Leaves out what does not leave a machine as figures.
+fn strip(tree: &mut Value) {
+    tree["session"]["cwd"].take();
+    tree["session"]["title"].take();
+    tree["session"]["rev"].take();
+    tree["problems"].take();
+    for agent in tree["agents"].as_array_mut().unwrap() {
+        for key in ["name", "description", "evidence", "prompt", "result", "error", "rev"] {
+            agent[key].take();
+        }
+        for call in agent["tools"].as_array_mut().unwrap() {
+            call["detail"].take();
+        }
+    }
+}
+
+fn three(team: &Team) -> [Machine; 3] {
+    let machines = [team.machine("one", "ana"), team.machine("two", "bob"), team.machine("three", "cem")];
+    let mut shares: [Vec<_>; 3] = Default::default();
+    // No session on two machines.
+    for (place, recording) in recordings().into_iter().enumerate() {
+        shares[place % 3].push(recording);
+    }
+    for (machine, share) in machines.iter().zip(&shares) {
+        machine.adopt_all(share);
+    }
+    machines
+}
+
+#[test]
+fn three_machines_and_two_servers_have_the_same_sessions() {
+    let Some(team) = Team::start() else { return };
+    let (one, other) = (team.serve(), team.serve());
+    let machines = three(&team);
+    let refs = machines.each_ref();
+    assert!(machines.iter().map(|machine| machine.sessions().len()).sum::<usize>() > 20);
+    for (place, machine) in machines.iter().enumerate() {
+        machine.forward([&one.url, &other.url][place % 2], &[]).success();
+    }
+    assert_equal(&refs, &one.url);
+    assert_equal(&refs, &other.url);
+    // Again: nothing is due, and what is sent nevertheless is the same.
+    let again = machines[0].forward(&one.url, &[]);
+    assert_eq!(again.code, Some(0));
+    assert!(again.stderr.contains("0 sessions sent"), "{}", again.stderr);
+    std::fs::remove_file(machines[0].env.path("data/subscope/team.db")).unwrap();
+    machines[0].forward(&one.url, &[]).success();
+    assert_equal(&refs, &one.url);
+    // One is forgotten on its machine, and with its next forwarding for the team.
+    let gone = machines[1].sessions()[0]["id"].as_str().unwrap().to_owned();
+    machines[1].env.run(&["forget", &gone]).success();
+    machines[1].forward(&other.url, &[]).success();
+    assert_equal(&refs, &one.url);
+    assert_eq!(machines[0].ask(&one.url, &["tree", &gone]).code, Some(1));
+    let status = machines[0].ask_json(&one.url, &["status", "--json"]);
+    assert_eq!(status["schema"], "subscope.status/1");
+}
+
+#[test]
+fn kills_of_forwarder_server_and_engine_lose_nothing_and_count_nothing_twice() {
+    let Some(mut team) = Team::start() else { return };
+    let mut servers = [team.serve(), team.serve()];
+    let machines = three(&team);
+    for round in 0..3 {
+        for (place, machine) in machines.iter().enumerate() {
+            let url = &servers[(place + round) % 2].url;
+            let mut forwarder = machine.forward_command(url, &[]).spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(150 * (place as u64 + 1)));
+            match (place + round) % 3 {
+                0 => {}
+                1 => servers[(place + round) % 2].kill(),
+                _ => team.clickhouse.kill(),
+            }
+            forwarder.kill().unwrap();
+            forwarder.wait().unwrap();
+            match (place + round) % 3 {
+                0 => {}
+                1 => servers[(place + round) % 2].restart(&team),
+                _ => team.clickhouse.restart(),
+            }
+        }
+    }
+    for machine in &machines {
+        machine.forward(&servers[0].url, &[]).success();
+    }
+    assert_equal(&machines.each_ref(), &servers[1].url);
+}
+
+#[test]
+fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
+    let Some(team) = Team::start() else { return };
+    let mut server = team.serve();
+    let machine = team.machine("one", "ana");
+    server.kill();
+    machine.adopt("c-nested");
+    assert_eq!(machine.forward(&server.url, &[]).code, Some(1), "nothing answers");
+    let mut forwarder = machine.forward_command(&server.url, &[]).spawn().unwrap();
+    machine.adopt("k-big");
+    server.restart(&team);
+    let listed = |count: usize| {
+        let page = machine.ask(&server.url, &["ls", "--json"]);
+        page.code == Some(0) && page.stdout.matches("\"harness\"").count() == count
+    };
+    until("both sessions are there", || listed(2));
+    // One that grows while the forwarder runs: a tail of its own transcript again, with another prompt.
+    machine.adopt("b-parallel");
+    until("the third is there", || listed(3));
+    forwarder.kill().unwrap();
+    forwarder.wait().unwrap();
+    assert_equal(&[&machine], &server.url);
+}
+
+#[test]
+fn levels_say_what_leaves_and_a_lower_one_takes_it_back() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    machine.adopt("c-nested");
+    let id = machine.sessions()[0]["id"].as_str().unwrap().to_owned();
+    let title = machine.sessions()[0]["title"].as_str().unwrap().to_owned();
+    let dry = |level: &str| {
+        let command = machine.forward_command(&server.url, &["--dry-run", "--content", level]);
+        subscope_testkit::env::run(command, b"").success()
+    };
+    let figures = dry("figures");
+    let line: Value = serde_json::from_str(figures.trim()).unwrap();
+    assert_eq!((line["schema"].as_str(), line["level"].as_str()), (Some("subscope.team/1"), Some("figures")));
+    assert!(!figures.contains(&title) && !figures.contains("/home/user"), "{figures}");
+    assert!(dry("titles").contains(&title) && !dry("titles").contains("\"text\":\""));
+    assert!(dry("text").contains("\"kind\":\"prompt\""));
+    machine.forward(&server.url, &["--content", "text"]).success();
+    let found = machine.ask_json(&server.url, &["tree", &id, "--json"]);
+    assert_eq!(found["session"]["title"].as_str(), Some(&*title));
+    let word = title.split_whitespace().next().unwrap().to_owned();
+    let hits = machine.ask_json(&server.url, &["search", &word, "--json"]);
+    assert!(!hits["hits"].as_array().unwrap().is_empty(), "{word}");
+    machine.forward(&server.url, &[]).success();
+    let found = machine.ask_json(&server.url, &["tree", &id, "--json"]);
+    assert_eq!(found["session"]["title"], Value::Null, "replaced");
+    let hits = machine.ask_json(&server.url, &["search", &word, "--json"]);
+    assert!(hits["hits"].as_array().unwrap().is_empty(), "{hits}");
+    machine.env.write("config/subscope/config.toml", "[team]\nexclude = [\"/home/user/*\"]\n");
+    machine.forward(&server.url, &[]).success();
+    assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(1), "excluded: removed");
+}
