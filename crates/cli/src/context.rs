@@ -50,6 +50,8 @@ pub(crate) struct Context {
     pub(crate) verbosity: Verbosity,
     /// Server given by `--team`, and file given by `--token-file`.
     pub(crate) team_option: Option<String>,
+    /// Whether the command may ask a team's server instead of the hub.
+    pub(crate) may_ask_team: bool,
     pub(crate) token_file: Option<PathBuf>,
     /// Data directory given by `--store`.
     pub(crate) store_option: Option<PathBuf>,
@@ -82,6 +84,7 @@ impl Context {
         Self {
             config,
             team_option: global.team.clone(),
+            may_ask_team: command.is_none_or(CliCommand::may_ask_team),
             token_file: global.token_file.clone(),
             store_option: global.store.clone(),
             environment,

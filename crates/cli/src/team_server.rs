@@ -2,7 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use subscope_client::Remote;
+use subscope_client::{Client, ClientError, Remote};
+use subscope_model::SessionId;
 
 use crate::prelude::*;
 
@@ -21,10 +22,28 @@ const MAX_TOKEN_BYTES: u64 = 4096;
 /// # Errors
 /// If it has no token, or its URL is none.
 pub(crate) fn asked(context: &Context) -> Result<Option<Remote>, CliError> {
+    if !context.may_ask_team {
+        return match context.team_option {
+            Some(_) => Err(CliError::usage("this command looks at this machine only: it takes no --team")
+                .hint(
+                    "--team goes with ls, tree, search, stats, status, mcp query, team, and the terminal UI",
+                )),
+            None => Ok(None),
+        };
+    }
     let named = context.team_option.clone().or_else(|| context.environment.text(URL));
     let Some(named) = named else { return Ok(None) };
     let url = if named == OF_SETTINGS { url_of_settings(context)? } else { named };
     server(&url, context).map(Some)
+}
+
+/// Returns why a session's events are not here: they are on its machine only, which the server names.
+pub(crate) fn only_there(session: &SessionId, server: Remote) -> CliError {
+    match Client::of_team(server).has_events(session) {
+        Err(ClientError::Refused { message, .. }) if !message.is_empty() => CliError::failed(message),
+        Err(error) => error.into(),
+        Ok(()) => CliError::failed("the session's events are on its machine only"),
+    }
 }
 
 /// Returns the server that a command needs: the one that is asked, else that of the settings.

@@ -132,6 +132,16 @@ impl Client {
         none_if_missing(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))
     }
 
+    /// Requests a session's events, and drops them.
+    ///
+    /// # Errors
+    /// The server has none; its message says where they are.
+    #[cfg(feature = "push")]
+    pub fn has_events(&mut self, session: &SessionId) -> Result<(), ClientError> {
+        let path = format!("/api/v1/sessions/{}/events", escape(session));
+        self.get::<serde::de::IgnoredAny>(&path).map(|_| ())
+    }
+
     /// Requests an agent by id, in one session or in any; `None` if there is none.
     pub fn agent(
         &mut self,

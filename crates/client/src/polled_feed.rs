@@ -71,11 +71,7 @@ impl PolledFeed {
         let Some((_, before)) = self.known.get(&tree.session.id) else {
             return self.updates.push_back(Update::snapshot(tree.clone()));
         };
-        let rows: HashMap<_, _> = before.agents.iter().map(|agent| (&agent.id, agent)).collect();
-        let removed = before.agents.iter().filter(|row| !tree.agents.iter().any(|agent| agent.id == row.id));
-        let removed = removed.map(|row| row.id.clone()).collect();
-        let is_changed = |agent: &subscope_model::Agent| rows.get(&agent.id).is_none_or(|row| *row != agent);
-        self.updates.push_back(Update::change(Change::of(tree, is_changed, removed)));
+        self.updates.push_back(Update::change(Change::between(before, tree)));
     }
 }
 

@@ -166,3 +166,12 @@ fn nothing_of_the_recordings_is_taken_for_a_secret() {
     found.dedup();
     assert!(found.is_empty(), "{} of {strings}: {found:#?}", found.len());
 }
+
+#[test]
+fn a_key_that_begins_as_a_path_is_masked_and_a_path_is_not() {
+    let key = "AWS_SECRET_ACCESS_KEY=/FXgXOEmfmZ+P4DBZ1FJlBX0YmGXOnbP0XeOYp9t";
+    assert!(!masked_text(key).contains("OEmfmZ"), "{}", masked_text(key));
+    for path in ["SECRET_KEY=/home/Ana/Work2/shop/config/keys/Secret1", "TOKEN_FILE=/run/secrets/token"] {
+        assert_eq!(masked_text(path), path);
+    }
+}

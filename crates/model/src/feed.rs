@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::{HashMap, HashSet},
     ops::Deref,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -100,6 +101,15 @@ impl Change {
             places: changed().map(|(_, place)| place).collect(),
             summary: Some(tree.summary.clone()),
         }
+    }
+
+    /// Returns what differs between two trees of a session.
+    pub fn between(before: &Tree, tree: &Tree) -> Self {
+        let rows: HashMap<_, _> = before.agents.iter().map(|agent| (&agent.id, agent)).collect();
+        let ids: HashSet<_> = tree.agents.iter().map(|agent| &agent.id).collect();
+        let removed = before.agents.iter().map(|agent| &agent.id).filter(|id| !ids.contains(id));
+        let is_changed = |agent: &Agent| rows.get(&agent.id).is_none_or(|row| *row != agent);
+        Self::of(tree, is_changed, removed.cloned().collect())
     }
 
     /// Returns the session's row.

@@ -20,9 +20,10 @@ use tokio::time::timeout;
 use crate::{
     doors::TokenCaller,
     gather::{GatherError, Room},
+    read::TeamFilter,
     routes::TeamApp,
     rows::Snapshots,
-    tokens::Identity,
+    tokens::{Identity, TokenRole},
 };
 
 /// Most bytes of a request's body.
@@ -77,8 +78,17 @@ pub(crate) async fn post(
         timeout(BODY_TIMEOUT, read(&head.headers, body, &mut room)).await.map_err(|_| too_slow())??;
     let identity = caller.identity;
     // Decompressing and parsing take milliseconds a session.
-    let decoded = tokio::task::spawn_blocking(move || decode(&body, is_gzip, room, &identity)).await;
-    let (rows, refused, room) = decoded.map_err(|error| ApiError::unavailable(error.to_string()))??;
+    let by = identity.clone();
+    let decoded = tokio::task::spawn_blocking(move || decode(&body, is_gzip, room, &by)).await;
+    let DecodedBody { mut rows, mut refused, removals, room } =
+        decoded.map_err(|error| ApiError::unavailable(error.to_string()))??;
+    if identity.role != TokenRole::Admin && !removals.is_empty() {
+        for line in others(&app, &identity, removals).await? {
+            rows.drop_session(&line.session);
+            let why = "it is another user's session: an admin's token removes it".to_owned();
+            refused.push(RefusedLine { id: Some(shown(&line.session)), line: line.number, why });
+        }
+    }
     let accepted = rows.sessions.len();
     if accepted > 0 {
         app.gather.store(rows, room).await.map_err(refusal)?;
@@ -142,11 +152,31 @@ async fn read(headers: &HeaderMap, body: Body, room: &mut Room) -> Result<Vec<u8
     Ok(bytes)
 }
 
-type DecodedBody = (Snapshots, Vec<RefusedLine>, Room);
+/// Rows of a body, and its lines that give none.
+struct DecodedBody {
+    rows: Snapshots,
+    refused: Vec<RefusedLine>,
+    removals: Vec<Removal>,
+    room: Room,
+}
+
+/// A line that removes a session.
+struct Removal {
+    number: usize,
+    session: SessionId,
+}
+
+/// Returns the removals of sessions that are other users'.
+async fn others(app: &TeamApp, by: &Identity, removals: Vec<Removal>) -> Result<Vec<Removal>, ApiError> {
+    let sessions: Vec<SessionId> = removals.iter().map(|removal| removal.session.clone()).collect();
+    let owners = app.ask(by, TeamFilter::default(), move |reader| reader.users_of(&sessions)).await?;
+    let is_others = |removal: &Removal| owners.get(&removal.session).is_some_and(|user| *user != by.user);
+    Ok(removals.into_iter().filter(is_others).collect())
+}
 
 fn decode(body: &[u8], is_gzip: bool, mut room: Room, by: &Identity) -> Result<DecodedBody, ApiError> {
     let text = if is_gzip { decompress(body, &mut room)? } else { body.to_vec() };
-    let (mut rows, mut refused) = (Snapshots::default(), Vec::new());
+    let (mut rows, mut refused, mut removals) = (Snapshots::default(), Vec::new(), Vec::new());
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
     let lines = lines.filter(|(_, line)| line.iter().any(|byte| !byte.is_ascii_whitespace()));
     for (count, (line, json)) in lines.enumerate() {
@@ -155,9 +185,13 @@ fn decode(body: &[u8], is_gzip: bool, mut room: Room, by: &Identity) -> Result<D
         }
         match serde_json::from_slice::<Snapshot>(json) {
             Ok(snapshot) => {
-                let id = snapshot.row.id.clone();
-                if let Err(why) = rows.add(snapshot, by) {
-                    refused.push(RefusedLine { id: Some(shown(&id)), line, why: why.to_owned() });
+                let (id, is_removal) = (snapshot.row.id.clone(), snapshot.deleted);
+                match rows.add(snapshot, by) {
+                    Ok(()) if is_removal => removals.push(Removal { number: line, session: id }),
+                    Ok(()) => {}
+                    Err(why) => {
+                        refused.push(RefusedLine { id: Some(shown(&id)), line, why: why.to_owned() });
+                    }
                 }
             }
             // The parser's message may repeat what was sent.
@@ -168,7 +202,7 @@ fn decode(body: &[u8], is_gzip: bool, mut room: Room, by: &Identity) -> Result<D
             }),
         }
     }
-    Ok((rows, refused, room))
+    Ok(DecodedBody { rows, refused, removals, room })
 }
 
 fn shown(id: &SessionId) -> String {

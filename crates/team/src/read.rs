@@ -5,6 +5,8 @@ mod lists;
 mod search;
 mod stats;
 
+use std::collections::HashMap;
+
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{AgentId, Hits, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Tree};
@@ -123,6 +125,23 @@ impl Reader {
             .tail("ORDER BY session_id");
         let rows: Vec<UserSession> = self.runtime.block_on(self.scoped.rows(select))?;
         Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.day, row.rev)).collect())
+    }
+
+    /// Returns the users whose sessions these are; those that are not there or deleted are left out.
+    pub(crate) fn users_of(&self, sessions: &[SessionId]) -> StoreResult<HashMap<SessionId, String>> {
+        #[derive(Row, Deserialize)]
+        struct SessionUser {
+            session_id: String,
+            user: String,
+        }
+        let ids = sessions.iter().map(ToString::to_string).collect();
+        let select = TenantQuery::new("session_id, user", TenantTable::Sessions, Versions::Newest).matching(
+            "session_id IN ?",
+            "Array(String)",
+            BoundValue::Texts(ids),
+        );
+        let rows: Vec<SessionUser> = self.runtime.block_on(self.scoped.rows(select))?;
+        Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.user)).collect())
     }
 
     /// Deletes trees and passages of sessions at once.

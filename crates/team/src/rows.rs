@@ -170,6 +170,13 @@ impl Snapshots {
         Ok(())
     }
 
+    /// Leaves a session out.
+    pub(crate) fn drop_session(&mut self, session: &SessionId) {
+        self.sessions.retain(|row| row.session_id != **session);
+        self.trees.retain(|row| row.session_id != **session);
+        self.texts.retain(|row| row.session_id != **session);
+    }
+
     /// Adds the row that removes a session of which only key, day and rev are known.
     pub(crate) fn add_tombstone(&mut self, of: &Identity, session: &SessionId, day: u16, rev: u64) {
         let (tenant, session_id) = (of.tenant.as_str().to_owned(), session.to_string());

@@ -44,6 +44,8 @@ pub enum Answer {
     Tree(SessionId, Option<Box<Tree>>),
     /// To [`Question::Events`], in chronological order.
     Events(SessionId, Vec<Event>),
+    /// To [`Question::Events`]: they are not here, and why.
+    NoEvents(SessionId, String),
     /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
     /// To [`Question::Find`].

@@ -145,8 +145,8 @@ pub(crate) struct Global {
     /// Use this data folder (also SUBSCOPE_DATA_DIR).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
-    /// Ask the server of a team instead of this machine's hub (also SUBSCOPE_TEAM_URL): ls, tree, search, stats, status and
-    /// the terminal UI. `settings` is the server of `[team] url`.
+    /// Ask the server of a team instead of this machine's hub (also SUBSCOPE_TEAM_URL): ls, tree, search, stats, status,
+    /// mcp query and the terminal UI. `settings` is the server of `[team] url`.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) team: Option<String>,
     /// Read the token of the team's server from this file (also SUBSCOPE_TEAM_TOKEN, which is the token itself).
@@ -222,6 +222,20 @@ impl CliCommand {
     /// Whether output goes to stderr, since stdout belongs to the command that is run.
     pub(crate) fn prints_on_stderr(&self) -> bool {
         matches!(self, Self::Run(args) if !args.render)
+    }
+
+    /// Whether a team's server can answer the command instead of this machine's hub.
+    pub(crate) fn may_ask_team(&self) -> bool {
+        matches!(
+            self,
+            Self::Ls(_)
+                | Self::Tree(_)
+                | Self::Search(_)
+                | Self::Stats(_)
+                | Self::Status(_)
+                | Self::Team(_)
+                | Self::Mcp(McpArgs { server: McpServer::Query(_) })
+        )
     }
 
     /// Sets the settings given by the command's options. The options of a replay apply to it only.

@@ -10,7 +10,7 @@ use std::{
 use subscope_client::{Remote, forward::Backoff};
 use subscope_model::ContentLevel;
 use subscope_render::text::plural;
-use subscope_store::OpenError;
+use subscope_store::{Access, OpenError};
 
 use super::history;
 use crate::{
@@ -18,7 +18,6 @@ use crate::{
     forward::{
         Exclusions, ForwardError, ForwardOptions, ProjectNames, Round, SessionForwarder, machine_name,
     },
-    output::HarmlessJson,
     prelude::*,
     team_server,
 };
@@ -80,7 +79,8 @@ pub(crate) fn run(args: &ForwardArgs, context: &Context) -> Result<(), CliError>
     context
         .info(&format!("forwarding {word} of {machine} to {} (--dry-run prints what leaves)", server.url()));
     refresh(args.once, context);
-    let mut forwarder = SessionForwarder::open(options, server.url()).map_err(forward_error)?;
+    let mut forwarder =
+        SessionForwarder::open(options, server.url(), Access::Write).map_err(forward_error)?;
     if args.once {
         return once(&mut forwarder, &server, context);
     }
@@ -115,11 +115,18 @@ fn refresh(is_alone: bool, context: &Context) {
 fn print(options: ForwardOptions, url: &str, context: &Context) -> Result<(), CliError> {
     refresh(true, context);
     let (level, machine) = (options.level.as_str(), options.machine.clone());
-    let mut forwarder = SessionForwarder::open(options, url.trim_end_matches('/')).map_err(forward_error)?;
+    let url = url.trim_end_matches('/');
+    let mut forwarder = SessionForwarder::open(options, url, Access::Read).map_err(forward_error)?;
     let mut count = 0;
     output::to_stdout(|out| {
-        let mut out = HarmlessJson::new(out);
-        count = forwarder.print(&mut out).map_err(std::io::Error::other)?;
+        let printed = forwarder.print(out).map_err(|error| match error {
+            // The reader may have closed the pipe.
+            ForwardError::Io(error) => error,
+            other @ (ForwardError::Open(_) | ForwardError::Store(_) | ForwardError::Forbidden(_)) => {
+                std::io::Error::other(other)
+            }
+        });
+        count = printed?;
         Ok(())
     })?;
     context
@@ -262,7 +269,7 @@ impl HubForwarding {
             ForwardReport::Failed(error, wait) => tracing::info!(?wait, "forwarding waits: {error}"),
         };
         loop {
-            let outcome = SessionForwarder::open(options.clone(), server.url())
+            let outcome = SessionForwarder::open(options.clone(), server.url(), Access::Write)
                 .map_err(forward_error)
                 .and_then(|mut forwarder| {
                     tracing::info!("forwarding {level} to {url}");

@@ -28,7 +28,7 @@ mod tree;
 mod ui;
 mod watch;
 
-use crate::prelude::*;
+use crate::{prelude::*, team_server};
 
 /// Runs the command.
 ///
@@ -37,6 +37,10 @@ use crate::prelude::*;
 pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), CliError> {
     if relies_on_settings(command) {
         check_settings(context)?;
+    }
+    if context.team_option.is_some() {
+        // An error for commands that look at this machine only.
+        team_server::asked(context)?;
     }
     match command {
         CliCommand::Tree(args) => tree::run(args, context),

@@ -107,10 +107,15 @@ fn forget(args: &TeamForgetArgs, context: &Context) -> Result<(), CliError> {
     output::print(&format!("{} forgotten\n", plural(usize::try_from(count).unwrap_or(usize::MAX), "session")))
 }
 
-fn page(args: &TeamPageArgs, context: &Context) -> Result<(), CliError> {
+/// Returns the URL that lets one browser in to the page of the team's server.
+pub(super) fn page_url(context: &Context) -> Result<String, CliError> {
     let server = team_server::required(context)?;
     let answer = post("/api/v1/codes", &json!({}), context)?;
-    let url = format!("{}{}", server.url(), answer["path"].as_str().unwrap_or_default());
+    Ok(format!("{}{}", server.url(), answer["path"].as_str().unwrap_or_default()))
+}
+
+fn page(args: &TeamPageArgs, context: &Context) -> Result<(), CliError> {
+    let url = page_url(context)?;
     if args.open
         && let Err(error) = browser::open(&url)
     {

@@ -55,6 +55,11 @@ impl DueQueue {
         }
     }
 
+    /// Leaves a session out until its rows change: there is nothing to send, or the server does not take it.
+    pub(super) fn dismiss(&mut self, session: &SessionId) {
+        self.pending.remove(session);
+    }
+
     /// Returns what is due, the newest last event first.
     pub(super) fn due(
         &mut self,

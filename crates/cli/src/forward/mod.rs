@@ -22,14 +22,14 @@ use subscope_collect::archive::Archive;
 use subscope_export::{SnapshotHead, snapshot, snapshot_line, tombstone};
 use subscope_hub::{SessionSources, clock};
 use subscope_model::{ContentLevel, Millis, SessionId, SnapshotText, Text, Tree, iso8601};
-use subscope_store::{ForwardLog, Forwarded, OpenError, SessionQueries, SqliteStore, StoreError};
+use subscope_store::{Access, ForwardLog, Forwarded, OpenError, SessionQueries, SqliteStore, StoreError};
 
 use self::due::{DueQueue, DueSession};
 pub(crate) use self::{
     project::{Exclusions, ProjectNames},
     status::status,
 };
-use crate::{config::TeamSettings, environment::Environment};
+use crate::{config::TeamSettings, environment::Environment, output::HarmlessJson};
 
 /// Most bytes of a passage that are sent.
 const PASSAGE_BYTES: usize = 16 << 10;
@@ -90,7 +90,8 @@ pub(crate) struct Round {
 pub(crate) struct SessionForwarder {
     options: ForwardOptions,
     store: SqliteStore,
-    log: ForwardLog,
+    /// `None` if nothing is sent, and nothing has been recorded yet.
+    log: Option<ForwardLog>,
     ledger: DueQueue,
     /// When a session at work was last sent.
     sent_at: HashMap<SessionId, Instant>,
@@ -107,16 +108,19 @@ struct Prepared {
 }
 
 impl SessionForwarder {
-    /// Opens the store for reading, and the record of a server. With [`subscope_store::Access::Read`] nothing can be
-    /// sent.
+    /// Opens the store for reading, and the record of a server. With [`Access::Read`] another process may be forwarding,
+    /// and only [`Self::print`] may be called.
     ///
     /// # Errors
     /// [`ForwardError::Open`]: no store, or another forwarder.
-    pub(crate) fn open(options: ForwardOptions, team: &str) -> Result<Self, ForwardError> {
-        use subscope_store::Access;
+    pub(crate) fn open(options: ForwardOptions, team: &str, access: Access) -> Result<Self, ForwardError> {
         let store = SqliteStore::open(&options.data, Access::Read, &options.rules, 0)?;
-        let log = ForwardLog::open(&options.data, Access::Write, team)?;
-        let ledger = DueQueue::new(log.all()?);
+        let log = match ForwardLog::open(&options.data, access, team) {
+            Err(OpenError::Missing(_)) if access == Access::Read => None,
+            opened => Some(opened?),
+        };
+        let forwarded = log.as_ref().map(ForwardLog::all).transpose()?;
+        let ledger = DueQueue::new(forwarded.unwrap_or_default());
         Ok(Self { options, store, log, ledger, sent_at: HashMap::new(), refused: HashMap::new() })
     }
 
@@ -153,6 +157,7 @@ impl SessionForwarder {
                 batch.push(prepared);
             } else {
                 round.waiting -= 1;
+                self.ledger.dismiss(&next.session);
             }
             let is_full = bytes >= MAX_BATCH_BYTES || batch.len() >= MAX_BATCH_SESSIONS;
             if is_full || due.peek().is_none() {
@@ -221,6 +226,7 @@ impl SessionForwarder {
             round.waiting = round.waiting.saturating_sub(1);
             if let Some(refusal) = refusals.iter().find(|refusal| refusal.line == line) {
                 self.refused.insert(prepared.session.clone(), prepared.forwarded.rev);
+                self.ledger.dismiss(&prepared.session);
                 let id = Some(prepared.session.to_string());
                 round.refused.push(Refusal { id, ..refusal.clone() });
                 continue;
@@ -232,7 +238,9 @@ impl SessionForwarder {
             }
             acknowledged.push((prepared.session, prepared.forwarded));
         }
-        self.log.record(&acknowledged)?;
+        if let Some(log) = &mut self.log {
+            log.record(&acknowledged)?;
+        }
         round.sent += acknowledged.len();
         self.ledger.acknowledge(acknowledged);
         Ok(())
@@ -262,10 +270,10 @@ impl SessionForwarder {
         if due.is_gone {
             // What the server never had needs no removal.
             let Some(before) = before.filter(|before| !before.is_deleted) else { return Ok(None) };
-            let docs = self.log.docs(&due.session)?;
+            let docs = self.docs(&due.session)?;
             let mut gone = tombstone(head(before.day.clone(), None), &due.session);
             gone.texts = docs.into_iter().map(deleted_text).collect();
-            snapshot_line(&gone, &mut line)?;
+            snapshot_line(&gone, HarmlessJson::new(&mut line))?;
             let forwarded = record(before.day.clone(), None, Vec::new(), due.rev);
             return Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: false }));
         }
@@ -278,13 +286,19 @@ impl SessionForwarder {
             ContentLevel::Text => self.texts(&due.session),
         };
         let docs: Vec<u64> = texts.iter().map(|text| text.doc).collect();
-        let gone = self.log.docs(&due.session)?.into_iter().filter(|doc| !docs.contains(doc));
+        let gone = self.docs(&due.session)?.into_iter().filter(|doc| !docs.contains(doc));
         let texts = texts.into_iter().chain(gone.map(deleted_text)).collect();
         let rev = due.rev.max(tree.rev());
         let snapshot = snapshot(head(day.clone(), project.clone()), &row, &tree, texts);
-        snapshot_line(&snapshot, &mut line)?;
+        // Escaped as for a terminal, so that `--dry-run` prints the bytes that leave.
+        snapshot_line(&snapshot, HarmlessJson::new(&mut line))?;
         let forwarded = record(day, project.as_ref(), docs, rev);
         Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: due.is_live }))
+    }
+
+    /// Returns the passages of a session that the server has.
+    fn docs(&self, session: &SessionId) -> Result<Vec<u64>, ForwardError> {
+        Ok(self.log.as_ref().map(|log| log.docs(session)).transpose()?.unwrap_or_default())
     }
 
     /// Returns the passages of a session; none if its sources cannot be read.

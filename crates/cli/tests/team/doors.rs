@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::rig::{Server, Team};
+use crate::rig::{Running, Team};
 
 /// An answer of a server.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
@@ -23,7 +23,7 @@ impl Answer {
     }
 }
 
-fn send(server: &Server, head: &str, body: &[u8]) -> Answer {
+fn send(server: &Running, head: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let request = format!("{head}\r\nhost: team\r\nconnection: close\r\n\r\n");
@@ -38,11 +38,11 @@ fn send(server: &Server, head: &str, body: &[u8]) -> Answer {
     Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-fn get(server: &Server, path: &str, token: &str) -> Answer {
+fn get(server: &Running, path: &str, token: &str) -> Answer {
     send(server, &format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {token}"), b"")
 }
 
-fn post(server: &Server, token: &str, body: &[u8]) -> Answer {
+pub(crate) fn post(server: &Running, token: &str, body: &[u8]) -> Answer {
     let head = format!(
         "POST /team/v1/sessions HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-type: application/x-ndjson\r\n\
          content-length: {}",
@@ -255,4 +255,105 @@ fn a_server_without_tokens_or_without_clickhouse_does_not_start() {
     assert_eq!(open.code, Some(2), "{open:?}");
     let wrong = ["team", "serve", "--clickhouse", "tcp://x", "--listen", "127.0.0.1:0", "--token-file", "t"];
     assert_eq!(env.run(&wrong).code, Some(2));
+}
+
+/// A snapshot of a recorded session as a machine prints it, at the level of texts.
+fn snapshot_of(machine: &crate::rig::Machine, server: &Running) -> Value {
+    machine.adopt("c-nested");
+    let command = machine.forward_command(&server.url, &["--dry-run", "--content", "text"]);
+    serde_json::from_str(subscope_testkit::env::run(command, b"").success().trim()).unwrap()
+}
+
+#[test]
+fn writers_remove_their_own_sessions_only() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let (bob, admin) = (team.token("acme", "bob", "writer"), team.token("acme", "root", "admin"));
+    let mut snapshot = snapshot_of(&machine, &server);
+    assert_eq!(post(&server, &machine.token(), format!("{snapshot}\n").as_bytes()).status, 200);
+    let id = snapshot["row"]["id"].as_str().unwrap().to_owned();
+    let mut removal = |by: u64| {
+        snapshot["rev"] = (snapshot["rev"].as_u64().unwrap() + by).into();
+        snapshot["deleted"] = true.into();
+        snapshot["tree"] = Value::Null;
+        snapshot["texts"].as_array_mut().unwrap().iter_mut().for_each(|text| text["deleted"] = true.into());
+        format!("{snapshot}\n")
+    };
+    let tree = || get(&server, &format!("/api/v1/sessions/{id}/tree"), &bob).status;
+    let refused = post(&server, &bob, removal(5).as_bytes());
+    assert_eq!((refused.status, refused.json()["accepted"].as_u64()), (200, Some(0)));
+    assert_eq!(refused.json()["refused"][0]["id"].as_str(), Some(&*id));
+    assert_eq!(tree(), 200);
+    let hits = get(&server, "/api/v1/search?q=the", &bob).json();
+    assert!(!hits["hits"].as_array().unwrap().is_empty(), "passages are there too");
+    let removed = post(&server, &admin, removal(1).as_bytes());
+    assert_eq!((removed.status, removed.json()["accepted"].as_u64()), (200, Some(1)));
+    assert_eq!(tree(), 404);
+    // Of one that is not there nobody says whose it was.
+    assert_eq!(post(&server, &bob, removal(1).as_bytes()).status, 200);
+}
+
+#[test]
+fn hostile_values_of_every_parameter_find_nothing_and_break_nothing() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let token = machine.token();
+    let snapshot = snapshot_of(&machine, &server);
+    assert_eq!(post(&server, &token, format!("{snapshot}\n").as_bytes()).status, 200);
+    let before = get(&server, "/api/v1/sessions", &token).body;
+    let hostile = [
+        "\\' OR 1=1 --",
+        "') UNION ALL SELECT body FROM trees --",
+        "{tenant:String} OR 1=1 {p0:String",
+        "\u{0}a\tb\nc\\d; DROP TABLE sessions",
+        "99999999999999999999",
+    ];
+    let parameters = [
+        (
+            "/api/v1/sessions",
+            &["q", "limit", "after", "live", "recent", "project", "user", "team", "machine", "status", "day"]
+                [..],
+        ),
+        ("/api/v1/names", &["prefix", "limit"]),
+        ("/api/v1/search", &["q", "session", "kind", "project", "user", "team", "since", "until", "limit"]),
+        (
+            "/api/v1/stats",
+            &["by", "from", "to", "limit", "since", "until", "project", "user", "team", "machine", "harness"],
+        ),
+        ("/api/v1/status", &["session"]),
+        ("/api/v1/agents/root", &["session"]),
+        ("/api/v1/agents/nobody", &["session"]),
+    ];
+    let escape = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let secret = snapshot["tree"]["session"]["title"].as_str().unwrap();
+    for text in hostile {
+        let text = escape(text);
+        for (path, names) in parameters {
+            for name in names {
+                let needed = match (path, *name) {
+                    ("/api/v1/search", "q") | ("/api/v1/names", "prefix") => "",
+                    ("/api/v1/search", _) => "&q=zzz",
+                    ("/api/v1/names", _) => "&prefix=zzz",
+                    _ => "",
+                };
+                let asked = format!("{path}?{name}={text}{needed}");
+                let answer = get(&server, &asked, &token);
+                assert!(
+                    matches!(answer.status, 200 | 400 | 404),
+                    "{asked}: {} {}",
+                    answer.status,
+                    answer.body
+                );
+                let is_number = matches!(*name, "limit" | "after" | "since" | "until" | "to" | "from");
+                assert!(is_number || !answer.body.contains(secret), "{asked}: {}", answer.body);
+            }
+        }
+        for path in ["tree", "timeline", "events", "feed", "export"] {
+            let answer = get(&server, &format!("/api/v1/sessions/{text}/{path}"), &token);
+            assert!(matches!(answer.status, 400 | 404), "{text}/{path}: {} {}", answer.status, answer.body);
+        }
+    }
+    assert_eq!(get(&server, "/api/v1/sessions", &token).body, before, "all is still there");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use subscope_testkit::fixtures::recordings;
+use subscope_testkit::fixtures::{recording, recordings};
 
 use crate::rig::{Machine, Team, until};
 
@@ -144,6 +144,39 @@ fn kills_of_forwarder_server_and_engine_lose_nothing_and_count_nothing_twice() {
     assert_equal(&machines.each_ref(), &servers[1].url);
 }
 
+/// Half of the lines of a recording's main transcript, then all of them.
+fn grows(machine: &Machine, scenario: &str, mut between: impl FnMut()) {
+    let recording = recording("2.1.330", scenario);
+    let main = recording.mains().remove(0);
+    let place = format!(
+        "home/.claude/projects/{}",
+        main.strip_prefix(recording.projects()).unwrap().to_str().unwrap()
+    );
+    let whole = std::fs::read(&main).unwrap();
+    let newlines = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+    let newlines: Vec<usize> = newlines.collect();
+    machine.env.write(&place, &whole[..=newlines[newlines.len() / 2]]);
+    machine.env.run(&["index"]).success();
+    between();
+    machine.adopt(scenario);
+}
+
+#[test]
+fn a_session_that_grows_replaces_itself_also_when_it_was_sent_before() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let mut calls = 0;
+    grows(&machine, "k-big", || {
+        machine.forward(&server.url, &[]).success();
+        assert_equal(&[&machine], &server.url);
+        calls = machine.sessions()[0]["tool_calls"].as_u64().unwrap();
+    });
+    assert!(machine.sessions()[0]["tool_calls"].as_u64().unwrap() > calls, "it has grown");
+    machine.forward(&server.url, &[]).success();
+    assert_equal(&[&machine], &server.url);
+}
+
 #[test]
 fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
     let Some(team) = Team::start() else { return };
@@ -157,10 +190,11 @@ fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
     server.restart(&team);
     let listed = |count: usize| {
         let page = machine.ask(&server.url, &["ls", "--json"]);
-        page.code == Some(0) && page.stdout.matches("\"harness\"").count() == count
+        page.code == Some(0)
+            && serde_json::from_str::<Value>(&page.stdout).unwrap()["sessions"].as_array().unwrap().len()
+                == count
     };
     until("both sessions are there", || listed(2));
-    // One that grows while the forwarder runs: a tail of its own transcript again, with another prompt.
     machine.adopt("b-parallel");
     until("the third is there", || listed(3));
     forwarder.kill().unwrap();

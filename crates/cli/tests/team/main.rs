@@ -3,8 +3,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod asking;
 mod doors;
-mod machines;
 #[path = "../../../team/tests/engine/mod.rs"]
 mod engine;
+mod hub;
+mod machines;
 mod rig;

@@ -26,8 +26,8 @@ pub(crate) struct Team {
     pub(crate) env: TestEnv,
 }
 
-/// A server; dropping it kills it as `kill -9` does.
-pub(crate) struct Server {
+/// A process that prints its URL; dropping it kills it as `kill -9` does.
+pub(crate) struct Running {
     child: Child,
     pub(crate) url: String,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Server {
 pub(crate) struct Machine {
     pub(crate) env: TestEnv,
     pub(crate) name: &'static str,
-    token: PathBuf,
+    pub(crate) token: PathBuf,
 }
 
 impl Team {
@@ -64,30 +64,45 @@ impl Team {
     }
 
     /// Starts a server and waits until it answers.
-    pub(crate) fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Running {
         self.serve_at("127.0.0.1:0")
     }
 
-    pub(crate) fn serve_at(&self, listen: &str) -> Server {
+    pub(crate) fn serve_at(&self, listen: &str) -> Running {
+        Running::start(self.serve_command(listen))
+    }
+
+    pub(crate) fn serve_command(&self, listen: &str) -> Command {
         let mut command = self.env.command();
         command.args(["team", "serve", "--clickhouse", &self.clickhouse.url, "--listen", listen]);
         command.arg("--token-file").arg(self.env.path("tokens"));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Server { child, url: url.trim().to_owned() }
+        command
     }
 
     pub(crate) fn machine(&self, name: &'static str, user: &str) -> Machine {
-        let token = self.token("acme", user, "writer");
-        let env = TestEnv::new(BINARY);
-        let path = env.write("team-token", token);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        Machine { env, name, token: path }
+        Machine::alone(name, &self.token("acme", user, "writer"))
     }
 }
 
-impl Server {
+impl Machine {
+    /// Returns a machine with a token.
+    pub(crate) fn alone(name: &'static str, token: &str) -> Self {
+        let env = TestEnv::new(BINARY);
+        let path = env.write("team-token", token);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Self { env, name, token: path }
+    }
+}
+
+impl Running {
+    /// Starts it, and waits until it prints its URL.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { child, url: url.trim().to_owned() }
+    }
+
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -100,7 +115,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
     }
@@ -135,11 +150,23 @@ impl Machine {
         serde_json::from_str::<Value>(&listed).unwrap()["sessions"].as_array().unwrap().clone()
     }
 
-    /// Runs a command that asks the server.
-    pub(crate) fn ask(&self, url: &str, arguments: &[&str]) -> Ran {
+    /// The one main transcript below its home.
+    pub(crate) fn main_transcript(&self) -> PathBuf {
+        let projects = fs::read_dir(self.env.path("home/.claude/projects")).unwrap();
+        let files = projects.flat_map(|project| fs::read_dir(project.unwrap().path()).unwrap());
+        let mut files = files.map(|file| file.unwrap().path());
+        files.find(|file| file.extension().is_some_and(|it| it == "jsonl")).unwrap()
+    }
+
+    pub(crate) fn ask_command(&self, url: &str, arguments: &[&str]) -> Command {
         let mut command = self.env.command();
         command.args(["--team", url, "--token-file"]).arg(&self.token).args(arguments);
-        run(command, b"")
+        command
+    }
+
+    /// Runs a command that asks the server.
+    pub(crate) fn ask(&self, url: &str, arguments: &[&str]) -> Ran {
+        run(self.ask_command(url, arguments), b"")
     }
 
     pub(crate) fn ask_json(&self, url: &str, arguments: &[&str]) -> Value {

@@ -459,13 +459,25 @@ fn has_random_case(letters: &str) -> bool {
     turns * 3 > letters.len() || turns >= 2 && capitals * 3 > letters.len()
 }
 
+/// Whether a value is the Base64 of random bytes, of which every 64th begins with `/` as a path does.
+fn is_base64(value: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
+    value.len() >= 32
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+        && value.bytes().filter(|byte| *byte == b'/').count() * 8 <= value.len()
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+}
+
 /// Whether a value is a path, an address, a number, a version, the name of a constant or a file, or is put together.
 fn is_reference(value: &str) -> bool {
     let bytes = value.as_bytes();
     let is_number =
         bytes.iter().all(|byte| byte.is_ascii_digit() || b".:,_-%".contains(byte)) && value.len() < 10;
-    let is_path =
-        ["/", "./", "../", "~/"].iter().any(|begin| value.starts_with(begin)) && !value.ends_with('=');
+    let is_path = ["/", "./", "../", "~/"].iter().any(|begin| value.starts_with(begin))
+        && !value.ends_with('=')
+        && !is_base64(value);
     let is_address = value.contains("://") && !value.contains('@');
     let is_constant =
         value.contains('_') && bytes.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');

@@ -110,11 +110,7 @@ impl PollState {
             false => self.known.remove(&tree.session.id),
         };
         let Some((_, before)) = before else { return self.pending.push_back(Update::snapshot(tree)) };
-        let rows: HashMap<_, _> = before.agents.iter().map(|agent| (&agent.id, agent)).collect();
-        let is_changed = |agent: &subscope_model::Agent| rows.get(&agent.id).is_none_or(|row| *row != agent);
-        let removed = before.agents.iter().filter(|row| !tree.agents.iter().any(|agent| agent.id == row.id));
-        let removed = removed.map(|row| row.id.clone()).collect();
-        self.pending.push_back(Update::change(Change::of(&tree, is_changed, removed)));
+        self.pending.push_back(Update::change(Change::between(&before, &tree)));
     }
 }
 

@@ -134,6 +134,11 @@ fn on_answer(state: &mut UiState, answer: Answer) {
             mark_stale(state, &session);
         }
         Answer::Events(session, events) => state.logs.load(&session, &events),
+        Answer::NoEvents(session, why) => {
+            // Not asked for again.
+            state.logs.load(&session, &[]);
+            show_notice(state, why, Ink::Stalled);
+        }
         Answer::At(session, at_ms, tree) => {
             if let Some(travel) = state.travel.as_mut().filter(|travel| travel.session == session) {
                 travel.requested_ms = None;

@@ -13,6 +13,7 @@ use crate::{
     command::target::{ReadOptions, load_session},
     hub_connection::VERSION,
     prelude::*,
+    team_server,
 };
 
 /// Most waiting queries: clients send a few at once.
@@ -20,7 +21,8 @@ const MAX_QUESTIONS: usize = 16;
 
 pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
     let scope = match context.environment.working_folder() {
-        _ if args.all_projects => Scope::everything(),
+        // Working folders do not leave a machine: a team's sessions are of no folder here.
+        _ if args.all_projects || team_server::asked(context)?.is_some() => Scope::everything(),
         folder if folder.is_absolute() => Scope::project(folder),
         _ => {
             let error =
@@ -56,6 +58,9 @@ impl QueryHost for Context {
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {
+        if let Some(server) = team_server::asked(self)? {
+            return Err(team_server::only_there(session, server).into());
+        }
         Ok(load_session(session, &ReadOptions::FEED, self)?.events(self)?)
     }
 }

@@ -10,9 +10,11 @@ use crate::{
         history::iterations,
         stop,
         target::{LoadedSession, ReadOptions, load, load_session},
+        team,
     },
     config,
     prelude::*,
+    team_server,
 };
 
 /// Most sessions found by their words.
@@ -53,6 +55,9 @@ impl QueryHandler {
         reading: &ReadOptions,
         context: &Context,
     ) -> Result<LoadedSession, CliError> {
+        if is_of_team(context)? {
+            return Err(only_there(session, context));
+        }
         match &self.targets {
             Some((known, targets)) if known == session => load(targets, reading, context),
             Some(_) | None => load_session(session, reading, context),
@@ -68,6 +73,10 @@ impl QueryHandler {
             Question::Tree(session) => {
                 let tree = Backend::open(Needs::Rows, context)?.tree(&session)?;
                 Answer::Tree(session, tree.map(Box::new))
+            }
+            Question::Events(session) if is_of_team(context)? => {
+                let why = only_there(&session, context).to_string();
+                Answer::NoEvents(session, why)
             }
             Question::Events(session) => {
                 let events = self.load(&session, &ReadOptions::FEED, context)?.events(context)?;
@@ -91,7 +100,13 @@ impl QueryHandler {
                 let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
                 Answer::Stats(query, Box::new(stats))
             }
+            Question::Iterations if is_of_team(context)? => {
+                return Err(CliError::failed("iterations are folders of a machine: the team has none"));
+            }
             Question::Iterations => Answer::Iterations(iterations::of_all_projects(MAX_ITERATIONS, context)?),
+            Question::Stop(session, _) if is_of_team(context)? => {
+                return Err(only_there(&session, context));
+            }
             Question::Stop(session, agent) => {
                 Answer::Ordered(stop::request_stop(Some(&session), &agent, context)?)
             }
@@ -115,8 +130,28 @@ impl QueryHandler {
     }
 }
 
+/// Whether the answers are those of a team's server.
+fn is_of_team(context: &Context) -> Result<bool, CliError> {
+    Ok(team_server::asked(context)?.is_some())
+}
+
+/// Returns the message about what only the session's machine has.
+fn only_there(session: &SessionId, context: &Context) -> CliError {
+    match team_server::required(context) {
+        Ok(server) => team_server::only_there(session, server),
+        Err(error) => error,
+    }
+}
+
 /// Opens the page of the running hub in the browser. Returns a message with its URL.
 fn open_page(context: &Context) -> Result<String, CliError> {
+    if is_of_team(context)? {
+        let page = team::page_url(context)?;
+        return Ok(match browser::open(&page) {
+            Ok(()) => "opened the team's page".to_owned(),
+            Err(_) => format!("the page is at {page}"),
+        });
+    }
     let mut backend = Backend::open(Needs::RowsNoStart, context)?;
     let health = backend.health();
     let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());

@@ -13,13 +13,14 @@ use std::{
     thread,
 };
 
+use subscope_client::{Client, PolledFeed};
 use subscope_hub::clock;
 use subscope_tui::{Answers, Clocks, Ends, Links, Playback, Question, Reply, RunError};
 
 pub(crate) use self::replay::run as replay;
 use self::{answer::QueryHandler, late::LateFeed};
-use super::watch::live;
-use crate::prelude::*;
+use super::watch::{FollowedFeed, live};
+use crate::{prelude::*, team_server};
 
 /// Most waiting queries: one of each kind, and some for a user who is faster than the disk.
 const MAX_QUESTIONS: usize = 16;
@@ -43,7 +44,7 @@ fn run_live(context: &Context) -> Result<Next, CliError> {
     let (late, feed) = LateFeed::new();
     let ui = UiThread::start(Some(Box::new(late)), None, context)?;
     // The screen is drawn before the hub is connected.
-    let followed = live::follow_all(&subscope_tui::restore, context);
+    let followed = follow_all(&subscope_tui::restore, context);
     let (hub, failure) = match followed {
         Ok(followed) => {
             // The UI may have ended.
@@ -60,10 +61,21 @@ fn run_live(context: &Context) -> Result<Next, CliError> {
     failure.map_or(outcome, Err)
 }
 
+/// Follows all sessions of this machine, or those of the team whose server is asked.
+fn follow_all(on_signal: live::OnSignal, context: &Context) -> Result<FollowedFeed, CliError> {
+    match team_server::asked(context)? {
+        Some(server) => {
+            let feed = PolledFeed::open(Client::of_team(server))?;
+            Ok(FollowedFeed { feed: Box::new(feed), hub: None })
+        }
+        None => live::follow_all(on_signal, context),
+    }
+}
+
 /// Prints changes as lines.
 fn print_lines(context: &Context) -> Result<(), CliError> {
     use subscope_model::FeedItem;
-    let mut followed = live::follow_all(&|| (), context)?;
+    let mut followed = follow_all(&|| (), context)?;
     let mut plain = subscope_tui::plain::Plain::new(context.style(None), context.offset_minutes());
     loop {
         match followed.feed.next(std::time::Duration::from_secs(1)) {
