@@ -386,6 +386,14 @@ export interface SessionRow {
   root?: AgentStatus;
   /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
   kept_at_ms?: number;
+  /** The machine that it ran on; only in a team's store, as the next three. */
+  machine?: string;
+  /** Its user. */
+  user?: string;
+  /** The user's team. */
+  team?: string;
+  /** Name of its project. */
+  project?: string;
 }
 
 /** Statistics of one group: an agent type, a tool, a model, a day. */
@@ -489,6 +497,8 @@ export interface Stats {
   slowest: SlowCall[];
   /** How many agents were at work at the same time. */
   concurrency: Concurrency;
+  /** Names of the fields that this store cannot answer: they are empty for that reason. */
+  without?: string[];
 }
 
 /** A page of sessions: `ls --json`, `GET /api/v1/sessions`. */

@@ -376,6 +376,14 @@ class SessionRow(TypedDict):
     root: NotRequired[AgentStatus]
     # Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     kept_at_ms: NotRequired[int]
+    # The machine that it ran on; only in a team's store, as the next three.
+    machine: NotRequired[str]
+    # Its user.
+    user: NotRequired[str]
+    # The user's team.
+    team: NotRequired[str]
+    # Name of its project.
+    project: NotRequired[str]
 
 
 class StatsRow(TypedDict):
@@ -485,6 +493,8 @@ class Stats(TypedDict):
     slowest: list[SlowCall]
     # How many agents were at work at the same time.
     concurrency: Concurrency
+    # Names of the fields that this store cannot answer: they are empty for that reason.
+    without: NotRequired[list[str]]
 
 
 class SessionPage(TypedDict):
