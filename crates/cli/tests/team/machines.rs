@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use subscope_testkit::fixtures::{recording, recordings};
 
-use crate::rig::{Machine, Team, until};
+use crate::rig::{Machine, Running, Team, until};
 
 /// Figures of a session that every store has, by its id.
 fn figures(rows: &[Value]) -> BTreeMap<String, Value> {
@@ -122,15 +122,14 @@ fn kills_of_forwarder_server_and_engine_lose_nothing_and_count_nothing_twice() {
     for round in 0..3 {
         for (place, machine) in machines.iter().enumerate() {
             let url = &servers[(place + round) % 2].url;
-            let mut forwarder = machine.forward_command(url, &[]).spawn().unwrap();
+            let mut forwarder = Running::spawn(machine.forward_command(url, &[]));
             std::thread::sleep(std::time::Duration::from_millis(150 * (place as u64 + 1)));
             match (place + round) % 3 {
                 0 => {}
                 1 => servers[(place + round) % 2].kill(),
                 _ => team.clickhouse.kill(),
             }
-            forwarder.kill().unwrap();
-            forwarder.wait().unwrap();
+            forwarder.kill();
             match (place + round) % 3 {
                 0 => {}
                 1 => servers[(place + round) % 2].restart(&team),
@@ -185,8 +184,9 @@ fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
     server.kill();
     machine.adopt("c-nested");
     assert_eq!(machine.forward(&server.url, &[]).code, Some(1), "nothing answers");
-    let mut forwarder = machine.forward_command(&server.url, &[]).spawn().unwrap();
-    machine.adopt("k-big");
+    // It reads new transcripts by itself.
+    let mut forwarder = Running::spawn(machine.forward_command(&server.url, &[]));
+    machine.env.adopt(&recording("2.1.330", "k-big"));
     server.restart(&team);
     let listed = |count: usize| {
         let page = machine.ask(&server.url, &["ls", "--json"]);
@@ -195,10 +195,9 @@ fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
                 == count
     };
     until("both sessions are there", || listed(2));
-    machine.adopt("b-parallel");
+    machine.env.adopt(&recording("2.1.330", "b-parallel"));
     until("the third is there", || listed(3));
-    forwarder.kill().unwrap();
-    forwarder.wait().unwrap();
+    forwarder.kill();
     assert_equal(&[&machine], &server.url);
 }
 

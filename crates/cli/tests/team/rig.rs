@@ -26,7 +26,7 @@ pub(crate) struct Team {
     pub(crate) env: TestEnv,
 }
 
-/// A process that prints its URL; dropping it kills it as `kill -9` does.
+/// A process with the URL that it prints; dropping it kills it as `kill -9` does.
 pub(crate) struct Running {
     child: Child,
     pub(crate) url: String,
@@ -95,6 +95,12 @@ impl Machine {
 }
 
 impl Running {
+    /// Starts a process that prints no URL.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Self { child, url: String::new() }
+    }
+
     /// Starts it, and waits until it prints its URL.
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
