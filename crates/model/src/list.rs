@@ -145,6 +145,7 @@ impl SessionRow {
             tool_calls: 0,
             usage: None,
             cost_micro_usd: None,
+            cost_floor: false,
             root: None,
             kept_at_ms: None,
             machine: None,

@@ -165,6 +165,8 @@ pub struct GroupRow {
     pub usage: Usage,
     /// Their cost, as far as prices are known.
     pub cost_micro_usd: i64,
+    /// Whether the cost is a lower bound.
+    pub cost_floor: bool,
 }
 
 #[cfg(test)]

@@ -13,6 +13,11 @@ const MAX_NAME_CHARS: usize = 200;
 /// Earliest and latest day that a snapshot may have: what `Date` can hold, without what no session is from.
 const DAYS: std::ops::Range<i64> = 10_957..65_000;
 
+/// Bits of `model_floor`: what is a lower bound. The cost is one in sums by type or model, or also in sums of whole sessions.
+pub(crate) const TOKENS_FLOOR: u8 = 1;
+pub(crate) const COST_FLOOR: u8 = 2;
+pub(crate) const SESSION_COST_FLOOR: u8 = 4;
+
 #[derive(Clone, Debug, Default, Row, Serialize)]
 pub(crate) struct SessionColumns {
     pub(crate) tenant: String,
@@ -228,6 +233,8 @@ impl SessionColumns {
         self.tool_errors = tree.summary.tool_errors;
         self.tools_denied = tree.summary.tools_denied;
         self.cost_floor = u8::from(tree.summary.cost_floor);
+        // Where the session's own cost is exact, what it has of no price is in the cost of another element.
+        let is_exact = tree.summary.cost_micro_usd.is_some() && !tree.summary.cost_floor;
         for figures in agent_figures(tree) {
             let row = &figures.row;
             let [input, output, cache_read, cache_write] = row.usage.kinds();
@@ -243,7 +250,11 @@ impl SessionColumns {
             self.model_output.push(output);
             self.model_cache_read.push(cache_read);
             self.model_cache_write.push(cache_write);
-            self.model_floor.push(u8::from(row.usage.floor));
+            self.model_floor.push(
+                u8::from(row.usage.floor) * TOKENS_FLOOR
+                    + u8::from(row.cost_floor) * COST_FLOOR
+                    + u8::from(row.cost_floor && !is_exact) * SESSION_COST_FLOOR,
+            );
             self.model_cost.push(figures.cost_micro_usd);
         }
         for (day, row) in tool_figures(tree) {

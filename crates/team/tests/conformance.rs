@@ -137,6 +137,54 @@ fn clickhouse_answers_as_the_stores_of_machines() {
 }
 
 #[test]
+fn costs_are_lower_bounds_as_in_the_stores_of_machines() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    // One agent's model has no price: the sum of the others is a lower bound, unless the harness states what all have cost.
+    let variant = |name: &str, costs: [Option<i64>; 2], total: Option<i64>, cost_floor: bool| {
+        let mut tree = real("b-parallel");
+        tree.session.id = name.into();
+        for (agent, place) in tree.agents.iter_mut().zip([0, 1].into_iter().cycle()) {
+            (agent.cost_micro_usd, agent.cost_floor) = (costs[place], false);
+        }
+        (tree.summary.cost_micro_usd, tree.summary.cost_floor) = (total, cost_floor);
+        tree
+    };
+    let trees = [
+        variant("priced", [Some(1_000); 2], None, false),
+        variant("unpriced", [Some(1_000), None], Some(2_000), true),
+        variant("totalled", [Some(1_000), None], Some(9_000), false),
+        variant("unknown", [None; 2], None, false),
+    ];
+    let (mut team, mut memory) = (Team::start(&clickhouse), Memory(MemoryStore::new()));
+    for tree in trees {
+        team.put(std::slice::from_ref(&tree));
+        memory.put(std::slice::from_ref(&tree));
+        let stats = |store: &dyn SessionQueries| {
+            let stats = store.stats(&Default::default()).unwrap();
+            (
+                stats.total,
+                stats.by_type,
+                stats.by_model,
+                stats.by_tool,
+                stats.by_day,
+                stats.by_harness,
+                stats.days,
+            )
+        };
+        assert_eq!(stats(&team.reader), stats(&memory.0), "{}", tree.session.id);
+        let row = |store: &dyn SessionQueries| {
+            let row = store.session_row(&tree.session.id).unwrap().unwrap();
+            (row.cost_micro_usd, row.cost_floor)
+        };
+        assert_eq!(row(&team.reader), row(&memory.0), "{}", tree.session.id);
+    }
+    let query = |by| GroupQuery { by: GroupQuery::parse_by(by).unwrap(), limit: 9, ..GroupQuery::default() };
+    for by in ["", "user", "model"] {
+        assert!(team.reader.groups(&query(by)).unwrap().rows.iter().any(|row| row.cost_floor), "{by}");
+    }
+}
+
+#[test]
 fn newer_rows_replace_older_ones_and_tombstones_remove() {
     let Some(mut clickhouse) = ClickHouse::start() else { return };
     let team = Team::start(&clickhouse);

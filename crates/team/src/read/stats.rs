@@ -11,6 +11,7 @@ use super::Reader;
 use crate::{
     engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
     figures::{Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups, UNATTRIBUTED},
+    rows::{COST_FLOOR, SESSION_COST_FLOOR, TOKENS_FLOOR},
 };
 
 const DAY_MS: Millis = 86_400_000;
@@ -35,12 +36,12 @@ const AGENT_SUMS: &str = "uniqExact(sipHash64(session_id)) AS sessions, sum(elem
     sum(element_calls) AS calls, sum(element_errors) AS errors, sum(element_denied) AS denied,
     sum(element_busy) AS busy, sum(element_input) AS input, sum(element_output) AS output,
     sum(element_cache_read) AS cache_read, sum(element_cache_write) AS cache_write,
-    max(element_floor) AS is_floor, sum(element_cost) AS cost";
+    groupBitOr(element_floor) AS floor, sum(element_cost) AS cost";
 
 const TOOL_SUMS: &str = "uniqExact(sipHash64(session_id)) AS sessions, toUInt64(0) AS agents,
     sum(element_calls) AS calls, sum(element_errors) AS errors, sum(element_denied) AS denied,
     sum(element_busy) AS busy, toUInt64(0) AS input, toUInt64(0) AS output, toUInt64(0) AS cache_read,
-    toUInt64(0) AS cache_write, toUInt8(0) AS is_floor, toInt64(0) AS cost";
+    toUInt64(0) AS cache_write, toUInt8(0) AS floor, toInt64(0) AS cost";
 
 /// Sums of a group, whose values are texts.
 #[derive(Row, Deserialize)]
@@ -56,17 +57,23 @@ struct GroupSum {
     output: u64,
     cache_read: u64,
     cache_write: u64,
-    is_floor: u8,
+    floor: u8,
     cost: i64,
 }
 
 impl GroupSum {
     fn usage(&self) -> Usage {
         let usage = Usage::new(self.input, self.output, self.cache_read, self.cache_write);
-        Usage { floor: self.is_floor > 0, ..usage }
+        Usage { floor: self.floor & TOKENS_FLOOR > 0, ..usage }
     }
 
-    fn stats_row(&self, name: &str) -> StatsRow {
+    /// Whether the cost of a sum by these dimensions is a lower bound.
+    fn cost_floor(&self, by: &[Dimension]) -> bool {
+        let is_of_parts = by.iter().any(|by| matches!(by, Dimension::Type | Dimension::Model));
+        self.floor & if is_of_parts { COST_FLOOR } else { SESSION_COST_FLOOR } > 0
+    }
+
+    fn stats_row(&self, name: &str, by: &[Dimension]) -> StatsRow {
         StatsRow {
             name: name.into(),
             sessions: self.sessions,
@@ -77,6 +84,7 @@ impl GroupSum {
             busy_ms: self.busy,
             usage: self.usage(),
             cost_micro_usd: u64::try_from(self.cost).unwrap_or(0),
+            cost_floor: self.cost_floor(by),
         }
     }
 }
@@ -104,6 +112,7 @@ impl Reader {
                 busy_ms: sum.busy,
                 usage: sum.usage(),
                 cost_micro_usd: sum.cost,
+                cost_floor: sum.cost_floor(&query.by),
             });
         }
         let has_more = rows.len() > query.limit;
@@ -173,13 +182,13 @@ impl Reader {
         let total = sums(&[]).await?;
         let mut stats = Stats {
             schema: STATS_SCHEMA.into(),
-            total: total.first().map(|sum| sum.stats_row("all")).unwrap_or_else(|| empty_row("all")),
-            by_type: named(sums(&[Dimension::Type]).await?),
-            by_tool: named(sums(&[Dimension::Tool]).await?),
-            by_model: named(of_models(sums(&[Dimension::Model]).await?)),
-            by_day: named(sums(&[Dimension::Day]).await?),
-            by_project: named(sums(&[Dimension::Project]).await?),
-            by_harness: named(sums(&[Dimension::Harness]).await?),
+            total: total.first().map(|sum| sum.stats_row("all", &[])).unwrap_or_else(|| empty_row("all")),
+            by_type: named(sums(&[Dimension::Type]).await?, Dimension::Type),
+            by_tool: named(sums(&[Dimension::Tool]).await?, Dimension::Tool),
+            by_model: named(of_models(sums(&[Dimension::Model]).await?), Dimension::Model),
+            by_day: named(sums(&[Dimension::Day]).await?, Dimension::Day),
+            by_project: named(sums(&[Dimension::Project]).await?, Dimension::Project),
+            by_harness: named(sums(&[Dimension::Harness]).await?, Dimension::Harness),
             // They need the trees of all sessions.
             without: vec!["slowest".into(), "concurrency".into()],
             ..Stats::default()
@@ -197,7 +206,7 @@ impl Reader {
                 if by == StatsGroup::Model && name.is_empty() {
                     continue;
                 }
-                let row = sum.stats_row(shown(name));
+                let row = sum.stats_row(shown(name), &[Dimension::Day, dimension]);
                 days.insert((day.as_str().into(), by, row.name.clone()), row);
             }
         }
@@ -228,8 +237,8 @@ fn of_models(sums: Vec<GroupSum>) -> Vec<GroupSum> {
 }
 
 /// Returns rows by tokens, calls and name.
-fn named(sums: Vec<GroupSum>) -> Vec<StatsRow> {
-    let row = |sum: GroupSum| sum.stats_row(shown(sum.names.first().map_or("", String::as_str)));
+fn named(sums: Vec<GroupSum>, by: Dimension) -> Vec<StatsRow> {
+    let row = |sum: GroupSum| sum.stats_row(shown(sum.names.first().map_or("", String::as_str)), &[by]);
     let mut rows: Vec<StatsRow> = sums.into_iter().map(row).collect();
     rows.sort_by(|one, other| {
         let key = |row: &StatsRow| (row.usage.total_tokens, row.tool_calls);
