@@ -3,6 +3,7 @@ import { mkdirSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import type { Comparison, Iterations, SessionRow, Stats, Tree } from "../src/model";
 import { base, count, duration, money } from "../src/lib/format";
+import { costOf, tokensOf } from "../src/lib/stats";
 import { cleanUp, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
 const [big, small] = [new Recording("k-big").session, new Recording("b-parallel").session];
@@ -23,7 +24,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   const figures = await view.locator(".figures dd").allTextContents();
   const { usage } = stats.total;
   expect(figures.slice(0, 6)).toEqual([
-    money(stats.total.cost_micro_usd, stats.total.cost_floor), (usage.floor ? "≥" : "") + count(usage.total_tokens), count(usage.input_tokens),
+    costOf(stats.total), tokensOf(stats.total), count(usage.input_tokens),
     count(usage.output_tokens), count(usage.cache_read_tokens), count(usage.cache_write_tokens),
   ]);
   // The plot is drawn, and its table adds up to the server's figures of each day.
@@ -40,6 +41,11 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   await plot.focus();
   await page.keyboard.press("Home");
   await expect.poll(() => page.locator("figure [aria-live]").first().textContent()).toMatch(/20\d\d: .*\$/);
+  // It stays pointed at while the plot is made anew, for other colors or figures.
+  await plot.locator("canvas").evaluate((one) => one.setAttribute("data-made", "before"));
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expect.poll(() => plot.locator("canvas:not([data-made])").count()).toBe(1);
+  await expect.poll(() => page.locator("figure [aria-live]").first().textContent()).toMatch(/20\d\d: .*\$/);
   // A choice stands in the address, and is kept by it.
   await page.getByRole("group", { name: "stacked by" }).getByRole("button", { name: "model" }).click();
   await page.getByRole("group", { name: "measure" }).getByRole("button", { name: "tokens" }).click();
@@ -49,7 +55,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   for (const name of ["Types of agents", "Models", "Projects", "Harnesses", "Tools", "Slowest calls"]) await page.getByRole("table", { name }).waitFor();
   const cells = await page.getByRole("table", { name: "Models" }).locator("tbody tr").first().locator("td").allTextContents();
   const [first] = stats.by_model;
-  expect(cells.slice(-2)).toEqual([(first?.usage.floor ? "≥" : "") + count(first?.usage.total_tokens), money(first?.cost_micro_usd, first?.cost_floor)]);
+  expect(cells.slice(-2)).toEqual(first ? [tokensOf(first), costOf(first)] : []);
   // Another range, another project: nothing of it is left.
   await page.getByRole("textbox", { name: "to" }).or(page.getByLabel("to", { exact: true })).first().fill("2020-01-01");
   await page.waitForURL("**until=2020-01-01*");
@@ -96,8 +102,8 @@ it("marks the same costs as lower bounds in lists, sessions and statistics, what
     await page.goto(`${own.url}/stats?days=all`);
     const table = page.getByRole("table", { name: "Harnesses" });
     await table.waitFor();
-    expect(await table.locator("tbody tr").evaluateAll((all) => all.map((one) => one.lastElementChild?.textContent))).toEqual(stats.by_harness.map((one) => money(one.cost_micro_usd, one.cost_floor)));
-    expect(await page.locator(".figures dd").first().textContent()).toBe(money(stats.total.cost_micro_usd, stats.total.cost_floor));
+    expect(await table.locator("tbody tr").evaluateAll((all) => all.map((one) => one.lastElementChild?.textContent))).toEqual(stats.by_harness.map(costOf));
+    expect(await page.locator(".figures dd").first().textContent()).toBe(costOf(stats.total));
     isQuiet(seen);
     await seen.context.close();
   }

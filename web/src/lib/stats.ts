@@ -1,5 +1,6 @@
 // Statistics as they are shown: ranges of days, groups stacked by day, concurrency as steps.
 import type { Concurrency, Stats, StatsGroup, StatsRow } from "../model";
+import { count, money } from "./format";
 
 export const DAY_MS = 86_400_000;
 
@@ -15,6 +16,12 @@ export interface Range {
 export type Measure = "cost" | "tokens";
 
 export const measured = (row: StatsRow, by: Measure): number => (by === "cost" ? row.cost_micro_usd : row.usage.total_tokens);
+
+/** The cost of a group; a dash where no price is known, as in the terminal. */
+export const costOf = (row: StatsRow): string => (row.cost_micro_usd > 0 ? money(row.cost_micro_usd, row.cost_floor) : "—");
+
+/** The tokens of a group; a dash where none are known. */
+export const tokensOf = ({ usage }: StatsRow): string => (usage.total_tokens > 0 ? (usage.floor ? "≥" : "") + count(usage.total_tokens) : "—");
 
 /** The day (UTC) of a moment, `2026-11-22`. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);

@@ -98,8 +98,8 @@ fn cost_of(row: &StatsRow) -> MicroUsd {
 
 fn totals(total: &StatsRow, style: &Style) -> StyledLine {
     let parts = [
-        style.money(cost_of(total), total.cost_floor),
-        format!("{} tokens", style.usage(Some(total.usage))),
+        style.cost(Some(cost_of(total)).filter(|cost| *cost > 0), total.cost_floor),
+        format!("{} tokens", style.usage(Some(total.usage).filter(|usage| usage.total_tokens > 0))),
         text::plural(total.sessions, "session"),
         text::plural(total.agents, "agent"),
         text::plural(total.tool_calls, "call"),
