@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{MicroUsd, Usage};
 
 /// Prices of one model in pico-US-dollars (10⁻¹² USD) per token, so that sums are integers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelPrice {
     /// A fresh input token.
     pub input: u64,
@@ -22,6 +22,41 @@ pub struct ModelPrice {
     /// An input token written to the one-hour cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
+    /// The prices of responses with longer contexts, from the shortest on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<LongContextPrice>,
+}
+
+/// Prices of responses with more input tokens than a number, cached ones included: those of all their tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LongContextPrice {
+    /// The number of input tokens.
+    pub tokens: u64,
+    /// [`ModelPrice::input`].
+    pub input: u64,
+    /// [`ModelPrice::output`].
+    pub output: u64,
+    /// [`ModelPrice::cache_read`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
+    /// [`ModelPrice::cache_write`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+    /// [`ModelPrice::cache_write_1h`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
+}
+
+impl ModelPrice {
+    /// Returns the prices that hold for a response with this many input tokens.
+    fn of_context(&self, input_tokens: u64) -> LongContextPrice {
+        let Self { input, output, cache_read, cache_write, cache_write_1h, above } = self;
+        let (input, output, cache_read) = (*input, *output, *cache_read);
+        let (cache_write, cache_write_1h) = (*cache_write, *cache_write_1h);
+        let long = above.iter().rfind(|price| input_tokens > price.tokens).copied();
+        let short = LongContextPrice { tokens: 0, input, output, cache_read, cache_write, cache_write_1h };
+        long.unwrap_or(short)
+    }
 }
 
 /// Prices by model name, with the source and date of the figures.
@@ -48,10 +83,11 @@ impl PriceTable {
         [model, bare, undated].iter().find_map(|name| self.models.get(*name))
     }
 
-    /// Returns the cost of `usage` in picodollars; `cache_write_1h` of its cache-write tokens are billed at the
-    /// one-hour price. `None` if the model has no price, or none for a kind of tokens that was used.
+    /// Returns the cost of the `usage` of one response in picodollars; `cache_write_1h` of its cache-write tokens are billed
+    /// at the one-hour price. `None` if the model has no price, or none for a kind of tokens that was used.
     pub fn pico_usd(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
-        let price = self.price(model)?;
+        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+        let price = self.price(model)?.of_context(usage.input_tokens.saturating_add(cached));
         let long = cache_write_1h.min(usage.cache_write_tokens);
         let kinds = [
             (usage.input_tokens, Some(price.input)),
@@ -94,5 +130,20 @@ mod tests {
             None,
             "no price of cached tokens"
         );
+    }
+
+    #[test]
+    fn long_context_has_its_own_prices() {
+        let long = |tokens, input| LongContextPrice { tokens, input, ..LongContextPrice::default() };
+        let above = vec![long(100, 2), long(1_000, 3)];
+        let mut table = PriceTable::default();
+        table
+            .models
+            .insert("m".into(), ModelPrice { input: 1, cache_read: Some(0), above, ..ModelPrice::default() });
+        let cost = |fresh, cached| table.pico_usd("m", &Usage::new(fresh, 0, cached, 0), 0);
+        assert_eq!([cost(100, 0), cost(101, 0), cost(1_000, 0)], [Some(100), Some(202), Some(2_000)]);
+        assert_eq!(cost(1_001, 0), Some(3_003));
+        assert_eq!(cost(1, 100), None, "no price of cached tokens at this length");
+        assert_eq!(cost(1, 99), Some(1));
     }
 }

@@ -263,3 +263,83 @@ fn compressed_rollouts_give_their_truth() {
         }
     }
 }
+
+/// An agent eleven times: what its lines and those about it say, under other ids; with names of any characters.
+#[test]
+fn many_agents_that_say_the_same_at_the_same_place_are_each_right() {
+    const ODD: &str = "revièwer #2: a/b [x] <y> 漢字 100%";
+    let all =
+        ["codex/0.169.0/v1_two_parallel", "codex/0.169.0/v2_two_parallel", "copilot/1.0.102/two_parallel"];
+    let all = all.into_iter().chain(["opencode/1.18.33/two_parallel"]);
+    for name in all {
+        let recording = other_recordings().into_iter().find(|it| it.name() == name).unwrap();
+        let original = &recording.truth["agents"][1];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let tools: Vec<String> =
+            original["tools"].as_array().unwrap().iter().map(|tool| text(&tool["id"])).collect();
+        let (id, call, kind) =
+            (text(&original["id"]), text(&original["spawned_by"]), text(&original["type"]));
+        let copied = |line: &str, number: usize| {
+            let mut line = line.replace(&id, &renamed(&id, number));
+            for own in tools.iter().chain([&call]) {
+                let quoted = |id: &str| format!("\"{id}\"");
+                line = line.replace(&quoted(own), &quoted(&format!("{own}x{number}")));
+            }
+            // Ids of lines, messages and parts.
+            let mut ids: Vec<&str> = vec!["msg_", "prt_", "evt_"];
+            ids.extend((recording.harness == "copilot").then_some("\"id\":\""));
+            for id in ids {
+                line = line.replace(id, &format!("{id}{number}"));
+            }
+            if kind.is_empty() { line } else { line.replace(&kind, ODD) }
+        };
+        let is_about = |line: &str| line.contains(&id) || line.contains(&format!("\"{call}\""));
+        let mut parts = Vec::new();
+        for part in recording.disk() {
+            let lines = String::from_utf8(part.bytes.clone()).unwrap();
+            if part.spec.agent.as_deref() == Some(&id) {
+                parts.push(part.clone());
+                parts.extend((0..10).map(|number| {
+                    let mut part = Part { bytes: copied(&lines, number).into_bytes(), ..part.clone() };
+                    part.spec.agent = Some(renamed(&id, number));
+                    part
+                }));
+                continue;
+            }
+            let repeated = lines.split_inclusive('\n').flat_map(|line| {
+                let copies = (0..10).filter(|_| is_about(line)).map(|number| copied(line, number));
+                std::iter::once(line.to_owned()).chain(copies).collect::<Vec<_>>()
+            });
+            parts.push(Part { bytes: repeated.collect::<String>().into_bytes(), ..part });
+        }
+        let tree = read(&parts, 1 << 16);
+        let rows = by_id(&tree["agents"]);
+        let expected = rows[&id];
+        assert_eq!(rows.len(), recording.truth["agents"].as_array().unwrap().len() + 10, "{name}");
+        for number in 0..10 {
+            let row = rows[&renamed(&id, number)];
+            let what = format!("{name} {number}: {row}");
+            for field in
+                ["parent_id", "depth", "status", "tool_calls", "tool_errors", "usage", "name", "description"]
+            {
+                assert_eq!(row[field], expected[field], "{field} of {what}");
+            }
+            assert_eq!(row["spawned_by"], format!("{call}x{number}"), "{what}");
+            assert_eq!(
+                row["type"].as_str().unwrap_or_default(),
+                if kind.is_empty() { "" } else { ODD },
+                "{what}"
+            );
+            let own: Vec<String> = by_id(&row["tools"]).into_keys().collect();
+            let mut should: Vec<String> = tools.iter().map(|tool| format!("{tool}x{number}")).collect();
+            should.sort();
+            assert_eq!(own, should, "{what}");
+        }
+    }
+}
+
+/// Returns another id of the same form.
+fn renamed(id: &str, number: usize) -> String {
+    let digits: String = format!("{number:02}");
+    format!("{}{digits}", &id[..id.len() - 2])
+}

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use subscope_testkit::figures::{most_memory, now};
+use subscope_testkit::figures::{memory, most_memory, now, processor_time};
 
 use crate::history::History;
 
@@ -51,6 +51,19 @@ impl Contender {
         time(&mut self.command()).0
     }
 
+    /// Has a hub follow everything while nothing happens: its share of a core in percent, and the memory that it holds then.
+    pub(crate) fn idle(&self) -> (f64, f64) {
+        let mut hub = self.program(&["serve"]).stdout(Stdio::null()).spawn().expect("the program starts");
+        std::thread::sleep(STARTS_WITHIN);
+        let before = processor_time(hub.id());
+        std::thread::sleep(IDLE_FOR);
+        let busy = processor_time(hub.id()).saturating_sub(before);
+        let resident = memory(hub.id()).unwrap_or(f64::NAN);
+        let _ = hub.kill();
+        let _ = hub.wait();
+        (busy.as_secs_f64() / IDLE_FOR.as_secs_f64() * 100.0, resident)
+    }
+
     pub(crate) fn store_bytes(&self) -> u64 {
         let entries = fs::read_dir(self.data.path()).expect("the store's folder");
         let sizes = entries.map(|entry| entry.and_then(|it| it.metadata()).expect("a file").len());
@@ -58,9 +71,13 @@ impl Contender {
     }
 
     fn command(&self) -> Command {
+        self.program(&["index", "--json"])
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_subscope"));
         command
-            .args(["index", "--json"])
+            .args(arguments)
             .env_clear()
             .env("HOME", &self.home)
             .env("SUBSCOPE_DATA_DIR", self.data.path())
@@ -70,6 +87,11 @@ impl Contender {
         command
     }
 }
+
+/// How long a hub has for its first listing.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// How long it is watched while nothing happens.
+const IDLE_FOR: Duration = Duration::from_secs(60);
 
 /// Another tool in the same home.
 pub(crate) struct Peer {

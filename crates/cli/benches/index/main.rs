@@ -39,14 +39,18 @@ fn main() {
     let peer = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let ccusage = peer("CCUSAGE").map(|program| Peer::ccusage(program, &history));
     let agentsview = peer("AGENTSVIEW").map(|program| Peer::agentsview(program, &history));
-    for row in beside(&history, ccusage.as_ref(), agentsview.as_ref()) {
-        say(row.markdown());
+    // `cargo bench … --bench index -- others` answers one question.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    if is_asked("beside") {
+        beside(&history, ccusage.as_ref(), agentsview.as_ref()).iter().for_each(|row| say(row.markdown()));
     }
-    for row in bigger(&history, &History::make(&folder.path().join("ten"), BIGGER)) {
-        say(row.markdown());
+    if is_asked("bigger") {
+        let ten = History::make(&folder.path().join("ten"), BIGGER);
+        bigger(&history, &ten).iter().for_each(|row| say(row.markdown()));
     }
-    for row in with_others(&history) {
-        say(row.markdown());
+    if is_asked("others") {
+        with_others(&history).iter().for_each(|row| say(row.markdown()));
     }
     for (name, peer) in [("CCUSAGE", &ccusage), ("AGENTSVIEW", &agentsview)] {
         if peer.is_none() {
@@ -71,6 +75,7 @@ fn with_others(history: &History) -> Vec<Row> {
         memory.push(cold.megabytes);
         again.push(all.again());
     }
+    let (busy, resident) = all.idle();
     let question = format!(
         "`index` of {} sessions beside {sessions} of five other harnesses, {} MB",
         history.sessions,
@@ -88,6 +93,8 @@ fn with_others(history: &History) -> Vec<Row> {
         row("time of a byte, in terms of the history alone", ratio, "×", Some(1.2)),
         row("nothing new", again, "ms", None),
         row("most memory", memory, "MB", None),
+        row("an idle hub, share of a core", vec![busy], "%", Some(0.1)),
+        row("an idle hub, memory", vec![resident], "MB", Some(50.0)),
     ]
 }
 

@@ -342,7 +342,15 @@ impl Objects {
             return out.emit(Fact::Activity);
         }
         out.head.time = state.time.end.signed().or(own_time);
-        let outcome = state.outcome();
+        // What is printed has no line of the agent: it worked from the begin of its task until its end.
+        if let Some(agent) = agent.filter(|_| self.parents.is_empty() && !state.left_agent_running()) {
+            for time in [state.time.start, state.time.end].into_iter().filter_map(Num::signed) {
+                out.emit_of(Claim::Agent(agent, Basis::Link), Some(time), Fact::Activity);
+            }
+        }
+        // Whether its agent was stopped or failed is in the agent's own message; a task with an error failed.
+        let is_cut_task = is_spawn && state.outcome() == Outcome::Interrupted;
+        let outcome = if is_cut_task { Outcome::Error } else { state.outcome() };
         out.emit_made(Fact::CallEnd(CallEnd {
             id: Some(id),
             outcome,
