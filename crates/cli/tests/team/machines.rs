@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use subscope_testkit::fixtures::{recording, recordings};
 
@@ -121,20 +122,30 @@ fn kills_of_forwarder_server_and_engine_lose_nothing_and_count_nothing_twice() {
     let machines = three(&team);
     for round in 0..3 {
         for (place, machine) in machines.iter().enumerate() {
-            let url = &servers[(place + round) % 2].url;
-            let mut forwarder = Running::spawn(machine.forward_command(url, &[]));
-            std::thread::sleep(std::time::Duration::from_millis(150 * (place as u64 + 1)));
+            let at = (place + round) % 2;
+            // While the engine is stopped, what the forwarder sends is on its way.
+            team.signal_engine(Signal::STOP);
+            let mut forwarder = Running::spawn(machine.forward_command(&servers[at].url, &[]));
+            until("the forwarder forwards", || machine.env.path("data/subscope/team.db").exists());
+            // It makes its batch, and the server reads and gathers it.
+            std::thread::sleep(std::time::Duration::from_secs(2));
             match (place + round) % 3 {
-                0 => {}
-                1 => servers[(place + round) % 2].kill(),
+                // The server inserts what nobody waits for any more.
+                0 => forwarder.kill(),
+                // The forwarder does not know whether the insert was made.
+                1 => servers[at].kill(),
+                // The server does not know it.
                 _ => team.clickhouse.kill(),
             }
-            forwarder.kill();
             match (place + round) % 3 {
-                0 => {}
-                1 => servers[(place + round) % 2].restart(&team),
+                0 => team.signal_engine(Signal::CONT),
+                1 => {
+                    team.signal_engine(Signal::CONT);
+                    servers[at].restart(&team);
+                }
                 _ => team.clickhouse.restart(),
             }
+            forwarder.kill();
         }
     }
     for machine in &machines {

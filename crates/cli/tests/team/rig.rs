@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use subscope_testkit::{
     env::{Ran, TestEnv, run},
@@ -50,6 +51,11 @@ impl Team {
         // A server does not start without a token.
         team.token("nobody", "nobody", "reader");
         Some(team)
+    }
+
+    /// Stops the engine as a signal does, or lets it go on: what is sent to it meanwhile waits in the servers.
+    pub(crate) fn signal_engine(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.clickhouse.child), signal).unwrap();
     }
 
     /// Makes a token and adds its line to the file of all servers.

@@ -16,7 +16,7 @@ const PYTHON: &str = "SUBSCOPE_CHDB_PYTHON";
 pub(crate) struct ClickHouse {
     python: PathBuf,
     folder: tempfile::TempDir,
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) url: String,
 }
 
