@@ -34,7 +34,9 @@ fn forward_error(error: ForwardError) -> CliError {
         return CliError::failed("another process forwards the sessions of this data folder already")
             .hint("a hub does where the settings have `[team] url`: `subscope doctor` says how far it is");
     }
-    CliError::caused(ErrorKind::Failed, error)
+    let is_missing = matches!(&error, ForwardError::Open(OpenError::Missing(_)));
+    let failed = CliError::caused(ErrorKind::Failed, error);
+    if is_missing { failed.hint("`subscope index` reads this machine's sessions into one") } else { failed }
 }
 
 /// Returns what is forwarded under the settings.
