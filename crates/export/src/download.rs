@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, Event, Payload, SessionDetail, Tree};
 
 use crate::{
-    AtifSource, Format, Mask, Redacted, SpanSource, execution, otlp_requests, write_atif, write_execution,
+    AtifSource, Format, Mask, Redacted, SpanSource, SpanWriter, execution, write_atif, write_execution,
     write_otlp,
 };
 
@@ -51,7 +51,8 @@ pub fn write_download(
             let Some(detail) = source.detail else { return Ok(false) };
             let (tree, provider) = (source.tree, source.provider);
             // It masks what it has by itself.
-            write_otlp(&otlp_requests(&SpanSource { tree, detail, provider, contents: None, mask }), out)?;
+            let source = SpanSource { tree, detail, provider, contents: None, mask };
+            write_otlp(SpanWriter::new(&source).requests(), out)?;
         }
         Format::Trace | Format::Feed | Format::Html | Format::Csv | Format::Perfetto => return Ok(false),
     }

@@ -13,7 +13,7 @@ mod content;
 mod units;
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io::{self, BufWriter, Write},
 };
 
@@ -52,36 +52,18 @@ pub struct SpanSource<'s> {
     pub mask: Mask,
 }
 
-/// Returns a session's spans in requests of at most 4 MiB each, none if nothing has ended. Left out are the units of
-/// running agents, and those above them.
-pub fn otlp_requests(source: &SpanSource<'_>) -> Vec<ExportTraceServiceRequest> {
-    let writer = SpanWriter::new(source);
-    let empty = writer.request(Vec::new()).encoded_len();
-    let (mut requests, mut spans, mut bytes) = (Vec::new(), Vec::new(), empty);
-    for span in writer.spans() {
-        // Tag and length of the span, and longer lengths of what it is in.
-        let length = span.encoded_len() + 16;
-        if bytes + length > MAX_REQUEST_BYTES && !spans.is_empty() {
-            requests.push(writer.request(std::mem::take(&mut spans)));
-            bytes = empty;
-        }
-        bytes += length;
-        spans.push(span);
-    }
-    if !spans.is_empty() {
-        requests.push(writer.request(spans));
-    }
-    requests
-}
-
-/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter.
+/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter. Each is written before the next
+/// one is made.
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_otlp(requests: &[ExportTraceServiceRequest], w: &mut dyn Write) -> io::Result<()> {
+pub fn write_otlp(
+    requests: impl IntoIterator<Item = ExportTraceServiceRequest>,
+    w: &mut dyn Write,
+) -> io::Result<()> {
     let mut w = BufWriter::new(w);
     for request in requests {
-        serde_json::to_writer(&mut w, request)?;
+        serde_json::to_writer(&mut w, &request)?;
         w.write_all(b"\n")?;
     }
     w.flush()
@@ -135,16 +117,22 @@ impl Attributes {
     }
 }
 
-struct SpanWriter<'s> {
+/// Makes the spans of a session, one by one: texts are read when their span is made, so that an export may be larger than
+/// memory.
+pub struct SpanWriter<'s> {
     source: &'s SpanSource<'s>,
     units: Units<'s>,
+    /// Responses and ended calls of each unit, the calls by place in their agent's row.
+    responses: Vec<Vec<&'s ResponseDetail>>,
+    calls: Vec<Vec<usize>>,
     /// Agents whose tokens are a floor, though those of no single response are.
     shared_floors: HashSet<&'s str>,
     messages: Option<Messages<'s>>,
 }
 
 impl<'s> SpanWriter<'s> {
-    fn new(source: &'s SpanSource<'s>) -> Self {
+    /// Sorts out which span is whose; makes none yet.
+    pub fn new(source: &'s SpanSource<'s>) -> Self {
         let messages = source.contents.as_ref().map(|contents| Messages::new(contents.events));
         let agents = source.tree.agents.iter().filter(|agent| agent.usage.is_some_and(|usage| usage.floor));
         let mut shared_floors: HashSet<&str> = agents.map(|agent| agent.id.as_str()).collect();
@@ -152,7 +140,29 @@ impl<'s> SpanWriter<'s> {
         {
             shared_floors.remove(response.agent.as_str());
         }
-        Self { source, units: Units::new(source.tree, source.detail), shared_floors, messages }
+        let units = Units::new(source.tree, source.detail);
+        let responses = responses_by_unit(source, &units);
+        let calls = calls_by_unit(source.tree, &units);
+        Self { source, units, responses, calls, shared_floors, messages }
+    }
+
+    /// Returns the spans in requests of at most 4 MiB each, none if nothing has ended. Left out are the units of running
+    /// agents, and those above them.
+    pub fn requests(&self) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
+        let empty = self.request(Vec::new()).encoded_len();
+        let mut spans = self.spans().peekable();
+        std::iter::from_fn(move || {
+            let (mut request, mut bytes) = (Vec::new(), empty);
+            while let Some(span) = spans.peek() {
+                // Tag and length of the span, and longer lengths of what it is in.
+                bytes += span.encoded_len() + 16;
+                if bytes > MAX_REQUEST_BYTES && !request.is_empty() {
+                    break;
+                }
+                request.extend(spans.next());
+            }
+            (!request.is_empty()).then(|| self.request(request))
+        })
     }
 
     fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
@@ -185,38 +195,14 @@ impl<'s> SpanWriter<'s> {
     }
 
     /// Returns all spans: by agent in tree order, each unit before its responses and calls.
-    fn spans(&self) -> Vec<Span> {
-        let mut spans = Vec::new();
-        let mut responses = self.responses_by_unit();
-        for (number, unit) in self.units.all.iter().enumerate() {
-            if !unit.has_ended {
-                continue;
-            }
-            spans.push(self.invoke_agent(unit));
-            for (place, response) in responses[number].drain(..).enumerate() {
-                spans.push(self.chat(unit, response, place == 0));
-            }
-            let agent = &self.source.tree.agents[unit.agent];
-            let own = |call: &ToolCall| self.units.of(unit.agent, call.started_at_ms) == number;
-            // An open call of an agent at work may still end.
-            let is_over = |call: &ToolCall| call.status != ToolStatus::Open || !agent.is_at_work();
-            let calls = agent.tools.iter().enumerate().filter(|(_, call)| own(call) && is_over(call));
-            spans.extend(calls.map(|(place, call)| self.execute_tool(unit, call, place)));
-        }
-        spans
-    }
-
-    fn responses_by_unit(&self) -> Vec<Vec<&'s ResponseDetail>> {
-        let mut by_unit = vec![Vec::new(); self.units.all.len()];
-        let agents = self.source.tree.agents.iter().enumerate();
-        let numbers: std::collections::HashMap<_, _> =
-            agents.map(|(number, agent)| (agent.id.as_str(), number)).collect();
-        for response in &self.source.detail.responses {
-            if let Some(agent) = numbers.get(response.agent.as_str()) {
-                by_unit[self.units.of_response(*agent, response)].push(response);
-            }
-        }
-        by_unit
+    fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+        let ended = self.units.all.iter().enumerate().filter(|(_, unit)| unit.has_ended);
+        ended.flat_map(move |(number, unit)| {
+            let responses = self.responses[number].iter().enumerate();
+            let chats = responses.map(move |(place, response)| self.chat(unit, response, place == 0));
+            let calls = self.calls[number].iter().map(move |place| self.execute_tool(unit, *place));
+            std::iter::once_with(move || self.invoke_agent(unit)).chain(chats).chain(calls)
+        })
     }
 
     /// Returns a span of a unit's trace with the attributes that all spans have.
@@ -233,7 +219,8 @@ impl<'s> SpanWriter<'s> {
         attributes.text("gen_ai.agent.id", Some(agent.id.as_str()));
         attributes.int("subscope.depth", Some(agent.depth));
         attributes.int("subscope.run", Some(unit.run + 1));
-        let run = self.units.all.iter().find(|root| root.agent == 0 && root.run == unit.run);
+        // The root's runs are the first units.
+        let run = self.units.all.get(unit.run).filter(|root| root.agent == 0);
         let span = Span {
             trace_id: self.id::<16>("trace", run.map_or("", |run| &run.key)),
             span_id: self.id::<8>(kind, key),
@@ -287,8 +274,9 @@ impl<'s> SpanWriter<'s> {
         finish(span, name, parent, unit.span, attributes, error)
     }
 
-    fn execute_tool(&self, unit: &Unit<'_>, call: &ToolCall, place: usize) -> Span {
+    fn execute_tool(&self, unit: &Unit<'_>, place: usize) -> Span {
         let agent = &self.source.tree.agents[unit.agent];
+        let call = &agent.tools[place];
         let key = || format!("{}/{}/{place}", agent.id, call.name);
         let key = call.id.as_ref().map_or_else(key, ToString::to_string);
         let (span, mut attributes) = self.span(unit, "execute_tool", &key, None);
@@ -356,6 +344,32 @@ impl<'s> SpanWriter<'s> {
         let times = response.times.unwrap_or(unit.span);
         finish(Span { kind: SpanKind::Client.into(), ..span }, name, parent, times, attributes, None)
     }
+}
+
+/// Returns the responses of each unit, in order.
+fn responses_by_unit<'s>(source: &SpanSource<'s>, units: &Units<'_>) -> Vec<Vec<&'s ResponseDetail>> {
+    let mut by_unit = vec![Vec::new(); units.all.len()];
+    let agents = source.tree.agents.iter().enumerate();
+    let numbers: HashMap<&str, usize> = agents.map(|(number, agent)| (agent.id.as_str(), number)).collect();
+    for response in &source.detail.responses {
+        if let Some(agent) = numbers.get(response.agent.as_str()) {
+            by_unit[units.of_response(*agent, response)].push(response);
+        }
+    }
+    by_unit
+}
+
+/// Returns the ended calls of each unit, by place in their agent's row.
+fn calls_by_unit(tree: &Tree, units: &Units<'_>) -> Vec<Vec<usize>> {
+    let mut by_unit = vec![Vec::new(); units.all.len()];
+    for (number, agent) in tree.agents.iter().enumerate() {
+        // An open call of an agent at work may still end.
+        let is_over = |call: &ToolCall| call.status != ToolStatus::Open || !agent.is_at_work();
+        for (place, call) in agent.tools.iter().enumerate().filter(|(_, call)| is_over(call)) {
+            by_unit[units.of(number, call.started_at_ms)].push(place);
+        }
+    }
+    by_unit
 }
 
 /// `error.type` of an error that has no type of its own (semantic conventions, general attributes).

@@ -45,7 +45,7 @@ fn requests(read: &Read, contents: Option<Contents<'_>>) -> Vec<ExportTraceServi
         contents,
         mask: Mask::Secrets,
     };
-    otlp_requests(&source)
+    SpanWriter::new(&source).requests().collect()
 }
 
 fn spans_in(requests: &[ExportTraceServiceRequest]) -> Vec<Span> {
@@ -278,7 +278,7 @@ fn requests_are_lines_of_at_most_4_mib_and_equal_each_time() {
     let mut read = read_at(&parts_of(&recording("2.1.330", "k-big"), &[Telling::Transcript]), None).unwrap();
     let written = |requests: &[ExportTraceServiceRequest]| {
         let mut out = Vec::new();
-        write_otlp(requests, &mut out).unwrap();
+        write_otlp(requests.iter().cloned(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let one = requests(&read, None);

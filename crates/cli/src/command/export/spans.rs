@@ -7,7 +7,7 @@ use std::{
 
 use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
-    Contents, OtlpRequest, SpanSource, encode_otlp, otlp_requests, rejected_spans, span_count, write_otlp,
+    Contents, OtlpRequest, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_count, write_otlp,
 };
 use subscope_model::{Agent, Event, Payload, SessionRow, Tree, iso8601};
 
@@ -62,19 +62,23 @@ impl<'a> SpanExport<'a> {
             mask: self.args.mask(),
         };
         warn_of_running(&loaded.tree, self.context);
-        let requests = otlp_requests(&source);
-        self.write(&requests)?;
-        self.spans += requests.iter().map(span_count).sum::<usize>();
-        self.requests += requests.len();
+        let writer = SpanWriter::new(&source);
+        let (mut spans, mut count) = (0, 0);
+        self.write(writer.requests().inspect(|request| {
+            spans += span_count(request);
+            count += 1;
+        }))?;
+        self.spans += spans;
+        self.requests += count;
         Ok(())
     }
 
     // What is a secret depends on its key, and values are JSON in strings: they are masked already.
-    fn write(&mut self, requests: &[OtlpRequest]) -> Result<(), CliError> {
+    fn write(&mut self, requests: impl Iterator<Item = OtlpRequest>) -> Result<(), CliError> {
         match &mut self.destination {
             Destination::Receiver(receiver) => {
                 for request in requests {
-                    let answer = receiver.push(&encode_otlp(request)).map_err(push_error)?;
+                    let answer = receiver.push(&encode_otlp(&request)).map_err(push_error)?;
                     if let Some((count, why)) = rejected_spans(&answer) {
                         self.context.warn(&format!("{} rejected {count} spans: {why}", receiver.url()));
                     }

@@ -53,7 +53,7 @@ fn rows(tree: &Tree) -> Vec<Row<'_>> {
 
 fn again(read: &Read) -> Option<Tree> {
     let mut lines = Vec::new();
-    write_otlp(&requests(read, None), &mut lines).unwrap();
+    write_otlp(requests(read, None), &mut lines).unwrap();
     Some(read_at(&[Part::new("otlp.jsonl", lines)], None)?.tree)
 }
 
