@@ -85,6 +85,16 @@ function cellsOf(batch, columns, rows) {
   })
 }
 
+// Compiling the engine takes longer than all queries of a trace: it is compiled once, and each trace has its own instance.
+const { Module } = WebAssembly
+const compiled = new Map()
+WebAssembly.Module = function (bytes) {
+  const key = bytes.byteLength
+  if (!compiled.has(key)) compiled.set(key, new Module(bytes))
+  return compiled.get(key)
+}
+const engine = new vm.Script(readFileSync(join(engineFolder, "engine_bundle.js"), "utf8"))
+
 /** A trace processor with one trace. */
 class TraceProcessor {
   #port
@@ -106,7 +116,7 @@ class TraceProcessor {
     // The engine is a worker of a browser: it runs in this realm, so that its arrays are ours.
     Object.assign(globalThis, { self, XMLHttpRequest, location: self.location, WorkerGlobalScope: class {} })
     process.type = "renderer"
-    vm.runInThisContext(readFileSync(join(engineFolder, "engine_bundle.js"), "utf8"))
+    engine.runInThisContext()
     this.ready = (async () => {
       this.#port = { postMessage: (reply) => this.#replies.push(Buffer.from(reply)) }
       // The module is instantiated in steps of its own.
@@ -145,16 +155,18 @@ function expected(tree) {
   const withTimes = tree.agents.filter((agent) => agent.intervals.length > 0)
   const intervals = withTimes.reduce((sum, agent) => sum + agent.intervals.length, 0)
   // A call without a time is at that of the one before it: one of an agent without any time has no place.
-  let calls = 0
+  // The trace processor makes a track when something is on it.
+  let [calls, tracks] = [0, 0]
   for (const agent of tree.agents) {
     const first = agent.tools.findIndex((call) => call.started_at_ms !== null)
     if (agent.intervals.length > 0) calls += agent.tools.length
     else if (first >= 0) calls += agent.tools.length - first
+    if (agent.intervals.length > 0 || first >= 0) tracks += 1
   }
   const placed = new Set()
   for (const agent of tree.agents) agent.tools.forEach((call) => placed.add(call.id))
   const spawns = withTimes.filter((agent) => agent.spawned_by !== null && placed.has(agent.spawned_by)).length
-  return { slices: intervals + calls, intervals, calls, spawns, tracks: tree.agents.length }
+  return { slices: intervals + calls, intervals, calls, spawns, tracks }
 }
 
 let [count, slices, flows] = [0, 0, 0]

@@ -22,6 +22,8 @@ use crate::redact::{Mask, redact};
 
 /// `TrackDescriptor.ChildTracksOrdering.EXPLICIT`: children are ordered by `sibling_order_rank`.
 const EXPLICIT: i32 = 3;
+/// `TrackDescriptor.SiblingMergeBehavior.NONE`: agents of equal names are not merged into one track.
+const NO_MERGE: i32 = 2;
 /// `TrackEvent.Type`.
 const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
@@ -68,6 +70,8 @@ struct TrackDescriptor {
     child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
     sibling_order_rank: Option<i32>,
+    #[prost(int32, optional, tag = "15")]
+    sibling_merge_behavior: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -180,14 +184,18 @@ struct SessionTracks<'t> {
     end: Millis,
     /// Calls that are in the tree.
     calls: HashSet<&'t str>,
-    /// Calls that started agents whose start is known.
-    spawns: HashSet<&'t str>,
+    /// Agents whose start is known, by the call that started them.
+    spawns: HashMap<&'t str, Vec<&'t Agent>>,
 }
 
 impl<'t> SessionTracks<'t> {
     fn new(tree: &'t Tree, mask: Mask) -> Self {
         let ends = tree.agents.iter().flat_map(|agent| agent.intervals.iter().map(|[_, to]| *to));
-        let spawned = tree.agents.iter().filter(|agent| !agent.intervals.is_empty());
+        let mut spawns: HashMap<&str, Vec<&Agent>> = HashMap::new();
+        for agent in tree.agents.iter().filter(|agent| !agent.intervals.is_empty()) {
+            let call = agent.spawned_by.as_deref();
+            call.into_iter().for_each(|call| spawns.entry(call).or_default().push(agent));
+        }
         let calls = tree.agents.iter().flat_map(|agent| &agent.tools);
         Self {
             tree,
@@ -195,7 +203,7 @@ impl<'t> SessionTracks<'t> {
             session: stable_hash(&tree.session.id),
             end: tree.session.ended_at_ms.into_iter().chain(ends).max().unwrap_or_default(),
             calls: calls.filter_map(|call| call.id.as_deref()).collect(),
-            spawns: spawned.filter_map(|agent| agent.spawned_by.as_deref()).collect(),
+            spawns,
         }
     }
 
@@ -251,6 +259,7 @@ impl<'t> SessionTracks<'t> {
                 parent_uuid: Some(*session),
                 child_ordering: Some(EXPLICIT),
                 sibling_order_rank: i32::try_from(rank).ok(),
+                sibling_merge_behavior: Some(NO_MERGE),
                 ..TrackDescriptor::default()
             })?;
             let lanes = self.place_calls(agent).iter().map(|placed| placed.lane).max().unwrap_or(0);
@@ -260,6 +269,7 @@ impl<'t> SessionTracks<'t> {
                     name: "parallel calls".to_owned(),
                     parent_uuid: Some(track),
                     sibling_order_rank: i32::try_from(lane).ok(),
+                    sibling_merge_behavior: Some(NO_MERGE),
                     ..TrackDescriptor::default()
                 })?;
             }
@@ -267,9 +277,35 @@ impl<'t> SessionTracks<'t> {
         Ok(())
     }
 
-    /// Returns an agent's intervals; one that is at work works until the session's last event.
+    /// Returns the start of a call. One without a time that started agents began at the latest with the first of them.
+    fn start(&self, call: &ToolCall) -> Option<Millis> {
+        let started = || self.spawned(call).iter().filter_map(|agent| agent.intervals.first());
+        call.started_at_ms.or_else(|| started().map(|[from, _]| *from).min())
+    }
+
+    /// Returns the agents whose start is known that a call started.
+    fn spawned(&self, call: &ToolCall) -> &[&'t Agent] {
+        call.id.as_deref().and_then(|id| self.spawns.get(id)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the flow from a call to an agent that it started.
+    fn flow(&self, call: &str, agent: &Agent) -> u64 {
+        let is_first =
+            self.spawns.get(call).and_then(|agents| agents.first()).is_some_and(|first| first.id == agent.id);
+        // A flow ends once: of several agents each has one.
+        if is_first { self.uuid("call", call) } else { self.uuid("call", &format!("{call}/{}", agent.id)) }
+    }
+
+    /// Returns an agent's intervals; one that is at work works until the session's last event. The first one begins at the
+    /// latest when the agent started another.
     fn intervals(&self, agent: &Agent) -> Vec<[Millis; 2]> {
         let mut intervals = agent.intervals.clone();
+        let spawns = agent.tools.iter().filter(|call| !self.spawned(call).is_empty());
+        if let (Some([from, _]), Some(start)) =
+            (intervals.first_mut(), spawns.filter_map(|call| self.start(call)).min())
+        {
+            *from = start.min(*from);
+        }
         if agent.is_at_work()
             && let Some([_, to]) = intervals.last_mut()
         {
@@ -285,7 +321,7 @@ impl<'t> SessionTracks<'t> {
         let mut time = intervals.first().map(|[from, _]| *from);
         let mut placed = Vec::new();
         for call in &agent.tools {
-            time = call.started_at_ms.or(time);
+            time = self.start(call).or(time);
             let Some(from) = time else { continue };
             let interval = intervals.partition_point(|[start, _]| *start <= from).saturating_sub(1);
             let to = match (call.ended_at_ms, call.status) {
@@ -352,7 +388,7 @@ impl<'t> SessionTracks<'t> {
             track_uuid: self.agent_track(&agent.id),
             name: Some(self.masked(&agent.title()).into_owned()),
             debug_annotations: texts.into_iter().flatten().chain(tokens).chain(cost).chain(open).collect(),
-            terminating_flow_ids: spawn.map(|call| self.uuid("call", call)).into_iter().collect(),
+            terminating_flow_ids: spawn.map(|call| self.flow(call, agent)).into_iter().collect(),
             ..TrackEvent::default()
         }
     }
@@ -372,12 +408,12 @@ impl<'t> SessionTracks<'t> {
             self.text("basis", Some(call.basis.as_str())),
             self.text("detail", call.detail.as_deref()),
         ];
-        let spawn = call.id.as_deref().filter(|id| self.spawns.contains(id));
+        let flow = |started: &&Agent| Some(self.flow(call.id.as_deref()?, started));
         let begin = TrackEvent {
             track_uuid: self.lane_track(agent, placed.lane),
             name: Some(call.name.to_string()),
             debug_annotations: texts.into_iter().flatten().chain(open).collect(),
-            flow_ids: spawn.map(|id| self.uuid("call", id)).into_iter().collect(),
+            flow_ids: self.spawned(call).iter().filter_map(flow).collect(),
             ..TrackEvent::default()
         };
         out.slice(placed.span, begin, &mut |_| Ok(()))

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use subscope_model::{AgentStatus, EventKind};
 use subscope_testkit::{
-    fixtures::{Recording, recordings},
-    sessions::{Telling, events, parts_of, tree},
+    fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
+    sessions::{Part, Telling, events, options, parts_of, read as read_parts, tree},
 };
 
 use super::*;
@@ -77,6 +77,10 @@ fn tracks(trace: &Trace) -> Vec<&TrackDescriptor> {
     trace.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref()).collect()
 }
 
+fn sessions(parts: &[Part]) -> usize {
+    read_parts(parts, options(true)).sessions().count()
+}
+
 fn read(recording: &Recording) -> (Tree, Vec<Event>) {
     let parts = parts_of(recording, &[Telling::Transcript, Telling::Hooks]);
     (tree(&parts), events(&parts))
@@ -142,6 +146,62 @@ fn check_nesting(what: &str, tree: &Tree, all: &[Slice]) {
         }
         assert!(intervals.iter().all(|slice| slice.depth == 0), "{what} {}", agent.id);
     }
+}
+
+#[test]
+fn each_agent_that_a_call_started_has_a_flow_that_goes_forward() {
+    let (mut several, mut untimed) = (0, 0);
+    for recording in [recordings(), odd_recordings(), stopped_recordings()].concat() {
+        for telling in [Telling::Transcript, Telling::Stream] {
+            let (what, parts) =
+                (format!("{} {telling:?}", recording.name()), parts_of(&recording, &[telling]));
+            if parts.is_empty() || sessions(&parts) != 1 {
+                continue;
+            }
+            let (tree, events) = (tree(&parts), events(&parts));
+            let trace = decoded(&tree, &events);
+            let all = slices(&trace);
+            let begins: Vec<(u64, u64)> = all
+                .iter()
+                .flat_map(|slice| slice.begin.flow_ids.iter().map(|flow| (*flow, slice.span[0])))
+                .collect();
+            let ends: HashMap<u64, u64> = all
+                .iter()
+                .flat_map(|slice| slice.begin.terminating_flow_ids.iter().map(|flow| (*flow, slice.span[0])))
+                .collect();
+            let placed: HashMap<&str, usize> = all
+                .iter()
+                .filter_map(|slice| slice.text("tool_use_id"))
+                .map(|call| {
+                    (
+                        call,
+                        tree.agents.iter().filter(|agent| agent.spawned_by.as_deref() == Some(call)).count(),
+                    )
+                })
+                .collect();
+            let spawned = tree.agents.iter().filter(|agent| !agent.intervals.is_empty());
+            let spawned =
+                spawned.filter(|it| it.spawned_by.as_deref().is_some_and(|call| placed.contains_key(call)));
+            assert_eq!((begins.len(), ends.len()), (spawned.count(), begins.len()), "{what}");
+            assert!(begins.iter().all(|(flow, from)| ends[flow] >= *from), "{what}");
+            several += usize::from(placed.values().any(|count| *count > 1));
+            let calls = tree.agents.iter().flat_map(|agent| &agent.tools);
+            let is_untimed = |call: &ToolCall| {
+                call.started_at_ms.is_none() && call.id.as_deref().is_some_and(|id| placed.get(id) > Some(&0))
+            };
+            untimed += usize::from(calls.into_iter().any(is_untimed));
+        }
+    }
+    assert!(several > 0 && untimed > 0, "{several} {untimed}");
+}
+
+#[test]
+fn tracks_of_equal_names_are_not_merged() {
+    let tree = sample::session();
+    let trace = decoded(&tree, &[]);
+    let of_agents = tracks(&trace).into_iter().filter(|track| track.sibling_order_rank >= Some(0));
+    assert!(of_agents.clone().count() >= tree.agents.len());
+    assert!(of_agents.into_iter().all(|track| track.sibling_merge_behavior == Some(NO_MERGE)));
 }
 
 #[test]
