@@ -1,10 +1,13 @@
 //! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OpenTelemetry over HTTP (OTLP/HTTP), in JSON and protobuf.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use axum::{
     body::Body,
-    extract::State,
+    extract::{FromRequest, Request},
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
@@ -40,12 +43,8 @@ pub(crate) struct OtlpCount {
         (status = 503, description = "Not kept: post it again."),
     )
 )]
-pub(super) async fn traces(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    take(app, Signal::Traces, headers, body).await
+pub(super) async fn traces(request: OtlpRequest) -> Result<Response, ApiError> {
+    request.ingest(Signal::Traces).await
 }
 
 /// Takes log events of agent programs.
@@ -55,12 +54,8 @@ pub(super) async fn traces(
         content = Vec<u8>),
     responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
 )]
-pub(super) async fn logs(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    take(app, Signal::Logs, headers, body).await
+pub(super) async fn logs(request: OtlpRequest) -> Result<Response, ApiError> {
+    request.ingest(Signal::Logs).await
 }
 
 /// Takes metrics of agent programs: check-sums of sessions.
@@ -70,35 +65,51 @@ pub(super) async fn logs(
         content = Vec<u8>),
     responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
 )]
-pub(super) async fn metrics(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    take(app, Signal::Metrics, headers, body).await
+pub(super) async fn metrics(request: OtlpRequest) -> Result<Response, ApiError> {
+    request.ingest(Signal::Metrics).await
 }
 
-async fn take(app: App, signal: Signal, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
-    // A sender of OpenTelemetry comes again after 429, not after a time-out.
-    let busy = |error: ApiError| error.or_too_many_requests();
-    let (encoding, bytes, permit) = body::read_otlp(&app, &headers, body).await.map_err(busy)?;
-    // Reading takes up to a second for the largest body.
-    let divided = tokio::task::spawn_blocking(move || otlp_ingests(signal, encoding, &bytes)).await;
-    let divided = divided.map_err(|error| ApiError::unavailable(error.to_string()))?;
-    let divided = divided.map_err(ApiError::bad_request)?;
-    for ingest in divided.ingests {
-        ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(busy)??;
+/// A request of any signal, whose body is not read yet.
+pub(super) struct OtlpRequest {
+    app: App,
+    headers: HeaderMap,
+    body: Body,
+}
+
+impl FromRequest<App> for OtlpRequest {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
+        let (head, body) = request.into_parts();
+        Ok(Self { app: app.clone(), headers: head.headers, body })
     }
-    drop(permit);
-    let count = &app.otlp;
-    count.requests.fetch_add(1, Ordering::Relaxed);
-    count.records.fetch_add(divided.records, Ordering::Relaxed);
-    count.foreign.fetch_add(divided.foreign, Ordering::Relaxed);
-    count.broken.fetch_add(divided.broken.len() as u64, Ordering::Relaxed);
-    let content_type = match encoding {
-        Encoding::Json => "application/json",
-        Encoding::Protobuf => "application/x-protobuf",
-    };
-    let answer = otlp_answer(signal, encoding, &divided.broken);
-    Ok(([(header::CONTENT_TYPE, content_type)], answer).into_response())
+}
+
+impl OtlpRequest {
+    /// Ingests its records; returns after they are stored.
+    async fn ingest(self, signal: Signal) -> Result<Response, ApiError> {
+        let Self { app, headers, body } = self;
+        // A sender of OpenTelemetry comes again after 429, not after a time-out.
+        let busy = |error: ApiError| error.or_too_many_requests();
+        let (encoding, bytes, permit) = body::read_otlp(&app, &headers, body).await.map_err(busy)?;
+        // Reading takes up to a second for the largest body.
+        let divided = tokio::task::spawn_blocking(move || otlp_ingests(signal, encoding, &bytes)).await;
+        let divided = divided.map_err(|error| ApiError::unavailable(error.to_string()))?;
+        let divided = divided.map_err(ApiError::bad_request)?;
+        for ingest in divided.ingests {
+            ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(busy)??;
+        }
+        drop(permit);
+        let count = &app.otlp;
+        count.requests.fetch_add(1, Ordering::Relaxed);
+        count.records.fetch_add(divided.records, Ordering::Relaxed);
+        count.foreign.fetch_add(divided.foreign, Ordering::Relaxed);
+        count.broken.fetch_add(divided.broken.len() as u64, Ordering::Relaxed);
+        let content_type = match encoding {
+            Encoding::Json => "application/json",
+            Encoding::Protobuf => "application/x-protobuf",
+        };
+        let answer = otlp_answer(signal, encoding, &divided.broken);
+        Ok(([(header::CONTENT_TYPE, content_type)], answer).into_response())
+    }
 }
