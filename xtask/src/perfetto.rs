@@ -50,7 +50,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Returns the first file of that name below a folder.
-fn find(folder: &Path, name: &str) -> Result<Option<PathBuf>> {
+pub(crate) fn find(folder: &Path, name: &str) -> Result<Option<PathBuf>> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {

@@ -66,6 +66,7 @@ const WANTED: &[(&str, &[&str])] = &[
             "SearchHit",
             "Hits",
             "HubMode",
+            "Forwarding",
             "Health",
             "StopChannel",
             "Ordered",

@@ -600,6 +600,22 @@ export interface Hits {
 /** How a hub runs. */
 export type HubMode = "foreground" | "background" | "command";
 
+/** State of forwarding spans to a receiver of OpenTelemetry. */
+export interface Forwarding {
+  /** Address of the receiver. */
+  to: string;
+  /** Number of spans that it accepted since the start. */
+  spans: number;
+  /** Number of spans that it refused since the start: they are not sent again. */
+  refused: number;
+  /** Number of requests that wait for it. */
+  waiting: number;
+  /** Size of these requests. */
+  waiting_bytes: number;
+  /** Why the last attempt failed; `None` if it did not. */
+  error: string | null;
+}
+
 /** Health of a hub: `GET /healthz`. */
 export interface Health {
   /** Always `ok`: an unhealthy hub does not answer. */
@@ -622,6 +638,8 @@ export interface Health {
   mode: HubMode;
   /** URL of its HTTP server. */
   url: string;
+  /** Forwarding of spans; `None` without `serve --otlp-to`. */
+  forwarding?: Forwarding;
 }
 
 /** How a request to stop reaches an agent. */

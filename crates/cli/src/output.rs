@@ -62,6 +62,10 @@ impl<W: Write> HarmlessJson<W> {
 
     fn write_escaped(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
+        // Of ASCII, only controls are hidden; most of what is written has none.
+        if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\n') {
+            return self.inner.write_all(text.as_bytes());
+        }
         let is_escaped = |character: char| character != '\n' && safe::is_hidden(character);
         while let Some(at) = rest.find(is_escaped) {
             let (before, after) = rest.split_at(at);

@@ -5,17 +5,14 @@
 
 mod common;
 
-use std::{
-    collections::BTreeSet,
-    io::{BufReader, Read as _, Write as _},
-    net::TcpListener,
-    sync::{Arc, Mutex, mpsc},
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::mpsc, time::Duration};
 
-use common::{env, json, json_lines, run, serving::Serving};
-use flate2::read::GzDecoder;
+use common::{
+    env, json, json_lines,
+    receiver::{Answer, Received, Receiver, TAKEN},
+    run,
+    serving::Serving,
+};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -25,106 +22,6 @@ use subscope_testkit::{
     env::TestEnv,
     fixtures::{recording, recordings},
 };
-
-/// A request that the receiver got whole.
-#[derive(Clone, Debug)]
-struct Received {
-    path: String,
-    headers: Vec<String>,
-    request: ExportTraceServiceRequest,
-}
-
-impl Received {
-    fn span_ids(&self) -> Vec<String> {
-        let hex = |id: &Vec<u8>| id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let scopes = self.request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
-        scopes.flat_map(|scope| scope.spans.iter().map(|span| hex(&span.span_id))).collect()
-    }
-
-    fn has(&self, header: &str) -> bool {
-        self.headers.iter().any(|line| line == header)
-    }
-}
-
-/// What the receiver answers to a request.
-#[derive(Clone, Debug)]
-enum Answer {
-    /// Status, more header lines, body.
-    With(u16, &'static str, Vec<u8>),
-    /// Closes the connection without an answer.
-    Drop,
-    /// Waits for the end of the test.
-    Hang,
-}
-
-const TAKEN: Answer = Answer::With(200, "", Vec::new());
-
-struct Receiver {
-    url: String,
-    received: Arc<Mutex<Vec<Received>>>,
-}
-
-impl Receiver {
-    /// Starts a receiver that gives these answers, then takes everything. `news` gets a word for each request.
-    fn start(answers: Vec<Answer>, news: Option<mpsc::SyncSender<()>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let kept = received.clone();
-        thread::spawn(move || {
-            let mut answers = answers.into_iter();
-            for stream in listener.incoming() {
-                let mut stream = BufReader::new(stream.unwrap());
-                while let Some(request) = read_request(&mut stream) {
-                    kept.lock().unwrap().push(request);
-                    news.iter().for_each(|news| news.send(()).unwrap());
-                    match answers.next().unwrap_or(TAKEN) {
-                        Answer::With(status, headers, body) => {
-                            let head = format!(
-                                "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n",
-                                body.len()
-                            );
-                            let answer = [head.into_bytes(), body].concat();
-                            if stream.get_mut().write_all(&answer).is_err() {
-                                break;
-                            }
-                        }
-                        Answer::Drop => break,
-                        Answer::Hang => loop {
-                            thread::park();
-                        },
-                    }
-                }
-            }
-        });
-        Self { url, received }
-    }
-
-    fn all(&self) -> Vec<Received> {
-        self.received.lock().unwrap().clone()
-    }
-}
-
-fn read_request(stream: &mut impl std::io::BufRead) -> Option<Received> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).ok().filter(|count| *count > 0)?;
-        let line = line.trim_end().to_owned();
-        if line.is_empty() {
-            break;
-        }
-        lines.push(line.to_ascii_lowercase());
-    }
-    let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
-    stream.read_exact(&mut body).ok()?;
-    let mut bytes = Vec::new();
-    GzDecoder::new(&*body).read_to_end(&mut bytes).unwrap();
-    let request = ExportTraceServiceRequest::decode(&*bytes).unwrap();
-    let path = lines[0].split(' ').nth(1).unwrap().to_owned();
-    Some(Received { path, headers: lines, request })
-}
 
 fn main_of(scenario: &str) -> std::path::PathBuf {
     recording("2.1.330", scenario).mains()[0].clone()

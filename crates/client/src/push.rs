@@ -72,11 +72,21 @@ pub struct Receiver {
     headers: Vec<(String, String)>,
 }
 
-/// Result of one attempt.
-enum Attempt {
-    Accepted(Vec<u8>),
-    /// May be repeated, after the wait that the receiver asks for.
-    Again(PushError, Option<Duration>),
+/// Failure of one attempt.
+#[derive(Debug)]
+pub struct PushFailure {
+    /// The error.
+    pub error: PushError,
+    /// Whether the receiver may accept the same request later (OTLP, "Retryable Response Codes").
+    pub may_repeat: bool,
+    /// Wait that the receiver asks for, at most two minutes.
+    pub retry_after: Option<Duration>,
+}
+
+impl PushFailure {
+    fn last(error: PushError) -> Self {
+        Self { error, may_repeat: false, retry_after: None }
+    }
 }
 
 impl Receiver {
@@ -118,22 +128,29 @@ impl Receiver {
     /// # Errors
     /// If the receiver refuses it, or the last attempt fails.
     pub fn push(&self, request: &[u8]) -> Result<Vec<u8>, PushError> {
-        let mut body = GzEncoder::new(Vec::new(), Compression::default());
-        body.write_all(request)?;
-        let body = body.finish()?;
+        let body = compress(request)?;
         let mut waits = WAITS.into_iter();
         loop {
-            match self.attempt(&body)? {
-                Attempt::Accepted(answer) => return Ok(answer),
-                Attempt::Again(error, asked) => {
-                    let Some(wait) = waits.next() else { return Err(error) };
-                    thread::sleep(asked.unwrap_or(wait).min(MAX_WAIT));
+            match self.attempt(&body) {
+                Ok(answer) => return Ok(answer),
+                Err(PushFailure { error, may_repeat, retry_after }) => {
+                    let Some(wait) = waits.next().filter(|_| may_repeat) else { return Err(error) };
+                    thread::sleep(retry_after.unwrap_or(wait));
                 }
             }
         }
     }
 
-    fn attempt(&self, body: &[u8]) -> Result<Attempt, PushError> {
+    /// Posts a request in protobuf once and returns the answer's body. Takes ten seconds at most.
+    ///
+    /// # Errors
+    /// If the receiver does not accept it.
+    pub fn push_once(&self, request: &[u8]) -> Result<Vec<u8>, PushFailure> {
+        let body = compress(request).map_err(|error| PushFailure::last(error.into()))?;
+        self.attempt(&body)
+    }
+
+    fn attempt(&self, body: &[u8]) -> Result<Vec<u8>, PushFailure> {
         let mut request = self
             .agent
             .post(&self.url)
@@ -145,15 +162,17 @@ impl Receiver {
         let unreachable = |source| PushError::Unreachable { url: self.url.clone(), source };
         let mut response = match request.send(body) {
             Ok(response) => response,
-            Err(error) if may_repeat(&error) => return Ok(Attempt::Again(unreachable(error), None)),
-            Err(error) => return Err(unreachable(error)),
+            Err(error) => {
+                let may_repeat = may_repeat(&error);
+                return Err(PushFailure { may_repeat, ..PushFailure::last(unreachable(error)) });
+            }
         };
         let (status, asked) = (response.status(), retry_after(&response));
         // An answer that is cut off has its status nevertheless.
         let answer =
             response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().unwrap_or_default();
         if status.is_success() {
-            return Ok(Attempt::Accepted(answer));
+            return Ok(answer);
         }
         let reason = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().trim().to_owned();
         let error = PushError::Refused { url: self.url.clone(), status: status.as_u16(), reason };
@@ -164,8 +183,16 @@ impl Receiver {
             StatusCode::GATEWAY_TIMEOUT,
         ]
         .contains(&status);
-        if is_passing { Ok(Attempt::Again(error, asked)) } else { Err(error) }
+        let retry_after = asked.map(|wait| wait.min(MAX_WAIT));
+        Err(PushFailure { error, may_repeat: is_passing, retry_after })
     }
+}
+
+/// Returns a body in gzip.
+fn compress(request: &[u8]) -> io::Result<Vec<u8>> {
+    let mut body = GzEncoder::new(Vec::new(), Compression::default());
+    body.write_all(request)?;
+    body.finish()
 }
 
 /// Whether an error is of the connection, not of the request, nor of a certificate, which comes as invalid data.

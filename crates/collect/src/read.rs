@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::{
@@ -61,12 +61,40 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     if is_frames(path) && !is_packed(path) {
         return Frames::open(path)?.span(offset, len);
     }
-    let mut file = Source::open(path)?;
+    span_of(&mut Source::open(path)?, offset, len)
+}
+
+/// Reads spans as [`read_span`] does; the file of the last one stays open, because the next one is mostly of the same.
+#[derive(Default)]
+pub struct SpanReader {
+    opened: Option<(PathBuf, Source)>,
+}
+
+impl SpanReader {
+    /// Reads a span of a file.
+    ///
+    /// # Errors
+    ///
+    /// As of [`read_span`].
+    pub fn read(&mut self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        if len > SPAN_CAP_BYTES || is_frames(path) {
+            return read_span(path, offset, len);
+        }
+        let opened = match self.opened.take().filter(|(known, _)| known == path) {
+            Some(opened) => opened,
+            None => (path.to_owned(), Source::open(path)?),
+        };
+        let (_, file) = self.opened.insert(opened);
+        span_of(file, offset, len)
+    }
+}
+
+fn span_of(file: &mut Source, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     // The span may come from a damaged index: no memory for what the file does not hold.
     if file.len()? < offset.saturating_add(len as u64) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    read_at(&mut file, offset, len)
+    read_at(file, offset, len)
 }
 
 /// Reads a part of a file that is known to be within its length.
@@ -159,6 +187,15 @@ mod tests {
         assert_eq!(read_span(&path, 8, 4).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(read_span(&path, u64::MAX, 4).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(read_span(&path, 0, SPAN_CAP_BYTES + 1).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let (mut reader, other) = (SpanReader::default(), folder.path().join("other"));
+        fs::write(&other, b"abc").unwrap();
+        assert_eq!(reader.read(&path, 3, 4).unwrap(), b"3456");
+        assert_eq!(reader.read(&path, 8, 4).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(reader.read(&path, 0, 2).unwrap(), b"01");
+        assert_eq!(reader.read(&other, 1, 2).unwrap(), b"bc");
+        let none = reader.read(&folder.path().join("none"), 0, 1);
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(reader.read(&path, 9, 1).unwrap(), b"9");
     }
 
     #[test]

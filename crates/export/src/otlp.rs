@@ -38,6 +38,9 @@ use crate::{execution::agent_type, redact::Mask};
 /// Most bytes of a request in protobuf: what receivers take by default (gRPC, 4 MiB).
 const MAX_REQUEST_BYTES: usize = 4 << 20;
 
+/// Attributes of most spans at most.
+const MAX_ATTRIBUTES: usize = 24;
+
 /// A session to be exported as spans.
 pub struct SpanSource<'s> {
     /// Its rows.
@@ -82,10 +85,17 @@ pub fn rejected_spans(answer: &[u8]) -> Option<(i64, String)> {
     (!is_all).then_some((partial.rejected_spans, partial.error_message))
 }
 
-/// Returns the number of spans in a request.
-pub fn span_count(request: &ExportTraceServiceRequest) -> usize {
+/// Id of a span, unique in all sessions.
+pub type SpanId = [u8; 8];
+
+fn span_id(span: &Span) -> Option<SpanId> {
+    span.span_id.as_slice().try_into().ok()
+}
+
+/// Returns the ids of the spans in a request.
+pub fn span_ids(request: &ExportTraceServiceRequest) -> Vec<SpanId> {
     let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
-    scopes.map(|scope| scope.spans.len()).sum()
+    scopes.flat_map(|scope| scope.spans.iter().filter_map(span_id)).collect()
 }
 
 /// Attributes of a span, in order.
@@ -125,6 +135,10 @@ pub struct SpanWriter<'s> {
     /// Responses and ended calls of each unit, the calls by place in their agent's row.
     responses: Vec<Vec<&'s ResponseDetail>>,
     calls: Vec<Vec<usize>>,
+    /// Id of the trace of each run.
+    traces: Vec<Vec<u8>>,
+    /// Id of the `invoke_agent` span of each unit.
+    invocations: Vec<Vec<u8>>,
     /// Agents whose tokens are a floor, though those of no single response are.
     shared_floors: HashSet<&'s str>,
     messages: Option<Messages<'s>>,
@@ -143,14 +157,34 @@ impl<'s> SpanWriter<'s> {
         let units = Units::new(source.tree, source.detail);
         let responses = responses_by_unit(source, &units);
         let calls = calls_by_unit(source.tree, &units);
-        Self { source, units, responses, calls, shared_floors, messages }
+        let session = &source.tree.session.id;
+        // The root's runs are the first units.
+        let runs = units.all.iter().take_while(|unit| unit.agent == 0);
+        let traces = runs.map(|run| id::<16>(session, "trace", &run.key)).collect();
+        let invocations = units.all.iter().map(|unit| id::<8>(session, "invoke_agent", &unit.key)).collect();
+        Self { source, units, responses, calls, traces, invocations, shared_floors, messages }
     }
 
     /// Returns the spans in requests of at most 4 MiB each, none if nothing has ended. Left out are the units of running
     /// agents, and those above them.
     pub fn requests(&self) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
+        self.requests_of(self.spans())
+    }
+
+    /// Returns the spans whose ids are not known, as [`Self::requests`] does.
+    pub fn requests_without<'a>(
+        &'a self,
+        known: &'a HashSet<SpanId>,
+    ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
+        self.requests_of(self.spans().filter(|span| !span_id(span).is_some_and(|id| known.contains(&id))))
+    }
+
+    fn requests_of<'a>(
+        &'a self,
+        spans: impl Iterator<Item = Span> + 'a,
+    ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
         let empty = self.request(Vec::new()).encoded_len();
-        let mut spans = self.spans().peekable();
+        let mut spans = spans.peekable();
         std::iter::from_fn(move || {
             let (mut request, mut bytes) = (Vec::new(), empty);
             while let Some(span) = spans.peek() {
@@ -184,32 +218,22 @@ impl<'s> SpanWriter<'s> {
         ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
     }
 
-    /// Returns the first `N` bytes of the hash of an identity.
-    fn id<const N: usize>(&self, kind: &str, key: &str) -> Vec<u8> {
-        let identity = ["subscope", self.source.tree.session.id.as_str(), kind, key].join("\0");
-        let mut id: Vec<u8> = Sha256::digest(identity.as_bytes()).iter().copied().take(N).collect();
-        // Zero is no id.
-        let is_zero = id.iter().all(|byte| *byte == 0);
-        id.last_mut().filter(|_| is_zero).into_iter().for_each(|last| *last = 1);
-        id
-    }
-
     /// Returns all spans: by agent in tree order, each unit before its responses and calls.
     fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let ended = self.units.all.iter().enumerate().filter(|(_, unit)| unit.has_ended);
-        ended.flat_map(move |(number, unit)| {
+        ended.flat_map(move |(number, _)| {
             let responses = self.responses[number].iter().enumerate();
-            let chats = responses.map(move |(place, response)| self.chat(unit, response, place == 0));
-            let calls = self.calls[number].iter().map(move |place| self.execute_tool(unit, *place));
-            std::iter::once_with(move || self.invoke_agent(unit)).chain(chats).chain(calls)
+            let chats = responses.map(move |(place, response)| self.chat(number, response, place == 0));
+            let calls = self.calls[number].iter().map(move |place| self.execute_tool(number, *place));
+            std::iter::once_with(move || self.invoke_agent(number)).chain(chats).chain(calls)
         })
     }
 
     /// Returns a span of a unit's trace with the attributes that all spans have.
-    fn span(&self, unit: &Unit<'_>, kind: &str, key: &str, model: Option<&str>) -> (Span, Attributes) {
+    fn span(&self, unit: &Unit<'_>, kind: &str, id: Vec<u8>, model: Option<&str>) -> (Span, Attributes) {
         let Tree { session, agents, .. } = self.source.tree;
         let agent = &agents[unit.agent];
-        let mut attributes = Attributes::default();
+        let mut attributes = Attributes(Vec::with_capacity(MAX_ATTRIBUTES));
         attributes.text("gen_ai.operation.name", Some(kind));
         attributes.text("gen_ai.provider.name", (self.source.provider)(model.or(agent.model.as_deref())));
         attributes.text("gen_ai.conversation.id", Some(session.id.as_str()));
@@ -219,11 +243,9 @@ impl<'s> SpanWriter<'s> {
         attributes.text("gen_ai.agent.id", Some(agent.id.as_str()));
         attributes.int("subscope.depth", Some(agent.depth));
         attributes.int("subscope.run", Some(unit.run + 1));
-        // The root's runs are the first units.
-        let run = self.units.all.get(unit.run).filter(|root| root.agent == 0);
         let span = Span {
-            trace_id: self.id::<16>("trace", run.map_or("", |run| &run.key)),
-            span_id: self.id::<8>(kind, key),
+            trace_id: self.traces.get(unit.run).cloned().unwrap_or_default(),
+            span_id: id,
             kind: SpanKind::Internal.into(),
             status: Some(Status::default()),
             ..Span::default()
@@ -237,9 +259,14 @@ impl<'s> SpanWriter<'s> {
         harness.filter(|_| agent.id.is_root()).unwrap_or_else(|| agent_type(agent))
     }
 
-    fn invoke_agent(&self, unit: &Unit<'_>) -> Span {
+    fn id(&self, kind: &str, key: &str) -> Vec<u8> {
+        id::<8>(&self.source.tree.session.id, kind, key)
+    }
+
+    fn invoke_agent(&self, number: usize) -> Span {
+        let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
-        let (span, mut attributes) = self.span(unit, "invoke_agent", &unit.key, None);
+        let (span, mut attributes) = self.span(unit, "invoke_agent", self.invocations[number].clone(), None);
         let description = agent.description.as_deref().map(|text| masked(text, self.source.mask));
         attributes.text("gen_ai.agent.description", description);
         attributes.text("gen_ai.request.model", agent.model.as_deref());
@@ -266,20 +293,21 @@ impl<'s> SpanWriter<'s> {
             AgentStatus::Lost => Some(OTHER),
         };
         let parent = match (unit.trigger, unit.parent) {
-            (Some(call), _) => self.id::<8>("execute_tool", call),
-            (None, Some(above)) => self.id::<8>("invoke_agent", &self.units.all[above].key),
+            (Some(call), _) => self.id("execute_tool", call),
+            (None, Some(above)) => self.invocations[above].clone(),
             (None, None) => Vec::new(),
         };
         let name = format!("invoke_agent {}", self.agent_name(agent));
         finish(span, name, parent, unit.span, attributes, error)
     }
 
-    fn execute_tool(&self, unit: &Unit<'_>, place: usize) -> Span {
+    fn execute_tool(&self, number: usize, place: usize) -> Span {
+        let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let call = &agent.tools[place];
         let key = || format!("{}/{}/{place}", agent.id, call.name);
         let key = call.id.as_ref().map_or_else(key, ToString::to_string);
-        let (span, mut attributes) = self.span(unit, "execute_tool", &key, None);
+        let (span, mut attributes) = self.span(unit, "execute_tool", self.id("execute_tool", &key), None);
         attributes.text("gen_ai.tool.name", Some(&*call.name));
         attributes.text("gen_ai.tool.call.id", call.id.as_deref());
         attributes.text("gen_ai.tool.type", Some("function"));
@@ -302,15 +330,16 @@ impl<'s> SpanWriter<'s> {
             ToolStatus::Open if unit.status == AgentStatus::Stopped => Some("cancelled"),
             ToolStatus::Error | ToolStatus::Open => Some(OTHER),
         };
-        let parent = self.id::<8>("invoke_agent", &unit.key);
+        let parent = self.invocations[number].clone();
         finish(span, format!("execute_tool {}", call.name), parent, [start, end], attributes, error)
     }
 
-    fn chat(&self, unit: &Unit<'_>, response: &ResponseDetail, is_first: bool) -> Span {
+    fn chat(&self, number: usize, response: &ResponseDetail, is_first: bool) -> Span {
+        let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let model = response.model.as_deref().or(agent.model.as_deref());
         let key = response.id.as_deref().unwrap_or(&agent.id);
-        let (span, mut attributes) = self.span(unit, "chat", key, model);
+        let (span, mut attributes) = self.span(unit, "chat", self.id("chat", key), model);
         attributes.text("gen_ai.request.model", model);
         attributes.text("gen_ai.response.model", model);
         attributes.text("gen_ai.response.id", response.id.as_deref());
@@ -340,10 +369,20 @@ impl<'s> SpanWriter<'s> {
             attributes.text("gen_ai.output.messages", output);
         }
         let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
-        let parent = self.id::<8>("invoke_agent", &unit.key);
+        let parent = self.invocations[number].clone();
         let times = response.times.unwrap_or(unit.span);
         finish(Span { kind: SpanKind::Client.into(), ..span }, name, parent, times, attributes, None)
     }
+}
+
+/// Returns the first `N` bytes of the hash of an identity within a session.
+fn id<const N: usize>(session: &str, kind: &str, key: &str) -> Vec<u8> {
+    let identity = ["subscope", session, kind, key].join("\0");
+    let mut id: Vec<u8> = Sha256::digest(identity.as_bytes()).iter().copied().take(N).collect();
+    // Zero is no id.
+    let is_zero = id.iter().all(|byte| *byte == 0);
+    id.last_mut().filter(|_| is_zero).into_iter().for_each(|last| *last = 1);
+    id
 }
 
 /// Returns the responses of each unit, in order.

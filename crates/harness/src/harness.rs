@@ -10,7 +10,7 @@ use std::{
 use subscope_decode::{Dialect, otlp::OtelSource};
 use subscope_model::ToolClass;
 
-use crate::{Bundle, HookSupport, RunPlan};
+use crate::{Bundle, HookSupport, OtelSetup, RunPlan};
 
 /// Reads one environment variable; an empty value counts as none.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -94,6 +94,11 @@ pub trait Harness: Sync {
 
     /// How its OpenTelemetry records are known, where it has a dialect of its own for them.
     fn otel(&self) -> Option<&'static OtelSource> {
+        None
+    }
+
+    /// How its OpenTelemetry records are pointed at a receiver; `None` if it sends none.
+    fn otel_setup(&self) -> Option<&'static OtelSetup> {
         None
     }
 

@@ -16,6 +16,7 @@ mod harness;
 mod hook_settings;
 mod hooks;
 pub mod opencode;
+mod otel_setup;
 pub mod qwen;
 mod recognise;
 mod run;
@@ -33,6 +34,7 @@ pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
     runs_ours, shell_command,
 };
+pub use otel_setup::{OtelSetup, OtelTarget};
 pub use recognise::recognise;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,

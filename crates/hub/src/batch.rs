@@ -1,8 +1,13 @@
 //! Reads existing files once into a router, on all cores; no thread is kept.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
-use subscope_collect::{CollectError, Expanded, Found, expand, read};
+use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader};
 use subscope_model::{Payload, Problem, SourceId, replace_lone_surrogates};
 use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
@@ -26,6 +31,8 @@ pub struct BatchRead {
     /// Input that cannot be read again, by source and offset; filled if payloads are to be found.
     bodies: BTreeMap<(SourceId, u64), Vec<u8>>,
     keeps_bodies: bool,
+    /// Reads payloads again.
+    reader: Mutex<SpanReader>,
 }
 
 /// A file to read, with its group number.
@@ -87,6 +94,7 @@ impl BatchRead {
     fn new(options: RouterOptions) -> Self {
         Self {
             keeps_bodies: options.keep == FactDetail::Payloads,
+            reader: Mutex::default(),
             router: SessionRouter::new(options),
             problems: Vec::new(),
             files: 0,
@@ -179,12 +187,17 @@ impl BatchRead {
                     }
                     None => {
                         let SourceId(number) = *source;
-                        read::read_span(self.paths.get(number as usize)?, *offset, *len as usize).ok()?
+                        let path = self.paths.get(number as usize)?;
+                        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                        reader.read(path, *offset, *len as usize).ok()?
                     }
                 };
                 String::from_utf8(bytes).ok()?
             }
         };
-        Some(replace_lone_surrogates(&text).into_owned())
+        Some(match replace_lone_surrogates(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(replaced) => replaced,
+        })
     }
 }

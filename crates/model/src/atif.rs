@@ -11,7 +11,7 @@ use crate::{AgentStatus, Basis, Flag, MicroUsd, Millis, Text, ToolStatus, Usage}
 pub const ATIF_EXTRA_SCHEMA: &str = "subscope.atif/1";
 
 /// `extra.subscope` of a trajectory: its agent, and in the root trajectory the session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct AtifTrajectory {
     /// Always [`ATIF_EXTRA_SCHEMA`].
@@ -71,7 +71,7 @@ pub struct AtifTrajectory {
 }
 
 /// A session in the root trajectory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct AtifSession {
     /// The harness, if known.
@@ -101,7 +101,7 @@ pub struct AtifSession {
 }
 
 /// `extra.subscope` of a step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct AtifStep {
     /// Always [`ATIF_EXTRA_SCHEMA`].
@@ -136,7 +136,7 @@ pub struct AtifStep {
 }
 
 /// `extra.subscope` of a tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AtifCall {
     /// Always [`ATIF_EXTRA_SCHEMA`].
     pub schema: Text,

@@ -7,7 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, SessionRow};
 
 /// How urgently a session needs a person, the most urgent first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Attention {
     /// An agent waits for a person's permission.

@@ -4,7 +4,20 @@ use serde::{Deserialize, Serialize};
 
 /// Evidence for an actor. Ordered: a greater basis is stronger; the strongest of all sources wins, regardless of the
 /// order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Unknown.

@@ -85,7 +85,7 @@ impl<'t> Compared<'t> {
 }
 
 /// A comparison of two sessions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Always [`DIFF_SCHEMA`].
     pub schema: Text,
@@ -100,7 +100,7 @@ pub struct Comparison {
 }
 
 /// One of the compared sessions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Side {
     /// The session.
     pub session: Session,
@@ -114,7 +114,7 @@ pub struct Side {
 }
 
 /// Why two agents are paired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Likeness {
     /// Both are roots.
@@ -126,7 +126,7 @@ pub enum Likeness {
 }
 
 /// A pair of agents, one of each session; at least one is present.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AgentPair {
     /// Why they are paired; `None` if there is only one.
     pub likeness: Option<Likeness>,
@@ -139,7 +139,7 @@ pub struct AgentPair {
 }
 
 /// The compared fields of an [`Agent`], without its descendants.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of `Agent`")]
 pub struct ComparedAgent {
     pub id: AgentId,
@@ -163,7 +163,7 @@ pub struct ComparedAgent {
 }
 
 /// Calls of one tool, by all agents of each session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolPair {
     /// Name of the tool in the harness.
     pub name: Text,
@@ -174,7 +174,7 @@ pub struct ToolPair {
 }
 
 /// Numbers of calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Calls {
     /// All calls, regardless of their outcome.
     pub calls: u32,

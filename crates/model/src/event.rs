@@ -113,6 +113,17 @@ impl EventKind {
     }
 }
 
+impl schemars::JsonSchema for EventKind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "EventKind".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let words: Vec<&str> = WORDS.iter().map(|(_, word)| *word).collect();
+        schemars::json_schema!({ "description": "Kind of an event.", "type": "string", "enum": words })
+    }
+}
+
 impl Serialize for EventKind {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -127,7 +138,7 @@ impl<'de> Deserialize<'de> for EventKind {
 }
 
 /// An event of a session, as sent to every frontend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
     /// Always [`Event::SCHEMA`].
     pub schema: Text,

@@ -9,7 +9,6 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::json;
 
 use crate::{Agent, AgentId, Event, Session, SessionId, Summary, Text, Tree};
 
@@ -65,7 +64,7 @@ impl<T: PartialEq> PartialEq for Shared<T> {
 }
 
 /// Changed rows of a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Change {
     /// Always [`Change::SCHEMA`].
     pub schema: Text,
@@ -141,13 +140,21 @@ pub enum Update {
 }
 
 /// Data of `missed`.
-#[derive(Serialize, Deserialize)]
-struct MissedData {
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) struct MissedData {
     schema: Text,
     /// Number of dropped events.
     count: u64,
     /// Position of the last event before them.
     after: u64,
+}
+
+/// Data of `reset` and `caught-up`.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct FeedPosition {
+    schema: Text,
+    /// Position of the reader.
+    seq: u64,
 }
 
 impl Update {
@@ -180,7 +187,7 @@ impl Update {
 
     /// Returns the data of the update's server-sent event for a reader at position `seq`.
     pub fn data(&self, seq: u64) -> Cow<'_, str> {
-        let position = |schema: &str| encode(&json!({ "schema": schema, "seq": seq }));
+        let position = |schema: &str| encode(&FeedPosition { schema: schema.into(), seq });
         match self {
             Self::Snapshot(tree) => tree.json().into(),
             Self::Change(change) => change.json().into(),

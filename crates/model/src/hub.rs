@@ -11,7 +11,7 @@ pub const PROTOCOL: u32 = 1;
 pub const OLDEST_PROTOCOL: u32 = 1;
 
 /// How a hub runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HubMode {
     /// Started by `subscope serve`; runs until stopped.
@@ -24,7 +24,7 @@ pub enum HubMode {
 }
 
 /// Health of a hub: `GET /healthz`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Health {
     /// Always `ok`: an unhealthy hub does not answer.
@@ -47,10 +47,30 @@ pub struct Health {
     pub mode: HubMode,
     /// URL of its HTTP server.
     pub url: Text,
+    /// Forwarding of spans; `None` without `serve --otlp-to`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarding: Option<Forwarding>,
+}
+
+/// State of forwarding spans to a receiver of OpenTelemetry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Forwarding {
+    /// Address of the receiver.
+    pub to: Text,
+    /// Number of spans that it accepted since the start.
+    pub spans: u64,
+    /// Number of spans that it refused since the start: they are not sent again.
+    pub refused: u64,
+    /// Number of requests that wait for it.
+    pub waiting: u64,
+    /// Size of these requests.
+    pub waiting_bytes: u64,
+    /// Why the last attempt failed; `None` if it did not.
+    pub error: Option<Text>,
 }
 
 /// A page of sessions: `ls --json`, `GET /api/v1/sessions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionPage {
     /// Always [`crate::SESSIONS_SCHEMA`].
     pub schema: Text,
@@ -76,7 +96,7 @@ impl SessionPage {
 pub const ORDERED_SCHEMA: &str = "subscope.stop-asked/1";
 
 /// Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ordered {
     /// Always [`ORDERED_SCHEMA`].
     pub schema: Text,
@@ -95,7 +115,7 @@ pub struct Ordered {
 }
 
 /// How a request to stop reaches an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopChannel {
     /// By the answer to the hook of its current tool call, or of its next one.
@@ -108,7 +128,7 @@ pub enum StopChannel {
 pub const NAMES_SCHEMA: &str = "subscope.names/1";
 
 /// Ids with a prefix: `GET /api/v1/names`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct IdMatches {
     /// Always [`NAMES_SCHEMA`].
     pub schema: Text,
@@ -119,7 +139,7 @@ pub struct IdMatches {
 }
 
 /// An agent's id with its session's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AgentName {
     /// The session.
     pub session_id: SessionId,
@@ -131,7 +151,7 @@ pub struct AgentName {
 pub const AGENT_SCHEMA: &str = "subscope.agent/1";
 
 /// An agent with its session: `GET /api/v1/agents/{id}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OneAgent {
     /// Always [`AGENT_SCHEMA`].
     pub schema: Text,
@@ -145,7 +165,7 @@ pub struct OneAgent {
 pub const HITS_SCHEMA: &str = "subscope.hits/1";
 
 /// What to search for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct SearchQuery {
     /// Words that all occur in a passage. One of several words is a phrase; one that ends in `*` is a prefix.
@@ -169,7 +189,7 @@ pub struct SearchQuery {
 }
 
 /// Number of hits with one value, for a filter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FacetCount {
     /// The value.
     pub name: Text,
@@ -178,7 +198,7 @@ pub struct FacetCount {
 }
 
 /// Numbers of hits by what they can be filtered by, the most hits first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Facets {
     /// By kind of passage.
@@ -192,7 +212,7 @@ pub struct Facets {
 }
 
 /// Search results: `search --json`, `GET /api/v1/search`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hits {
     /// Always [`HITS_SCHEMA`].
     pub schema: Text,
@@ -213,7 +233,7 @@ pub struct Hits {
 }
 
 /// A found passage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SearchHit {
     /// Its session.
     pub session_id: SessionId,
@@ -254,7 +274,7 @@ pub struct SearchHit {
 pub const STATUS_SCHEMA: &str = "subscope.status/1";
 
 /// Summary of sessions at work: `status --json`, `GET /api/v1/status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Status {
     /// Always [`STATUS_SCHEMA`].
     pub schema: Text,

@@ -10,7 +10,9 @@ pub type Text = Arc<str>;
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(
+            Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+        )]
         #[serde(transparent)]
         pub struct $name(pub Text);
 
@@ -78,6 +80,20 @@ pub struct Actor(pub AgentId);
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_root() { f.write_str("agent:root") } else { write!(f, "subagent:{}", self.0) }
+    }
+}
+
+impl schemars::JsonSchema for Actor {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Actor".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "An agent as actor of events: `agent:root` or `subagent:` and the agent's id.",
+            "type": "string",
+            "pattern": "^(agent:root|subagent:)",
+        })
     }
 }
 

@@ -10,7 +10,7 @@ pub const ITERATION_SCHEMA: &str = "subscope.iteration/1";
 pub const ITERATIONS_SCHEMA: &str = "subscope.iterations/1";
 
 /// Status of an iteration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IterationStatus {
     /// The command runs.
@@ -24,7 +24,7 @@ pub enum IterationStatus {
 }
 
 /// Metadata of an iteration: `meta.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct IterationMeta {
     /// Always [`ITERATION_SCHEMA`].
     pub schema: String,
@@ -55,7 +55,7 @@ pub struct IterationMeta {
 }
 
 /// A recorded iteration in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Iteration {
     /// Folder of the record.
     pub folder: String,
@@ -71,7 +71,7 @@ pub struct Iteration {
 }
 
 /// A list of iterations: `ls --iterations --json`, `GET /api/v1/iterations`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Iterations {
     /// Always [`ITERATIONS_SCHEMA`].
     pub schema: String,

@@ -23,6 +23,7 @@ mod problem;
 mod process;
 mod raw_json;
 mod record;
+mod schema;
 mod session_keys;
 mod setup;
 mod snapshot;
@@ -42,9 +43,9 @@ pub use detail::{FinishReason, ResponseDetail, RunDetail, SessionDetail};
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{
-    AGENT_SCHEMA, AgentName, FacetCount, Facets, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA,
-    OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SearchQuery,
-    SessionPage, Status, StopChannel,
+    AGENT_SCHEMA, AgentName, FacetCount, Facets, Forwarding, HITS_SCHEMA, Health, Hits, HubMode, IdMatches,
+    NAMES_SCHEMA, OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit,
+    SearchQuery, SessionPage, Status, StopChannel,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id, stable_hash};
 pub use iteration::{
@@ -68,6 +69,7 @@ pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
+pub use schema::{FORMAT_SCHEMAS, FormatSchema};
 pub use session_keys::SessionKeys;
 pub use setup::{SETUP_SCHEMA, Setup};
 pub use snapshot::{ContentLevel, SNAPSHOT_SCHEMA, Snapshot, SnapshotText};

@@ -18,7 +18,7 @@ pub const STATS_SCHEMA: &str = "subscope.stats/1";
 const TITLE_CHARS: usize = 120;
 
 /// Whether a session is at work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStatus {
     /// The root or one of its subagents is at work.
@@ -28,7 +28,7 @@ pub enum SessionStatus {
 }
 
 /// One row of a session list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionRow {
     /// The harness's own id.
     pub id: SessionId,
@@ -178,7 +178,7 @@ impl SessionRow {
 }
 
 /// Statistics of one group: an agent type, a tool, a model, a day.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StatsRow {
     /// Name of the group.
     pub name: Text,
@@ -219,7 +219,7 @@ impl StatsRow {
 }
 
 /// Which sessions and days statistics cover; everything by default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct StatsQuery {
     /// From the day (UTC) of this time on.
@@ -237,7 +237,9 @@ pub struct StatsQuery {
 }
 
 /// What the rows of statistics are grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum StatsGroup {
     /// Type of agent, `main` for roots.
@@ -251,7 +253,7 @@ pub enum StatsGroup {
 }
 
 /// Statistics of one group on one day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DayGroup {
     /// The day (UTC, `2026-11-22`).
     pub day: Text,
@@ -262,7 +264,7 @@ pub struct DayGroup {
 }
 
 /// A tool call that took long. Calls that start an agent are left out: their time is the agent's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SlowCall {
     /// Its session.
     pub session_id: SessionId,
@@ -285,7 +287,7 @@ pub struct SlowCall {
 }
 
 /// How many agents were at work at the same time, by spans of equal length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Concurrency {
     /// Length of a span.
     pub span_ms: Millis,
@@ -294,7 +296,7 @@ pub struct Concurrency {
 }
 
 /// One span of [`Concurrency`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConcurrencySpan {
     /// Its start.
     pub at_ms: Millis,
@@ -305,7 +307,7 @@ pub struct ConcurrencySpan {
 }
 
 /// Statistics over all stored sessions, or those of a [`StatsQuery`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stats {
     /// Always [`STATS_SCHEMA`].
     pub schema: Text,

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// Something in foreign input that could not be decoded. Data, never an error: it is stored, counted and shown, and
 /// nothing else is lost because of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Problem {
     /// Location: `file:line` (1-based).
     pub at: String,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Millis, SessionId, Text};
 
 /// The end of a session's process, and with it of everything that the session had running.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProcessEnd {
     /// Always [`ProcessEnd::SCHEMA`].
     pub schema: Text,
@@ -30,7 +30,9 @@ impl ProcessEnd {
 }
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessExit {
     /// Exit code.

@@ -22,7 +22,7 @@ pub struct Trace {
 }
 
 /// Type of a lifecycle event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LifecycleKind {
     /// It was started.
@@ -36,7 +36,7 @@ pub enum LifecycleKind {
 }
 
 /// A lifecycle event of a subagent (requirement 1.2). Optional fields without a value are omitted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     /// The subagent's id.
@@ -89,7 +89,7 @@ pub struct TraceNode {
 }
 
 /// A subagent's state in a [`Trace`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceState {
     /// The subagent's id.
@@ -122,7 +122,7 @@ pub struct TraceState {
 }
 
 /// Statistics of a [`Trace`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceStats {
     /// Number of subagents.
@@ -140,7 +140,7 @@ pub struct TraceStats {
 }
 
 /// An ended subagent (requirement 5.1). Empty lists and unknown values are omitted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionTrace {
     /// The subagent's id.
@@ -191,7 +191,7 @@ impl ExecutionTrace {
 }
 
 /// One call of a tool in an [`ExecutionTrace`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecution {
     /// The tool.
@@ -212,7 +212,7 @@ pub struct ToolExecution {
 }
 
 /// Tokens in an [`ExecutionTrace`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionUsage {
     /// All input, cached or not.
@@ -227,7 +227,7 @@ pub struct ExecutionUsage {
 pub const CHECKPOINT_VERSION: &str = "1.0.0";
 
 /// The traces of a session at one time (requirement 5.2): `checkpoint.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
     /// Always [`CHECKPOINT_VERSION`].
@@ -238,7 +238,7 @@ pub struct Checkpoint {
 }
 
 /// Metadata of a checkpoint: `metadata.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointMetadata {
     /// The session.

@@ -10,7 +10,7 @@ use crate::{MicroUsd, Text};
 pub const SETUP_SCHEMA: &str = "subscope.setup/1";
 
 /// Configuration of a hub: `GET /api/v1/setup`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Setup {
     /// Always [`SETUP_SCHEMA`].
     pub schema: Text,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{AgentId, Millis, SessionId, Text, ToolUseId};
 
 /// A stop request, or its delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StopOrder {
     /// Always [`StopOrder::SCHEMA`].
     pub schema: Text,
@@ -34,7 +34,9 @@ impl StopOrder {
 }
 
 /// Step of a stop request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum StopStep {
     /// The user requested the stop.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::{AgentStatus, Basis, Millis, Text, ToolStatus, Usage};
 
 /// Type of a [`TrajectoryLine`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrajectoryLineKind {
     /// The session: its first line.
@@ -27,7 +27,7 @@ pub enum TrajectoryLineKind {
 }
 
 /// A line of a trajectory. Which fields it has depends on `type`; a field without a value is omitted.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct TrajectoryLine<'a> {
     /// Always [`TrajectoryLine::SCHEMA`].
     pub schema: Text,
@@ -152,7 +152,7 @@ impl TrajectoryLine<'_> {
 }
 
 /// A tool call of a [`TrajectoryLine`].
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct TrajectoryCall<'a> {
     /// Its id; omitted if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,9 +161,11 @@ pub struct TrajectoryCall<'a> {
     pub name: Cow<'a, str>,
     /// Its arguments; omitted if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub input: Option<&'a RawValue>,
     /// Its result.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub result: Option<&'a RawValue>,
     /// Status.
     pub status: ToolStatus,

@@ -15,7 +15,7 @@ use crate::{
 pub const TREE_SCHEMA: &str = "subscope.tree/1";
 
 /// A session with all its agents.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tree {
     /// Always [`TREE_SCHEMA`].
     pub schema: Text,
@@ -66,7 +66,7 @@ impl Tree {
 }
 
 /// A conversation of a harness.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Session {
     /// The harness's own id.
     pub id: SessionId,
@@ -94,7 +94,20 @@ pub struct Session {
 }
 
 /// Status of an agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// Spawn requested, not yet seen at work.
@@ -132,7 +145,7 @@ impl AgentStatus {
 }
 
 /// Activity of a running agent, or what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LivenessKind {
     /// The model's answer.
@@ -150,7 +163,7 @@ pub enum LivenessKind {
 }
 
 /// Activity of a running agent, or what it waits for, and since when.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Liveness {
     /// Kind of activity or wait.
     pub kind: LivenessKind,
@@ -168,7 +181,9 @@ pub struct Liveness {
 }
 
 /// A flag in addition to the status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Flag {
     /// Asked to stop, and has not stopped yet.
@@ -206,7 +221,7 @@ impl Flag {
 }
 
 /// The root of a session, or a subagent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Agent {
     /// `root`, or the harness's id of the subagent.
     pub id: AgentId,
@@ -327,7 +342,9 @@ impl Agent {
 }
 
 /// Status of a tool call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
     /// Ended without error.
@@ -353,7 +370,7 @@ impl ToolStatus {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolCall {
     /// The harness's id; `None` if the source has none.
     pub id: Option<ToolUseId>,
@@ -378,7 +395,7 @@ pub struct ToolCall {
 }
 
 /// Totals of an agent and its descendants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Subtree {
     /// Number of agents, including the agent itself.
     pub agents: u32,
@@ -398,7 +415,7 @@ pub struct Subtree {
 }
 
 /// Statistics over the whole session. Counts of agents do not include the root.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Subagents.
     pub agents: u32,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub type MicroUsd = i64;
 
 /// Tokens of one or more API responses; each response counts once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Fresh input tokens (neither read from nor written to a cache).

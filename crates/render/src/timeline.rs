@@ -9,6 +9,7 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_model::{Agent, AgentId, LivenessKind, Millis, Text, ToolCall, ToolStatus, ToolUseId, Tree};
 
@@ -18,7 +19,7 @@ use crate::text;
 type Interval = [Millis; 2];
 
 /// The timeline of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
     /// Start of the first agent.
     pub start_ms: Millis,
@@ -33,7 +34,7 @@ pub struct Timeline {
 }
 
 /// Shares of the critical path by agent; those of the root by what it did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathShares {
     /// Length of the critical path.
     pub total_ms: Millis,
@@ -47,7 +48,7 @@ pub struct PathShares {
 pub const MAX_SHARES: usize = 4;
 
 /// The share of one agent, or of one activity of the root.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathShare {
     /// The agent.
     pub agent_id: AgentId,
@@ -71,7 +72,7 @@ impl PathShares {
 }
 
 /// The spans of one agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lane {
     /// The agent.
     pub agent_id: AgentId,
@@ -82,7 +83,7 @@ pub struct Lane {
 }
 
 /// A call, or a wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Span {
     /// The kind of the span.
     pub kind: SpanKind,
@@ -101,7 +102,7 @@ pub struct Span {
 }
 
 /// Kind of a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SpanKind {
     /// A tool call.
@@ -117,7 +118,7 @@ pub enum SpanKind {
 }
 
 /// A step of the critical path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// The agent.
     pub agent_id: AgentId,

@@ -32,7 +32,10 @@ use crate::{
     peer::{self, Transport},
     routes,
     session_reader::SessionReader,
-    state::{App, AppState, DemoPage, EventSink, Indexer, MAX_LIVE_FEEDS, SetupReader, wait_for_shutdown},
+    state::{
+        App, AppState, DemoPage, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SetupReader,
+        wait_for_shutdown,
+    },
     token::Token,
 };
 
@@ -101,6 +104,8 @@ pub struct ServerOptions {
     pub setup: Option<SetupReader>,
     /// Page of the demo; `None` if it is not served.
     pub demo: Option<DemoPage>,
+    /// Reader of the state of forwarding spans; `None` if none are forwarded.
+    pub forwarding: Option<ForwardingReader>,
 }
 
 /// Error of starting a server.
@@ -177,6 +182,7 @@ impl Server {
             indexer: options.indexer,
             setup: options.setup,
             demo: options.demo,
+            forwarding: options.forwarding,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

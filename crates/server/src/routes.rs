@@ -18,6 +18,7 @@ mod status;
 mod stop;
 
 use axum::{Router, http::StatusCode, middleware};
+use subscope_model::FormatSchema;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -36,6 +37,30 @@ pub use self::{
                    docs/src/security.md says who is let in."
 ))]
 struct ApiDocument;
+
+/// Formats of answers that no other crate has, by name.
+pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
+    FormatSchema::of::<queries::EventPage>(
+        "events",
+        "A page of the event log",
+        "`GET /api/v1/sessions/{id}/events`",
+    ),
+    FormatSchema::of::<session_history::FeedPage>(
+        "feed",
+        "A page of all events of a session",
+        "`GET /api/v1/sessions/{id}/feed`",
+    ),
+    FormatSchema::of::<ingest::IngestReport>(
+        "ingest",
+        "What was ingested",
+        "`POST /api/v1/ingest/{dialect}`",
+    ),
+    FormatSchema::of::<session_history::TimelinePage>(
+        "timeline",
+        "Activity and waits of each agent, and the critical path",
+        "`GET /api/v1/sessions/{id}/timeline`",
+    ),
+];
 
 /// Returns the API routes and their description.
 fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {

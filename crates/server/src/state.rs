@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::{HubMode, Setup};
+use subscope_model::{Forwarding, HubMode, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -49,6 +49,9 @@ pub type SetupReader = Arc<dyn Fn() -> Setup + Send + Sync>;
 /// Callback that returns a page in one file with a recorded session; `None` if there is none. It may block.
 pub type DemoPage = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
+/// Callback that returns the state of forwarding spans. It must not block.
+pub type ForwardingReader = Arc<dyn Fn() -> Forwarding + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -65,6 +68,8 @@ pub(crate) struct AppState {
     pub(crate) setup: Option<SetupReader>,
     /// Returns the page of the demo, if set.
     pub(crate) demo: Option<DemoPage>,
+    /// Returns the state of forwarding spans, if they are forwarded.
+    pub(crate) forwarding: Option<ForwardingReader>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -94,6 +99,7 @@ impl AppState {
             indexer: None,
             setup: None,
             demo: None,
+            forwarding: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

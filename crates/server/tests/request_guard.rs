@@ -205,6 +205,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         indexer: None,
         setup: None,
         demo: None,
+        forwarding: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }

@@ -204,7 +204,7 @@ impl SessionFeed {
         }
         let orders = order_pending(&pending, derived);
         let publish = |(event, order)| self.publish(event, order, tree, attribution);
-        let mut placed: Vec<PlacedEvent> = pending.iter().zip(orders).filter_map(publish).collect();
+        let mut placed: Vec<PlacedEvent> = pending.into_iter().zip(orders).filter_map(publish).collect();
         let mut lifecycle = self.lifecycle.advance(derived, now, unread, self.held.since.is_some());
         lifecycle.retain(|event| self.published_ids.insert(event.id.clone()));
         let lines = placed.len();
@@ -226,12 +226,13 @@ impl SessionFeed {
 
     fn publish(
         &mut self,
-        pending: &PendingEvent,
+        mut pending: PendingEvent,
         order: EventOrder,
         tree: &Tree,
         attribution: &Attribution<'_>,
     ) -> Option<PlacedEvent> {
-        let (call, place) = (pending.call.borrow(), pending.place);
+        let place = pending.place;
+        let call = pending.call.borrow();
         if !attribution.is_counted(call) {
             return None;
         }
@@ -243,11 +244,11 @@ impl SessionFeed {
             |run| run.number,
         );
         let key = match &pending.text {
-            Some(text) => self.messages.key(pending, &actor, run, text)?.into(),
-            None => event_key(pending, attribution),
+            Some(text) => self.messages.key(&pending, &actor, run, text)?.into(),
+            None => event_key(&pending, attribution),
         };
         let mut id = event_id(&tree.session.id, &key);
-        if let Some((message, request)) = answer_of(pending) {
+        if let Some((message, request)) = answer_of(&pending) {
             if message.is_none() {
                 id = self.answers.get(&stable_hash(request)).cloned().unwrap_or(id);
             } else if self.published_ids.contains(&event_id(&tree.session.id, &request_key(request))) {
@@ -257,15 +258,15 @@ impl SessionFeed {
             }
         }
         if !pending.is_mark
-            && (!self.published_ids.insert(id.clone()) || self.repeats_nameless(pending, attribution))
+            && (!self.published_ids.insert(id.clone()) || self.repeats_nameless(&pending, attribution))
         {
             return None;
         }
-        let mut data = pending.data.clone();
+        let mut data = std::mem::take(&mut pending.data);
         if let Some(scope) = data.get_mut("scope") {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
-        self.add_call_data(pending, &mut data, tree, attribution);
+        self.add_call_data(&pending, &mut data, tree, attribution);
         if pending.kind == EventKind::SessionStart {
             add_session_data(tree, &mut data);
         }
@@ -283,13 +284,7 @@ impl SessionFeed {
             data,
         };
         if basis.is_guess() && !pending.is_mark {
-            self.guessed.push(GuessedEvent {
-                id,
-                claim: pending.claim.clone(),
-                call: pending.call.clone(),
-                place,
-                actor,
-            });
+            self.guessed.push(GuessedEvent { id, claim: pending.claim, call: pending.call, place, actor });
         }
         Some(PlacedEvent { order, event, is_mark: pending.is_mark })
     }

@@ -38,7 +38,7 @@ pub enum EventScope {
     Nothing,
     /// Waits: requests for permission and retries; also what follows from rows, as stalls.
     Waits,
-    /// All but those of calls, whose arguments and results are most of a session.
+    /// Prompts, messages and thoughts.
     Texts,
     /// All.
     All,
@@ -52,13 +52,13 @@ impl EventScope {
 
     /// Whether the event of a fact is recorded.
     pub(crate) fn includes(self, fact: &Fact<'_>) -> bool {
-        let is_of_call = matches!(fact, Fact::CallBegin(_) | Fact::CallEnd(_));
+        let is_text = matches!(fact, Fact::Prompt { .. } | Fact::Message { .. } | Fact::Thought { .. });
         let is_of_wait =
             matches!(fact, Fact::Permission { .. } | Fact::Retry { .. } | Fact::Spawn(_) | Fact::AgentEnd(_));
         match self {
             Self::Nothing => false,
             Self::Waits => is_of_wait,
-            Self::Texts => !is_of_call,
+            Self::Texts => is_text,
             Self::All => true,
         }
     }

@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
+};
 
 use subscope_export::{AtifSource, atif_lines, write_atif};
 use subscope_model::{
@@ -11,7 +14,7 @@ use subscope_model::{
 };
 use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
 use subscope_testkit::{
-    fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
+    fixtures::{Recording, bytes, odd_recordings, recordings, stopped_recordings},
     others::other_recordings,
     random::Random,
     sessions::{LATER, Part, Telling, now, options, parts_of, read},
@@ -53,6 +56,7 @@ fn choices() -> Vec<Choice> {
             is_other: false,
         });
         choices.extend(trajectories(&recording));
+        choices.extend(otel(&recording));
     }
     for recording in other_recordings() {
         let all = recording.choices().into_iter();
@@ -62,6 +66,22 @@ fn choices() -> Vec<Choice> {
         group_by_session(&mut choice.parts);
     }
     choices
+}
+
+/// A recording's OpenTelemetry records: log events alone, spans alone.
+fn otel(recording: &Recording) -> Vec<Choice> {
+    let part = |file: &PathBuf| Part::new(&file.file_name().unwrap().to_string_lossy(), bytes(file));
+    let all: Vec<Part> = recording.otel().iter().map(part).collect();
+    let choice = |name: &str, parts: Vec<Part>| Choice {
+        name: format!("{} {name}", recording.name()),
+        parts,
+        is_other: false,
+    };
+    let single = |word: &str| {
+        let own = all.iter().filter(|part| part.spec.label.contains(word)).cloned().collect::<Vec<_>>();
+        (!own.is_empty()).then(|| choice(word, own))
+    };
+    [single("otel-logs"), single("otel-traces")].into_iter().flatten().collect()
 }
 
 /// A recording's sessions as trajectories: exported to ATIF and read again.

@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use subscope_model::{Basis, EventKind, Tree};
 use subscope_testkit::{
     fixtures::{Recording, bytes, recording, root, text},
@@ -39,7 +42,7 @@ fn told(tree: &Tree) -> Value {
             })
             .collect();
         calls.sort();
-        serde_json::json!([
+        json!([
             row.id,
             row.parent_id,
             row.spawned_by,
@@ -256,4 +259,150 @@ fn spans_of_copilot_give_the_tree_of_its_truth() {
         }
     }
     assert_eq!(seen, 6);
+}
+
+/// Returns the log records of Gemini's telemetry file as OTLP requests, one a line: the file has what it would send.
+fn gemini_logs(file: &Path) -> String {
+    let value = |value: &Value| match value {
+        Value::Bool(flag) => json!({ "boolValue": flag }),
+        Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),
+        Value::Number(number) => json!({ "intValue": number.to_string() }),
+        Value::String(text) => json!({ "stringValue": text }),
+        Value::Null | Value::Array(_) | Value::Object(_) => json!({ "stringValue": value.to_string() }),
+    };
+    let mut lines = String::new();
+    for record in serde_json::Deserializer::from_str(&text(file)).into_iter::<Value>() {
+        let record = record.unwrap();
+        let (Some([seconds, nanos]), Some(attributes)) =
+            (record["hrTime"].as_array().map(Vec::as_slice), record["attributes"].as_object())
+        else {
+            continue;
+        };
+        let nanos = seconds.as_u64().unwrap() * 1_000_000_000 + nanos.as_u64().unwrap();
+        let attributes: Vec<Value> =
+            attributes.iter().map(|(key, one)| json!({ "key": key, "value": value(one) })).collect();
+        let record = json!({ "timeUnixNano": nanos.to_string(), "attributes": attributes });
+        let resource =
+            json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": "gemini-cli" } }] });
+        let request = json!({ "resourceLogs": [
+            { "resource": resource, "scopeLogs": [{ "scope": { "name": "gemini-cli" }, "logRecords": [record] }] }
+        ]});
+        lines += &format!("{request}\n");
+    }
+    lines
+}
+
+#[test]
+fn log_events_of_gemini_give_agents_tokens_and_owners_of_its_truth() {
+    for scenario in ["nested", "two_parallel", "child_error"] {
+        let folder = root().join("gemini/0.61.0").join(scenario);
+        let truth: Value = serde_json::from_str(&text(&folder.join("truth.json"))).unwrap();
+        let tree = tree(&[Part::new("otel-logs.jsonl", gemini_logs(&folder.join("telemetry.log")))]);
+        let sketch = sessions::sketch(&tree);
+        assert_eq!(tree.session.id.as_str(), truth["session"]["id"].as_str().unwrap(), "{scenario}");
+        assert_eq!(tree.session.harness.as_deref(), Some("gemini"), "{scenario}");
+        for expected in truth["agents"].as_array().unwrap() {
+            let id = expected["id"].as_str().unwrap();
+            let row = tree.agents.iter().find(|row| row.id.as_str() == id);
+            let row = row.unwrap_or_else(|| panic!("{scenario}: {expected}\n{sketch}"));
+            // A request that failed has no tokens.
+            let tokens = row.usage.map_or(0, |usage| usage.total_tokens);
+            let expected_tokens = expected["usage"]["total_tokens"].as_u64();
+            assert_eq!(tokens, expected_tokens.unwrap_or(tokens), "{scenario} {id}\n{sketch}");
+            assert!(row.tools.iter().all(|call| !call.basis.is_guess()), "{scenario} {id}\n{sketch}");
+        }
+        assert_eq!(tree.agents.len(), truth["agents"].as_array().unwrap().len(), "{scenario}\n{sketch}");
+    }
+}
+
+/// A log event of Codex, by the names in its documentation.
+fn codex_event(thread: &str, name: &str, seconds: u32, more: Value) -> Value {
+    let mut attributes = json!({
+        "event.name": name,
+        "event.timestamp": format!("2026-11-22T10:00:{seconds:02}.000Z"),
+        "conversation.id": thread,
+        "app.version": "0.169.0",
+        "model": "gpt-5",
+    });
+    attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let attribute = |(key, value): (&String, &Value)| {
+        // It sends all numbers as texts.
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        json!({ "key": key, "value": { "stringValue": text } })
+    };
+    let attributes: Vec<Value> = attributes.as_object().unwrap().iter().map(attribute).collect();
+    json!({ "resourceLogs": [{
+        "resource": { "attributes": [{ "key": "service.name", "value": { "stringValue": "codex_cli_rs" } }] },
+        "scopeLogs": [{ "scope": { "name": "codex_otel" }, "logRecords": [{ "attributes": attributes }] }],
+    }]})
+}
+
+#[test]
+fn log_events_of_codex_give_calls_and_tokens_of_each_thread_once() {
+    let tokens = json!({ "event.kind": "response.completed", "input_token_count": 900, "cached_token_count": 400,
+        "output_token_count": 50, "reasoning_token_count": 10, "tool_token_count": 960 });
+    let call = |id: &str, more: Value| {
+        let mut all = json!({ "call_id": id, "tool_name": "shell", "arguments": "{\"command\":[\"ls\"]}" });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let events = [
+        codex_event("t1", "codex.conversation_starts", 0, json!({ "provider_name": "openai" })),
+        codex_event("t1", "codex.user_prompt", 1, json!({ "prompt_length": "9", "prompt": "[REDACTED]" })),
+        codex_event("t1", "codex.sse_event", 2, json!({ "event.kind": "response.output_item.done" })),
+        codex_event("t1", "codex.sse_event", 3, tokens.clone()),
+        codex_event(
+            "t1",
+            "codex.tool_decision",
+            4,
+            call("c1", json!({ "decision": "approved", "source": "config" })),
+        ),
+        codex_event(
+            "t1",
+            "codex.tool_result",
+            6,
+            call("c1", json!({ "duration_ms": 1500, "success": "true", "output": "src" })),
+        ),
+        codex_event(
+            "t1",
+            "codex.tool_decision",
+            7,
+            call("c2", json!({ "decision": "denied", "source": "user" })),
+        ),
+        codex_event(
+            "t1",
+            "codex.tool_result",
+            8,
+            call("c3", json!({ "duration_ms": 20, "success": "false", "output": "no such file" })),
+        ),
+        codex_event("t1", "codex.sse_event", 9, tokens),
+    ];
+    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
+    let sent = lines.concat();
+    for (what, text) in [("once", sent.clone()), ("sent again", format!("{sent}{sent}"))] {
+        let tree = tree(&[Part::new("otel-logs.jsonl", text)]);
+        assert_eq!(
+            (tree.session.id.as_str(), tree.session.harness.as_deref()),
+            ("t1", Some("codex")),
+            "{what}"
+        );
+        assert_eq!(tree.session.harness_version.as_deref(), Some("0.169.0"), "{what}");
+        let root = &tree.agents[0];
+        let calls: Vec<_> = root
+            .tools
+            .iter()
+            .map(|call| (call.id.as_deref().unwrap(), call.status.as_str(), call.basis))
+            .collect();
+        let expected = [("c1", "ok"), ("c2", "denied"), ("c3", "error")];
+        assert_eq!(calls, expected.map(|(id, status)| (id, status, Basis::Wire)), "{what}");
+        assert_eq!(
+            root.tools[0].started_at_ms.zip(root.tools[0].ended_at_ms).map(|(from, to)| to - from),
+            Some(2000),
+            "{what}"
+        );
+        assert_eq!(root.usage.map(|usage| usage.kinds()), Some([1000, 100, 800, 0]), "{what}");
+    }
+    let other = codex_event("t2", "codex.tool_result", 5, call("x", json!({ "success": "true" })));
+    let router = read(&[Part::new("otel-logs.jsonl", format!("{sent}{other}\n"))], options(false));
+    assert_eq!(router.sessions().count(), 2, "each thread is a session");
 }

@@ -603,6 +603,23 @@ class Hits(TypedDict):
 HubMode = Literal["foreground", "background", "command"]
 
 
+class Forwarding(TypedDict):
+    """State of forwarding spans to a receiver of OpenTelemetry."""
+
+    # Address of the receiver.
+    to: str
+    # Number of spans that it accepted since the start.
+    spans: int
+    # Number of spans that it refused since the start: they are not sent again.
+    refused: int
+    # Number of requests that wait for it.
+    waiting: int
+    # Size of these requests.
+    waiting_bytes: int
+    # Why the last attempt failed; `None` if it did not.
+    error: str | None
+
+
 class Health(TypedDict):
     """Health of a hub: `GET /healthz`."""
 
@@ -626,6 +643,8 @@ class Health(TypedDict):
     mode: HubMode
     # URL of its HTTP server.
     url: str
+    # Forwarding of spans; `None` without `serve --otlp-to`.
+    forwarding: NotRequired[Forwarding]
 
 # How a request to stop reaches an agent.
 StopChannel = Literal["hook", "publisher"]

@@ -8,6 +8,7 @@ mod client;
 mod hook;
 mod idle;
 mod live;
+mod otlp;
 mod posts;
 mod replaced;
 #[path = "../shared/server.rs"]
@@ -20,10 +21,11 @@ use subscope_testkit::figures::{self, Row};
 /// A section: its name, and what it measures.
 type Section = (&'static str, fn() -> Vec<Row>);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("hook", hook::cost),
     ("posts", posts::many_sessions),
     ("session", posts::one_session),
+    ("otlp", otlp::spans),
     ("live", live::fifty_readers),
     ("idle", idle::hub),
     ("replaced", replaced::meta),

@@ -4,7 +4,8 @@
 //! Contenders are interleaved, one round after the other, because the machine is noisy: what disturbs one round
 //! disturbs both. Each figure is a median over the rounds with its least and greatest, and an A/A pair (the same
 //! contender against itself) says how much of a ratio is noise. Criterion runs each contender by itself, so it cannot
-//! pair them; hence a harness of our own. `cargo xtask bench` writes what this prints to BENCHMARKS.md.
+//! pair them; hence a harness of our own. `cargo xtask bench` writes what this prints to BENCHMARKS.md;
+//! `cargo bench --bench speed -- NAME` runs one section.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;
@@ -30,20 +31,34 @@ const ROUNDS: usize = 9;
 /// After every generated event, so that nothing counts as running.
 const LATER: i64 = 4_000_000_000_000;
 
+/// A section: its name, and what it measures.
+type Section = (&'static str, fn() -> Vec<Row>);
+
+const SECTIONS: [Section; 5] = [
+    ("rows", bytes_to_rows),
+    ("largest", tree_of_the_largest_recording),
+    ("tree", tree_of_270_megabytes),
+    ("exports", exports_of_270_megabytes),
+    ("watch", watching),
+];
+
 fn main() {
     // `cargo test --benches` and nextest ask for a list; there is nothing to list.
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
         return;
     }
+    let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let mut out = std::io::stdout().lock();
     let mut say = |text: String| {
         let _ = writeln!(out, "{text}");
         let _ = out.flush();
     };
     say(figures::HEAD.to_owned());
-    for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching] {
-        for row in section() {
-            say(row.markdown());
+    for (name, section) in SECTIONS {
+        if named.is_empty() || named.iter().any(|word| word == name) {
+            for row in section() {
+                say(row.markdown());
+            }
         }
     }
 }
@@ -112,6 +127,30 @@ fn tree_of_270_megabytes() -> Vec<Row> {
         500.0,
         60.0,
     )
+}
+
+/// `export` of a generated session of 270 MB, whole process, against `tree` of the same. Budgets: 2 × the time of `tree` and
+/// 100 MB, of spans and of Perfetto traces; what carries all texts of the session has none.
+fn exports_of_270_megabytes() -> Vec<Row> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let made = corpus::on_disk(&corpus::session_of(270), folder.path()).expect("room for 270 MB");
+    let main = made.main(folder.path()).display().to_string();
+    let program = env!("CARGO_BIN_EXE_subscope");
+    let out = folder.path().join("out").display().to_string();
+    let tree = [program, "tree", "--detail", "minimal", &main].map(str::to_owned);
+    let formats: [(&str, &[&str], bool); 4] =
+        [("otlp", &[], true), ("perfetto", &[], true), ("atif", &[], false), ("otlp", &["--content"], false)];
+    let rows = formats.into_iter().flat_map(|(format, more, has_budget)| {
+        let export = [program, "export", &main, "--as", format, "-o", &out].map(str::to_owned);
+        let export = [export.to_vec(), more.iter().map(|word| (*word).to_owned()).collect()].concat();
+        let question = format!(
+            "`export --as {}` of a generated session of 270 MB",
+            [&[format], more].concat().join(" ")
+        );
+        let budgets = has_budget.then_some((2.0, 100.0));
+        process::ratio_and_memory(&question, &export, &tree, "`tree`", ROUNDS, budgets)
+    });
+    rows.collect()
 }
 
 /// Cost and latency of `watch`. Budgets: 5 ms median, 0.1 % CPU with 5,000 idle files.

@@ -105,6 +105,39 @@ pub(crate) fn time_and_memory(
     ]
 }
 
+/// Times a command against another, interleaved, and looks at the most memory it held. `budgets` are those of the ratio and
+/// of the megabytes.
+pub(crate) fn ratio_and_memory(
+    question: &str,
+    ours: &[String],
+    peer: &[String],
+    peer_name: &str,
+    rounds: usize,
+    budgets: Option<(f64, f64)>,
+) -> Vec<Row> {
+    let (mut times, mut ratios, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
+    run(ours);
+    for _ in 0..rounds {
+        let (time, other) = (run(ours), run(peer));
+        times.push(time);
+        ratios.push(time / other);
+        peaks.push(peak_megabytes(ours));
+    }
+    let row = |figure: String, values, unit, budget| Row {
+        question: question.to_owned(),
+        figure,
+        values,
+        unit,
+        budget,
+        is_floor: false,
+    };
+    vec![
+        row("wall".to_owned(), times, " ms", None),
+        row(format!("time ÷ {peer_name}"), ratios, " ×", budgets.map(|(ratio, _)| ratio)),
+        row("most memory (VmHWM)".to_owned(), peaks, " MB", budgets.map(|(_, megabytes)| megabytes)),
+    ]
+}
+
 /// Returns the most memory a process held, as last seen before it ended.
 fn peak_megabytes(arguments: &[String]) -> f64 {
     let mut child = start(arguments);

@@ -118,6 +118,7 @@ Examples:
   subscope serve --open                          also open the page in a browser
   subscope serve --listen 127.0.0.1:0            use a free port
   subscope serve --stop                          end the running hub
+  subscope serve --otlp-to http://127.0.0.1:4318 forward spans of agents that have ended
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
@@ -142,6 +143,13 @@ pub(crate) struct ServeArgs {
     pub(crate) background: bool,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
+    /// Forward the spans of each agent when it has ended to this receiver of OpenTelemetry, as `export --as otlp --to`
+    /// does: http://HOST:4318, https://…, with or without /v1/traces. Spans wait on disk while it cannot be reached.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["stop", "background"], value_parser = value::parse_receiver)]
+    pub(crate) otlp_to: Option<String>,
+    /// Send this header with each request to the receiver; may be repeated.
+    #[arg(long = "otlp-header", value_name = "NAME=VALUE", requires = "otlp_to", value_parser = value::parse_header)]
+    pub(crate) otlp_headers: Vec<(String, String)>,
     /// Ask a stalled subagent to stop, as `subscope stop` does.
     #[arg(long)]
     pub(crate) stall_kill: bool,

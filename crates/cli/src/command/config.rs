@@ -3,15 +3,36 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use subscope_render::{Charset, safe};
 
 use crate::{
-    config::{self, ConfigPaths, LoadedConfig},
+    config::{self, ConfigPaths, LoadedConfig, SettingRow},
     prelude::*,
 };
 
 const SCHEMA: &str = "subscope.config/1";
+/// Output of `--json` (subscope.config/1): of `show` the settings, of `path` the files.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ConfigReport {
+    schema: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<Vec<SettingRow>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<Vec<ConfigFile>>,
+}
+
+/// A place of a settings file.
+#[derive(Serialize, JsonSchema)]
+struct ConfigFile {
+    layer: config::Layer,
+    path: String,
+    exists: bool,
+    /// The option or variable that names it.
+    chosen_by: Option<&'static str>,
+}
+
 /// A settings file with all settings and what they mean.
 const SAMPLE: &str = include_str!("../../data/config.toml");
 
@@ -33,7 +54,11 @@ pub(crate) fn run(args: &ConfigArgs, context: &mut Context) -> Result<(), CliErr
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     if args.json {
-        output::print_json(&json!({ "schema": SCHEMA, "settings": context.config.rows() }))?;
+        output::print_json(&ConfigReport {
+            schema: SCHEMA,
+            settings: Some(context.config.rows()),
+            files: None,
+        })?;
     } else {
         output::print(&settings_text(&context.config, charset))?;
     }
@@ -77,16 +102,14 @@ fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
     out
 }
 
-fn paths_json(paths: &ConfigPaths) -> Value {
-    let files = paths.all.iter().map(|path| {
-        json!({
-            "layer": path.layer,
-            "path": path.path.to_string_lossy(),
-            "exists": path.exists(),
-            "chosen_by": path.chosen_by,
-        })
+fn paths_json(paths: &ConfigPaths) -> ConfigReport {
+    let files = paths.all.iter().map(|path| ConfigFile {
+        layer: path.layer,
+        path: path.path.to_string_lossy().into_owned(),
+        exists: path.exists(),
+        chosen_by: path.chosen_by,
     });
-    json!({ "schema": SCHEMA, "files": files.collect::<Vec<_>>() })
+    ConfigReport { schema: SCHEMA, settings: None, files: Some(files.collect()) }
 }
 
 /// Formats the settings as TOML that can be read again, each with its origin in a comment.
@@ -205,7 +228,7 @@ mod tests {
         user     /.config/subscope/config.toml (not there)
         project  /p/.subscope/config.toml (there)
         ");
-        let exists = paths_json(&config.paths)["files"][1]["exists"].clone();
-        assert_eq!(exists, true);
+        let files = paths_json(&config.paths).files.unwrap();
+        assert!(files[1].exists);
     }
 }

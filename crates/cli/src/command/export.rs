@@ -14,7 +14,7 @@ use subscope_export::{
 };
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
-use subscope_session::EventScope;
+use subscope_session::{EventScope, FactDetail};
 
 use self::spans::SpanExport;
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
@@ -31,8 +31,8 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     if args.all {
         return spans::export_all(args, context);
     }
-    let events = event_scope(args);
-    let reading = ReadOptions { events, dialect: args.dialect, ..ReadOptions::FEED };
+    let reading = reading(args);
+    let events = reading.events;
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
     let events = if events == EventScope::Nothing { Vec::new() } else { loaded.events(context)? };
@@ -96,15 +96,18 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     context.report(&loaded.problems())
 }
 
-/// Returns the events that a format needs.
-pub(super) fn event_scope(args: &ExportArgs) -> EventScope {
-    match args.format {
-        Format::Trace | Format::Feed | Format::Html => EventScope::All,
-        Format::Atif => EventScope::Texts,
-        Format::Perfetto => EventScope::Waits,
-        Format::Otlp if args.content => EventScope::Texts,
-        Format::Otlp | Format::Execution | Format::Checkpoint | Format::Csv => EventScope::Nothing,
-    }
+/// Returns what a format needs of a session.
+pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
+    let (keep, events) = match args.format {
+        Format::Trace | Format::Feed | Format::Html => (FactDetail::Payloads, EventScope::All),
+        Format::Atif => (FactDetail::Payloads, EventScope::Texts),
+        Format::Otlp if args.content => (FactDetail::Payloads, EventScope::Texts),
+        // With payloads are kept the ids of responses.
+        Format::Execution | Format::Checkpoint | Format::Otlp => (FactDetail::Payloads, EventScope::Nothing),
+        Format::Perfetto => (FactDetail::Rows, EventScope::Waits),
+        Format::Csv => (FactDetail::Rows, EventScope::Nothing),
+    };
+    ReadOptions { keep, events, at: None, dialect: args.dialect }
 }
 
 fn write_checkpoint_folder(

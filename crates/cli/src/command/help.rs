@@ -46,6 +46,7 @@ const PAGES: &[(&str, &str)] = pages![
     "configuration",
     "http-api",
     "http-routes",
+    "schemas",
     "parity",
     "drift",
     "troubleshooting",

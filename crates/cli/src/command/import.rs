@@ -9,9 +9,10 @@ use std::{
     path::Path,
 };
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use subscope_harness::recognise;
-use subscope_model::{Tree, event_id};
+use subscope_model::{SessionId, Tree, event_id};
 use subscope_render::text::plural;
 
 use super::{
@@ -24,6 +25,26 @@ use crate::prelude::*;
 
 /// Most bytes from which the dialect is recognised.
 const HEAD_BYTES: usize = 64 << 10;
+
+/// Output of `--json` (subscope.import/1).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ImportReport {
+    schema: &'static str,
+    dialect: &'static str,
+    /// Whether the same content was imported before.
+    repeat: bool,
+    sessions: Vec<ImportedSession>,
+    /// Number of problems.
+    problems: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ImportedSession {
+    id: SessionId,
+    /// Number of subagents.
+    agents: u32,
+    tool_calls: u32,
+}
 
 pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> {
     if args.dry_run {
@@ -45,15 +66,15 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
     if args.json {
         let session = |tree: &Tree| {
             let (agents, tool_calls) = (tree.summary.agents, tree.summary.tool_calls);
-            json!({ "id": tree.session.id, "agents": agents, "tool_calls": tool_calls })
+            ImportedSession { id: tree.session.id.clone(), agents, tool_calls }
         };
-        output::print_json(&json!({
-            "schema": "subscope.import/1",
-            "dialect": dialect.as_str(),
-            "repeat": is_repeat,
-            "sessions": trees.iter().map(session).collect::<Vec<_>>(),
-            "problems": problems.len(),
-        }))?;
+        output::print_json(&ImportReport {
+            schema: "subscope.import/1",
+            dialect: dialect.as_str(),
+            repeat: is_repeat,
+            sessions: trees.iter().map(session).collect(),
+            problems: problems.len(),
+        })?;
     } else {
         let verb = if is_repeat { "was in the store" } else { "taken into the store" };
         for tree in &trees {

@@ -18,6 +18,8 @@ pub(crate) mod init;
 mod mcp;
 pub(crate) mod publish;
 pub(crate) mod run;
+#[cfg(test)]
+mod schemas;
 pub(crate) mod serve;
 mod shell;
 mod statusline;

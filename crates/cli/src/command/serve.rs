@@ -3,6 +3,7 @@
 
 mod background;
 mod background_index;
+mod forwarding;
 mod history_service;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use subscope_client::push::Receiver as SpanReceiver;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::{Harness, harnesses};
 use subscope_hub::{
@@ -35,7 +37,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use self::{background::IdleDetector, history_service::HistoryService};
+use self::{background::IdleDetector, forwarding::SpanForwarder, history_service::HistoryService};
 use super::{
     demo,
     forward::HubForwarding,
@@ -95,6 +97,12 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         Err(error) => return Err(error.into()),
     };
     prepared.options.stops_stalled = args.stall_kill;
+    if let Some(url) = &args.otlp_to {
+        let receiver = SpanReceiver::new(url, args.otlp_headers.clone());
+        let receiver = receiver.map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
+        context.info(&format!("agents that have ended are forwarded to {}", receiver.url()));
+        prepared.forward(receiver)?;
+    }
     context.info(&format!("following live sessions below {} (Ctrl-C ends)", shown(&prepared.history.roots)));
     if !prepared.server.listen.ip().is_loopback() {
         context.info("what is said on this address can be read on its way, the token too: use a network that you trust");
@@ -161,6 +169,8 @@ pub(crate) struct PreparedHub {
     homes: Vec<HarnessHome>,
     /// What is forwarded to a team's server.
     forwarding: Option<HubForwarding>,
+    /// Where spans are forwarded to.
+    span_forwarder: Option<SpanForwarder>,
 }
 
 impl PreparedHub {
@@ -215,7 +225,9 @@ impl PreparedHub {
                 indexer: None,
                 setup: Some(setup_reader(context)),
                 demo: Some(demo_page(&index_options)),
+                forwarding: None,
             },
+            span_forwarder: None,
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
             forwarding: match mode {
@@ -232,6 +244,15 @@ impl PreparedHub {
         }))
     }
 
+    /// Forwards the spans of agents that have ended to a receiver.
+    fn forward(&mut self, receiver: SpanReceiver) -> Result<(), CliError> {
+        let failed = |error| CliError::because("cannot open the queue of spans", error);
+        let forwarder = SpanForwarder::open(receiver, &self.history.data).map_err(failed)?;
+        self.server.forwarding = Some(Arc::new(forwarder.reader()));
+        self.span_forwarder = Some(forwarder);
+        Ok(())
+    }
+
     /// Serves until a client asks it to stop, the sender of `ended` is dropped, or SIGINT or SIGTERM arrives, whose
     /// number is stored in `signal`. Calls `ready` once it answers.
     pub(crate) fn run(
@@ -240,7 +261,7 @@ impl PreparedHub {
         signal: &AtomicI32,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { store, history, options, mut server, idle, homes, forwarding } = self;
+        let Self { store, history, options, mut server, idle, homes, forwarding, span_forwarder } = self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
@@ -255,6 +276,7 @@ impl PreparedHub {
         server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &hub))?;
+        let span_forwarding = span_forwarder.map(|forwarder| forwarder.start(&hub.handle(), history.clone()));
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
         let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
@@ -296,7 +318,7 @@ impl PreparedHub {
                     _ = left => {}
                 }
             }));
-            drop((ending, indexer_ending, watch_ending, forward_ending));
+            drop((ending, indexer_ending, watch_ending, forward_ending, span_forwarding));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
             let _ = index_requests.try_send(None);

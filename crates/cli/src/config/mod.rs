@@ -14,7 +14,7 @@ mod writer;
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
-use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ const OTHER_VARIABLES: [&str; 11] = [
 const MIN_LIKENESS: f64 = 0.85;
 
 /// Layer of settings; the weakest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Layer {
     #[default]
@@ -77,7 +77,7 @@ impl Layer {
 }
 
 /// Origin of a setting's value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct SettingOrigin {
     pub(crate) layer: Layer,
     /// Place within the layer: `file:line`, a variable or an option; `None` for a default.
@@ -115,7 +115,7 @@ pub(crate) struct LoadedConfig {
 }
 
 /// One setting as `config show` prints it.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct SettingRow {
     /// Its key; `section.name` in a section.
     pub(crate) key: String,

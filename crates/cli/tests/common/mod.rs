@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "each test program uses its own part of this module")]
 
+pub(crate) mod receiver;
 pub(crate) mod serving;
 
 use std::path::Path;

@@ -53,6 +53,7 @@ impl Running {
             indexer: None,
             setup: None,
             demo: None,
+            forwarding: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

@@ -8,6 +8,7 @@ use super::{ClaudeCode, HOOK, hook_events, layout::HOME_FOLDER};
 use crate::{
     Harness, Home, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
+    otel_setup::{OtelSetup, OtelTarget, by_protocol, json},
 };
 
 /// How hooks are written in its settings.
@@ -28,6 +29,29 @@ pub(super) const SETTINGS: SettingsForm = SettingsForm {
 
 /// The variable with the receiver's URL.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// Variables of its settings, or else of its environment.
+pub(super) const OTEL_SETUP: OtelSetup = OtelSetup {
+    file: Some("settings.json"),
+    target: |text, variables| {
+        let settings = json(text);
+        let variable = |name: &str| -> Option<String> {
+            let own = settings.get("env").and_then(|env| env.get(name)?.as_str()).map(str::to_owned);
+            own.or_else(|| variables(name)?.into_string().ok())
+        };
+        let exports =
+            |name: &str| variable(name).is_some_and(|all| all.split(',').any(|it| it.trim() == "otlp"));
+        let is_enabled = variable("CLAUDE_CODE_ENABLE_TELEMETRY").is_some_and(|value| value != "0");
+        match variable(ENDPOINT) {
+            Some(url) if is_enabled && (exports("OTEL_LOGS_EXPORTER") || exports("OTEL_TRACES_EXPORTER")) => {
+                let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL");
+                by_protocol(protocol.as_deref().unwrap_or("http/protobuf"), &url)
+            }
+            _ => OtelTarget::Nowhere,
+        }
+    },
+    how: |_| "`subscope hooks install --otel` writes the variables into its settings".to_owned(),
+};
 
 impl HookSupport for ClaudeCode {
     fn dialect(&self) -> Dialect {

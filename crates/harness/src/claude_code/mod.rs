@@ -45,6 +45,7 @@ use self::layout::{
     HOME_FOLDER, HOME_VARIABLE, PROJECTS, SUBAGENTS, agent_of, ancestor, files, is_uuid, main_path,
     main_place, steps, surroundings,
 };
+use crate::otel_setup::OtelSetup;
 use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
 
 /// The harness.
@@ -245,6 +246,10 @@ impl Harness for ClaudeCode {
 
     fn otel(&self) -> Option<&'static OtelSource> {
         Some(&otel::RECORDS)
+    }
+
+    fn otel_setup(&self) -> Option<&'static OtelSetup> {
+        Some(&hook_support::OTEL_SETUP)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

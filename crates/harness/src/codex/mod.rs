@@ -27,6 +27,7 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
+use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
@@ -80,6 +81,25 @@ pub const OTEL: Dialect = Dialect::new(&DialectSpec {
         Box::new(LinesDecoder::new(hint.source, lines))
     })
 });
+
+/// The table `otel` of its settings: an exporter is `none` or a table with its endpoint.
+const OTEL_SETUP: OtelSetup = OtelSetup {
+    file: Some("config.toml"),
+    target: |text, _| {
+        let settings: toml::Table = text.parse().unwrap_or_default();
+        let exporters = ["exporter", "trace_exporter"].into_iter();
+        let exporters = exporters.filter_map(|name| settings.get("otel")?.get(name)?.as_table());
+        let endpoint = |(protocol, exporter): (&String, &toml::Value)| {
+            Some(by_protocol(protocol, exporter.get("endpoint")?.as_str()?))
+        };
+        exporters.flatten().find_map(endpoint).unwrap_or(OtelTarget::Nowhere)
+    },
+    how: |url| {
+        format!(
+            "in its config.toml: [otel] exporter = {{ otlp-http = {{ endpoint = \"{url}/v1/logs\", protocol = \"binary\" }} }}"
+        )
+    },
+};
 
 impl Harness for Codex {
     fn name(&self) -> &'static str {
@@ -144,6 +164,10 @@ impl Harness for Codex {
 
     fn otel(&self) -> Option<&'static OtelSource> {
         Some(&otel::RECORDS)
+    }
+
+    fn otel_setup(&self) -> Option<&'static OtelSetup> {
+        Some(&OTEL_SETUP)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

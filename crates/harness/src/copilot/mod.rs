@@ -25,6 +25,7 @@ use subscope_decode::{Answers, Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
+use crate::otel_setup::{OtelSetup, OtelTarget};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
@@ -60,6 +61,18 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
         Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint)))
     })
 });
+
+/// Observed: 1.0.102 writes its spans into a file.
+const OTEL_SETUP: OtelSetup = OtelSetup {
+    file: None,
+    target: |_, variables| match variables("COPILOT_OTEL_FILE_EXPORTER_PATH")
+        .and_then(|path| path.into_string().ok())
+    {
+        Some(file) => OtelTarget::File(file),
+        None => OtelTarget::Nowhere,
+    },
+    how: |_| "set COPILOT_OTEL_FILE_EXPORTER_PATH to a file, which `subscope tree FILE` reads".to_owned(),
+};
 
 impl Harness for Copilot {
     fn name(&self) -> &'static str {
@@ -137,6 +150,10 @@ impl Harness for Copilot {
     }
 
     /// Its spans follow the conventions; see `otel.genai`.
+    fn otel_setup(&self) -> Option<&'static OtelSetup> {
+        Some(&OTEL_SETUP)
+    }
+
     fn otel_services(&self) -> &'static [&'static str] {
         &["github-copilot"]
     }

@@ -32,6 +32,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
+use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol, json};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
 
 /// The harness.
@@ -95,6 +96,26 @@ pub const OTEL: Dialect = Dialect::new(&DialectSpec {
         Box::new(LinesDecoder::new(hint.source, lines))
     })
 });
+
+/// The object `telemetry` of its settings: gRPC unless it names HTTP.
+const OTEL_SETUP: OtelSetup = OtelSetup {
+    file: Some("settings.json"),
+    target: |text, _| {
+        let settings = json(text);
+        let telemetry = &settings["telemetry"];
+        let word = |name: &str| telemetry.get(name)?.as_str();
+        match (telemetry["enabled"] == true, word("outfile"), word("otlpEndpoint")) {
+            (true, Some(file), _) => OtelTarget::File(file.to_owned()),
+            (true, None, Some(url)) => by_protocol(word("otlpProtocol").unwrap_or("grpc"), url),
+            _ => OtelTarget::Nowhere,
+        }
+    },
+    how: |url| {
+        format!(
+            "in its settings.json: {{ \"telemetry\": {{ \"enabled\": true, \"target\": \"local\", \"otlpEndpoint\": \"{url}\", \"otlpProtocol\": \"http\" }} }}"
+        )
+    },
+};
 
 impl Harness for Gemini {
     fn name(&self) -> &'static str {
@@ -184,6 +205,10 @@ impl Harness for Gemini {
 
     fn otel(&self) -> Option<&'static OtelSource> {
         Some(&otel::RECORDS)
+    }
+
+    fn otel_setup(&self) -> Option<&'static OtelSetup> {
+        Some(&OTEL_SETUP)
     }
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {

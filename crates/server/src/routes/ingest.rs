@@ -11,6 +11,7 @@ use axum::{
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_hub::{IngestReceipt, LineBatch, clock, delivered_dialect, line_ingests};
 use subscope_model::{AgentId, Problem, SessionId};
@@ -34,7 +35,7 @@ pub(super) struct IngestQuery {
 }
 
 /// Result of an ingest request.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct IngestReport {
     schema: &'static str,
     /// Whether the whole delivery is a repeat; nothing of it was stored again.

@@ -16,7 +16,7 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
     get, path = "/healthz",
     responses(
         (status = 200, description = "The hub is up: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
-            (foreground, background, command), url.", body = Object),
+            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`.", body = Object),
         (status = 503, description = "The hub does not answer."),
     )
 )]
@@ -33,6 +33,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         pid: std::process::id(),
         mode: app.identity.mode,
         url: app.url().into(),
+        forwarding: app.forwarding.as_ref().map(|read| read()),
     }))
 }
 
@@ -108,8 +109,23 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         ("sessions_held", "gauge", "Sessions whose facts are in memory.", hub.held),
         ("subagents_running", "gauge", "Subagents at work.", hub.running),
     ];
+    let forwarding = app.forwarding.as_ref().map(|read| read());
+    let forwarded = forwarding.into_iter().flat_map(|it| {
+        [
+            ("forwarded_spans_total", "counter", "Spans that the receiver accepted.", it.spans),
+            ("forwarded_spans_refused_total", "counter", "Spans that the receiver refused.", it.refused),
+            ("forwarding_requests_waiting", "gauge", "Requests that wait for the receiver.", it.waiting),
+            ("forwarding_bytes_waiting", "gauge", "Size of these requests.", it.waiting_bytes),
+            (
+                "forwarding_failing",
+                "gauge",
+                "1 if the last attempt to reach the receiver failed.",
+                it.error.is_some().into(),
+            ),
+        ]
+    });
     let mut text = String::new();
-    for (name, kind, help, value) in rows {
+    for (name, kind, help, value) in rows.into_iter().chain(forwarded) {
         // Writing to a String cannot fail.
         let _ = write!(
             text,

@@ -7,6 +7,7 @@ use axum::{
     extract::{Path, Query, State},
     http::StatusCode,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_hub::{ListQuery, clock};
 use subscope_model::{
@@ -94,10 +95,11 @@ pub(super) struct EventsQuery {
 }
 
 /// A page of events.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct EventPage {
     schema: &'static str,
     events: Vec<Event>,
+    /// Place of the last event, to ask for the page after it; null if there are no more for now.
     next: Option<u64>,
 }
 

@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{
@@ -37,7 +38,7 @@ pub(super) struct TimelineQuery {
 }
 
 /// Timeline of a session.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct TimelinePage {
     schema: &'static str,
     /// Highest rev of its rows.
@@ -98,10 +99,12 @@ pub(super) struct FeedQuery {
 }
 
 /// A page of a session's complete feed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FeedPage {
     schema: &'static str,
+    /// In order of time.
     events: Vec<Event>,
+    /// Place of the first event, to ask for the page before it; null if nothing comes before.
     before: Option<u64>,
 }
 

@@ -86,6 +86,7 @@ pub(crate) fn start_at(
         indexer: None,
         setup: None,
         demo: None,
+        forwarding: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

@@ -3,6 +3,7 @@
 //! To add a check: write a function that returns a [`Check`] in the module of its subject, and call it in `run_checks`.
 
 mod machine;
+mod otel;
 mod repair;
 mod sessions;
 mod setup;
@@ -11,8 +12,8 @@ mod team;
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use subscope_render::{Style, safe, text};
 
 use self::survey::Survey;
@@ -23,7 +24,7 @@ use crate::prelude::*;
 const NAME_WIDTH: usize = 10;
 
 /// Result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum CheckState {
     /// As it should be.
@@ -34,7 +35,16 @@ enum CheckState {
     Failure,
 }
 
-#[derive(Debug, Serialize)]
+/// Output of `--json` (subscope.doctor/1).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DoctorReport {
+    schema: &'static str,
+    /// Whether nothing is broken.
+    ok: bool,
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 struct Check {
     name: &'static str,
     state: CheckState,
@@ -74,7 +84,7 @@ pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
     let checks = run_checks(context);
     let broken = checks.iter().filter(|check| check.state == CheckState::Failure).count();
     if args.json {
-        output::print_json(&json!({ "schema": "subscope.doctor/1", "ok": broken == 0, "checks": checks }))?;
+        output::print_json(&DoctorReport { schema: "subscope.doctor/1", ok: broken == 0, checks })?;
     } else {
         output::print(&render(&checks, &context.style(None)))?;
     }
@@ -105,6 +115,7 @@ fn run_checks(context: &Context) -> Vec<Check> {
     checks.push(setup::store(context.data_folder()));
     checks.extend(setup::texts(context.data_folder()));
     checks.extend(setup::hub(context));
+    checks.extend(otel::targets(context));
     checks.extend(setup::archive(history::archive(context)));
     checks.extend(team::forwarding(context));
     checks.extend(setup::terminal(&context.terminal));

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
-    Contents, OtlpRequest, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_count, write_otlp,
+    Contents, OtlpRequest, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids, write_otlp,
 };
 use subscope_model::{Agent, Event, Payload, SessionRow, Tree, iso8601};
 
@@ -65,7 +65,7 @@ impl<'a> SpanExport<'a> {
         let writer = SpanWriter::new(&source);
         let (mut spans, mut count) = (0, 0);
         self.write(writer.requests().inspect(|request| {
-            spans += span_count(request);
+            spans += span_ids(request).len();
             count += 1;
         }))?;
         self.spans += spans;
@@ -109,7 +109,7 @@ pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), Cli
     let mut rows = Backend::open(Needs::Rows, context)?.sessions(usize::MAX, false, "")?.sessions;
     rows.retain(|row| since.is_none_or(|since| row.last_event_at_ms.is_some_and(|last| last >= since)));
     rows.sort_by(|one, other| (one.last_event_at_ms, &one.id).cmp(&(other.last_event_at_ms, &other.id)));
-    let reading = ReadOptions { events: super::event_scope(args), ..ReadOptions::FEED };
+    let reading = super::reading(args);
     let mut export = SpanExport::open(args, context)?;
     for row in &rows {
         export_one(row, &reading, &mut export).map_err(|error| match row.last_event_at_ms {

@@ -3,7 +3,8 @@
 use std::{fs, ops::ControlFlow, path::PathBuf, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
 use subscope_model::{Health, HubMode, StatsQuery};
@@ -14,6 +15,36 @@ use super::{index_options, open_exclusively};
 use crate::{command::target::root_folders, config::KEEP_DAYS, hub_connection, prelude::*};
 
 const POLL: Duration = Duration::from_millis(20);
+
+/// Output of `--json` (subscope.index/1).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct IndexReport {
+    schema: &'static str,
+    files: u64,
+    /// Number of sessions that are new or changed.
+    sessions: u64,
+    /// Number of bytes read.
+    bytes: u64,
+    /// Time until rows were stored.
+    facts_ms: u64,
+    /// Time until the full text was stored, too.
+    total_ms: u64,
+    store_bytes: u64,
+    /// Number of problems.
+    problems: usize,
+    /// Number of sessions that were removed because their retention time has passed.
+    forgotten: usize,
+}
+
+/// Output of `--json` if a hub that is not to be ended indexes (subscope.index-asked/1).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct HubIndexReport {
+    schema: &'static str,
+    /// Process id of the hub.
+    hub: u32,
+    /// Number of sessions that the store has more than before.
+    added: u64,
+}
 
 pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
@@ -36,18 +67,17 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let (total_ms, store_bytes) = (ms(report.total), store.bytes()? + text_bytes);
     let Report { files, sessions, bytes, .. } = report;
     if args.json {
-        output::print_json(&json!({
-            "schema": "subscope.index/1",
-            "files": files,
-            "sessions": sessions,
-            "bytes": bytes,
-            "facts_ms": ms(report.facts),
-            "total_ms": total_ms,
-            "store_bytes": store_bytes,
-            "problems": report.problems.len(),
-            // Sessions removed because their retention time has passed.
-            "forgotten": forgotten,
-        }))?;
+        output::print_json(&IndexReport {
+            schema: "subscope.index/1",
+            files,
+            sessions,
+            bytes,
+            facts_ms: ms(report.facts),
+            total_ms,
+            store_bytes,
+            problems: report.problems.len(),
+            forgotten,
+        })?;
     } else {
         let time = text::duration(i64::try_from(total_ms).ok());
         output::print(&format!(
@@ -89,9 +119,7 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
     }
     let added = client.stats(&StatsQuery::default())?.total.sessions.saturating_sub(before);
     if args.json {
-        return output::print_json(
-            &json!({ "schema": "subscope.index-asked/1", "hub": pid, "added": added }),
-        );
+        return output::print_json(&HubIndexReport { schema: "subscope.index-asked/1", hub: pid, added });
     }
     let added = text::plural(added, "session");
     output::print(&format!("the hub that runs (process {pid}) has read them: {added} more\n"))

@@ -1,5 +1,6 @@
 //! `subscope show`: prints one agent in full, with the outputs of its calls.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_model::{Agent, AgentName, SessionId};
 use subscope_render::{Detail, TreeOptions, render_tree};
@@ -16,8 +17,8 @@ use crate::{
 const SCHEMA: &str = "subscope.agent/1";
 
 /// Output of `--json`: the agent's row in the tree, with its session.
-#[derive(Serialize)]
-struct ShownAgent<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::command) struct ShownAgent<'a> {
     schema: &'static str,
     session_id: &'a SessionId,
     #[serde(flatten)]

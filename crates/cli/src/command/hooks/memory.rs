@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::file;
@@ -17,7 +18,7 @@ use crate::{environment::Environment, prelude::*};
 const SCHEMA: &str = "subscope.settings-before/1";
 
 /// One settings file before and after us.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in super::super) struct Memory {
     pub(in super::super) schema: String,
     /// The file behind links; what is no Unicode is replaced.

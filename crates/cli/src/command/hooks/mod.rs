@@ -4,8 +4,8 @@
 //! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
 pub(super) mod file;
-mod memory;
-mod status;
+pub(super) mod memory;
+pub(super) mod status;
 pub(crate) mod version;
 
 use std::{

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, path::Path, time::Duration};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
@@ -17,8 +18,8 @@ const SCHEMA: &str = "subscope.hooks/1";
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Report {
     schema: &'static str,
     scopes: Vec<Row>,
     hub: Option<Hub>,
@@ -26,8 +27,8 @@ struct Report {
 }
 
 /// One settings file.
-#[derive(Debug, Serialize)]
-struct Row {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Row {
     /// Its name, as `--harness` takes it.
     harness: &'static str,
     #[serde(skip)]
@@ -46,8 +47,8 @@ struct Row {
 }
 
 /// One hook of ours.
-#[derive(Debug, Serialize)]
-struct Hook {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Hook {
     event: String,
     kind: &'static str,
     /// The command, or the URL.
@@ -55,15 +56,15 @@ struct Hook {
 }
 
 /// Whether a hub takes events.
-#[derive(Debug, Serialize)]
-struct Hub {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Hub {
     socket: String,
     answers: bool,
 }
 
 /// What waits for one.
-#[derive(Debug, Serialize)]
-struct Waiting {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Waiting {
     folder: String,
     /// Events that wait.
     waiting: usize,

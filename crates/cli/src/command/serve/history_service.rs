@@ -14,8 +14,10 @@ use std::{
 
 use subscope_export::{DownloadSource, write_download};
 use subscope_harness::{Root, provider};
-use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions};
-use subscope_model::{Payload, SessionId};
+use subscope_hub::{
+    AskError, BatchRead, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions,
+};
+use subscope_model::{Millis, Payload, SessionId, Tree};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, SessionQueries, SqliteStore};
@@ -39,12 +41,19 @@ pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionRead
 }
 
 /// Sources of sessions.
+#[derive(Clone)]
 pub(super) struct HistoryService {
     /// Roots of the harnesses' transcripts.
     pub(super) roots: Vec<Root>,
     pub(super) data: PathBuf,
     pub(super) rules: String,
     pub(super) options: IndexOptions,
+}
+
+/// A session that was read from its sources.
+pub(super) struct ReadSources {
+    pub(super) batch: BatchRead,
+    pub(super) tree: Tree,
 }
 
 impl HistoryService {
@@ -56,28 +65,12 @@ impl HistoryService {
     }
 
     fn read(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
-        let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
-        let transcripts = transcripts_of(&self.roots, session);
-        let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
-        if !sources.is_whole() {
-            // The stored rows hold more than the remaining files.
-            return Ok(None);
-        }
-        let stored = if sources.has_no_files() { store.tree(session)? } else { None };
         let keep = if wanted.file.is_some() { FactDetail::Payloads } else { FactDetail::Rows };
         let options = RouterOptions { keep, cutoff: wanted.at, events: EventScope::All };
-        let mut batch = sources.read(Some(&store), options)?;
-        let now = Now {
-            at: wanted.at.unwrap_or_else(clock::now_ms),
-            has_ended: false,
-            is_growing: false,
-            prices: &self.options.prices,
-            limits: self.options.limits.clone(),
-        };
-        let Some(tree) = batch.router.tree(session, &now) else { return Ok(None) };
-        if wanted.at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
+        let Some(ReadSources { mut batch, tree }) = self.read_sources(session, options)? else {
             return Ok(None);
-        }
+        };
+        let now = self.now(wanted.at);
         let events = batch.router.whole_feed(session, &now);
         let mut file = None;
         if let Some((format, mask)) = wanted.file {
@@ -94,5 +87,39 @@ impl HistoryService {
             file = write_download(format, &source, mask, &mut made)?.then_some(made);
         }
         Ok(Some(SessionHistory { tree, events, file }))
+    }
+
+    /// Returns what rows are derived with, at a time or now.
+    pub(super) fn now(&self, at: Option<Millis>) -> Now<'_> {
+        Now {
+            at: at.unwrap_or_else(clock::now_ms),
+            has_ended: false,
+            is_growing: false,
+            prices: &self.options.prices,
+            limits: self.options.limits.clone(),
+        }
+    }
+
+    /// Reads a session from all of its sources; `None` if the stored rows hold more than these.
+    pub(super) fn read_sources(
+        &self,
+        session: &SessionId,
+        options: RouterOptions,
+    ) -> anyhow::Result<Option<ReadSources>> {
+        let at = options.cutoff;
+        let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
+        let transcripts = transcripts_of(&self.roots, session);
+        let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
+        if !sources.is_whole() {
+            // The stored rows hold more than the remaining files.
+            return Ok(None);
+        }
+        let stored = if sources.has_no_files() { store.tree(session)? } else { None };
+        let batch = sources.read(Some(&store), options)?;
+        let Some(tree) = batch.router.tree(session, &self.now(at)) else { return Ok(None) };
+        if at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
+            return Ok(None);
+        }
+        Ok(Some(ReadSources { batch, tree }))
     }
 }

@@ -12,6 +12,7 @@ mod heard;
 mod idle;
 mod inside;
 mod iterated;
+mod otel;
 mod person;
 mod ran;
 mod served;
@@ -36,7 +37,7 @@ const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --
     [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH [--live]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 15] = [
+const SCENARIOS: [&str; 16] = [
     "single",
     "parallel",
     "background",
@@ -49,6 +50,7 @@ const SCENARIOS: [&str; 15] = [
     ITERATIONS,
     INSIDE,
     STOP,
+    OTEL,
     INTERACTIVE,
     PERSON,
     SEVERAL,
@@ -59,6 +61,8 @@ const ITERATIONS: &str = "iterations";
 const INSIDE: &str = "inside";
 /// Plays the script of this name, whose agents a person stops.
 const STOP: &str = "stop";
+/// Plays the script `nested`, observed by OpenTelemetry alone.
+const OTEL: &str = "otel";
 /// The one that a person plays at a terminal.
 const INTERACTIVE: &str = "interactive";
 /// The one that a person plays with agents at a terminal.
@@ -138,6 +142,7 @@ fn play(programs: &Programs, name: &str, at: usize, options: &several::Options) 
     match name {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
         INSIDE => inside::play(programs, &script(name), &mut findings)?,
+        OTEL => otel::play(programs, &script("nested"), &mut findings)?,
         STOP => stopped::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         PERSON => person::play(programs, &script(name), &mut findings)?,

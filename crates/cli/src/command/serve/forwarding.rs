@@ -1,0 +1,394 @@
+//! Forwards the spans of agents that have ended to a receiver of OpenTelemetry (`serve --otlp-to`).
+//!
+//! Flow: the hub reports changed rows to [`DueSessions`], which keeps only the sessions in which an agent has ended. A
+//! reader thread waits until such a session is quiet, reads it from its sources, and queues those of its spans that were
+//! not queued before. A sender thread pushes the queue, the oldest request first, and waits as the receiver asks.
+//!
+//! The hub never waits for the receiver: a session is due at most once, however often it changes, and stays so while the
+//! queue is full. A hub that starts again reads every session that was stored since forwarding to this receiver began.
+
+mod queue;
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver as Inlet, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use subscope_client::push::{PushError, PushFailure, Receiver};
+use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids};
+use subscope_harness::provider;
+use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, UpdateQueue, clock};
+use subscope_model::{Agent, Forwarding, Millis, SessionId, Update};
+use subscope_session::{EventScope, FactDetail, RouterOptions};
+use subscope_store::ListQuery;
+
+use self::queue::{QueuedRequest, SpanQueue};
+use super::history_service::HistoryService;
+
+/// How long a session must be quiet before it is read: the last lines of an agent come after its end.
+const QUIET: Duration = Duration::from_secs(1);
+/// A session that is never quiet is read so long after an agent in it has ended.
+const MAX_DELAY: Duration = Duration::from_secs(10);
+/// Interval of looking at sessions that are due.
+const POLL: Duration = Duration::from_millis(200);
+/// Waits after failed attempts double from the first to the last.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_secs(60);
+/// How long a query of the hub may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// When a session became due, and when it last changed.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    first: Instant,
+    last: Instant,
+}
+
+impl Due {
+    fn is_ready(self) -> bool {
+        self.last.elapsed() >= QUIET || self.first.elapsed() >= MAX_DELAY
+    }
+}
+
+/// Sessions in which an agent has ended; the hub's end is a subscriber that is never full.
+#[derive(Clone, Debug)]
+struct DueSessions {
+    state: Arc<ForwardingState>,
+    /// At most one entry for each session of the hub.
+    due: Arc<Mutex<HashMap<SessionId, Due>>>,
+    /// Wakes the reader.
+    wake: SyncSender<()>,
+}
+
+impl DueSessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Due>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self, session: &SessionId) {
+        let now = clock::tick();
+        let mut due = self.lock();
+        if !due.contains_key(session)
+            && let Err(error) = self.state.queue.note_due(session)
+        {
+            tracing::warn!("news of {session} is forgotten if the hub is killed: {error}");
+        }
+        due.entry(session.clone()).or_insert(Due { first: now, last: now }).last = now;
+        drop(due);
+        // It is awake if the channel is full.
+        let _ = self.wake.try_send(());
+    }
+
+    /// Removes a session that is ready.
+    fn take(&self) -> Option<SessionId> {
+        let mut due = self.lock();
+        let session = due.iter().find(|(_, due)| due.is_ready()).map(|(session, _)| session.clone())?;
+        due.remove(&session);
+        Some(session)
+    }
+
+    /// Notes that all of a session is queued, unless it has news again.
+    fn done(&self, session: &SessionId) -> std::io::Result<()> {
+        let due = self.lock();
+        if due.contains_key(session) { Ok(()) } else { self.state.queue.note_done(session) }
+    }
+}
+
+impl UpdateQueue for DueSessions {
+    fn offer(&mut self, update: Update) -> EnqueueOutcome {
+        let has_ended = |agents: &[Agent]| agents.iter().any(|agent| !agent.is_at_work());
+        match update {
+            Update::Snapshot(tree) if has_ended(&tree.agents) => self.mark(&tree.session.id),
+            // Rows that did not change are not in it.
+            Update::Change(change) if has_ended(&change.agents) => self.mark(&change.session().id),
+            Update::Change(change) => {
+                // Its agents are still at work: what is due waits until it is quiet.
+                if let Some(due) = self.lock().get_mut(&change.session().id) {
+                    due.last = clock::tick();
+                }
+            }
+            Update::Snapshot(_) | Update::Event(_) | Update::Missed(_) | Update::Reset | Update::CaughtUp => {
+            }
+        }
+        EnqueueOutcome::Queued
+    }
+}
+
+/// State that both threads and the server share.
+#[derive(Debug)]
+struct ForwardingState {
+    address: String,
+    queue: SpanQueue,
+    spans: AtomicU64,
+    refused: AtomicU64,
+    error: Mutex<Option<String>>,
+    has_ended: AtomicBool,
+}
+
+impl ForwardingState {
+    fn report(&self) -> Forwarding {
+        let (waiting, waiting_bytes) = self.queue.size();
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        Forwarding {
+            to: self.address.as_str().into(),
+            spans: self.spans.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            waiting,
+            waiting_bytes,
+            error: error.as_deref().map(Into::into),
+        }
+    }
+
+    /// Records whether the last attempt failed, and logs each change.
+    fn set_error(&self, error: Option<String>) {
+        let mut known = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*known, &error) {
+            (None, Some(error)) => tracing::warn!("spans wait: {error}"),
+            (Some(_), None) => tracing::info!("spans are accepted again by {}", self.address),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        *known = error;
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+}
+
+/// Where spans are forwarded to.
+#[derive(Debug)]
+pub(super) struct SpanForwarder {
+    receiver: Receiver,
+    state: Arc<ForwardingState>,
+}
+
+impl SpanForwarder {
+    /// Opens the queue of a receiver. Nothing is connected yet.
+    pub(super) fn open(receiver: Receiver, data: &Path) -> std::io::Result<Self> {
+        let queue = SpanQueue::open(data, receiver.url(), clock::now_ms())?;
+        let state = ForwardingState {
+            address: receiver.url().to_owned(),
+            queue,
+            spans: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            error: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
+        };
+        Ok(Self { receiver, state: Arc::new(state) })
+    }
+
+    /// Returns a reader of its state.
+    pub(super) fn reader(&self) -> impl Fn() -> Forwarding + Send + Sync + 'static {
+        let state = Arc::clone(&self.state);
+        move || state.report()
+    }
+
+    /// Starts forwarding.
+    pub(super) fn start(self, hub: &HubHandle, history: HistoryService) -> RunningForwarder {
+        let (wake, woken) = sync_channel(1);
+        let (state, receiver) = (self.state, self.receiver);
+        let sessions = DueSessions { state: Arc::clone(&state), due: Arc::default(), wake: wake.clone() };
+        let (queued, arrivals) = sync_channel(1);
+        {
+            let state = Arc::clone(&state);
+            // Not waited for: what it was pushing is still queued.
+            thread::spawn(move || send(&state, &receiver, &arrivals));
+        }
+        let reader = {
+            let (state, hub) = (Arc::clone(&state), hub.clone());
+            thread::spawn(move || {
+                super::lower_priority();
+                SessionQueuer { state: &state, hub: &hub, history: &history, sessions, queued }.run(&woken);
+            })
+        };
+        RunningForwarder { state, wake, reader: Some(reader) }
+    }
+}
+
+/// Forwarding until it is dropped.
+pub(super) struct RunningForwarder {
+    state: Arc<ForwardingState>,
+    wake: SyncSender<()>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Drop for RunningForwarder {
+    fn drop(&mut self) {
+        self.state.has_ended.store(true, Ordering::Release);
+        let _ = self.wake.try_send(());
+        // A panic is reported by its hook.
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
+}
+
+/// The reader thread.
+struct SessionQueuer<'a> {
+    state: &'a ForwardingState,
+    hub: &'a HubHandle,
+    history: &'a HistoryService,
+    sessions: DueSessions,
+    /// Wakes the sender; dropped with this, which ends it.
+    queued: SyncSender<()>,
+}
+
+impl SessionQueuer<'_> {
+    fn run(&self, woken: &Inlet<()>) {
+        let is_subscribed =
+            self.ask(|reply| self.hub.subscribe(Box::new(self.sessions.clone()), None, reply));
+        if is_subscribed.is_none() {
+            tracing::warn!("spans are not forwarded: the hub does not answer");
+            return;
+        }
+        match self.state.queue.noted_due() {
+            Ok(due) => due.iter().for_each(|session| self.sessions.mark(session)),
+            Err(error) => tracing::warn!("what was due before is not read: {error}"),
+        }
+        let mut has_listed = false;
+        while !self.state.has_ended() {
+            // A hub of before may have ended between an agent's end and its forwarding, and files may have grown since.
+            has_listed = has_listed || self.mark_stored();
+            while !self.state.has_ended()
+                && self.state.queue.has_room()
+                && let Some(session) = self.sessions.take()
+            {
+                let queued = self.queue(&session).and_then(|()| Ok(self.sessions.done(&session)?));
+                if let Err(error) = queued {
+                    tracing::warn!("spans of {session} wait: {error:#}");
+                    self.sessions.mark(&session);
+                    break;
+                }
+            }
+            let is_idle = has_listed && self.sessions.lock().is_empty();
+            let wait = if is_idle { LAST_WAIT } else { POLL };
+            match woken.recv_timeout(wait) {
+                // Not at once again, while what is due is not ready.
+                Ok(()) if !self.state.has_ended() => thread::sleep(POLL),
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(ReplyCallback<T>) -> Result<(), subscope_hub::AskError>,
+    ) -> Option<T> {
+        let (reply, answer) = sync_channel(1);
+        // The receiver may be gone.
+        query(Box::new(move |outcome| drop(reply.try_send(outcome)))).ok()?;
+        answer.recv_timeout(ANSWER_TIMEOUT).ok()
+    }
+
+    /// Marks the sessions that were stored since forwarding began; returns whether that is done: once all files are read.
+    fn mark_stored(&self) -> bool {
+        if self.ask(|reply| self.hub.figures(reply)).is_none_or(|figures| figures.is_reading) {
+            return false;
+        }
+        let query = ListQuery { kept_since: Some(self.state.queue.since), ..ListQuery::first(usize::MAX) };
+        let Some(rows) = self.ask(|reply| self.hub.sessions(query, reply)) else { return false };
+        let since: Millis = self.state.queue.since;
+        let is_new = |last: Option<Millis>| last.is_none_or(|last| last >= since);
+        rows.iter().filter(|row| is_new(row.last_event_at_ms)).for_each(|row| self.sessions.mark(&row.id));
+        true
+    }
+
+    /// Queues the spans of a session that were not queued before.
+    fn queue(&self, session: &SessionId) -> anyhow::Result<()> {
+        let options = RouterOptions { keep: FactDetail::Payloads, cutoff: None, events: EventScope::Nothing };
+        let Some(read) = self.history.read_sources(session, options)? else {
+            tracing::warn!("spans of {session} are not forwarded: only its rows are known");
+            return Ok(());
+        };
+        let harness = read.tree.session.harness.as_deref();
+        let detail = read.batch.router.detail(session, &self.history.now(None)).unwrap_or_default();
+        let source = SpanSource {
+            tree: &read.tree,
+            detail: &detail,
+            provider: &|model| provider(harness, model),
+            contents: None,
+            mask: Mask::Secrets,
+        };
+        let (writer, sent) = (SpanWriter::new(&source), self.state.queue.sent(session)?);
+        for request in writer.requests_without(&sent) {
+            self.state.queue.push(session, &encode_otlp(&request), &span_ids(&request))?;
+            // It is awake if the channel is full.
+            let _ = self.queued.try_send(());
+        }
+        Ok(())
+    }
+}
+
+/// Pushes requests in order until forwarding ends.
+fn send(state: &ForwardingState, receiver: &Receiver, arrivals: &Inlet<()>) {
+    let mut wait = FIRST_WAIT;
+    while !state.has_ended() {
+        let Some(request) = state.queue.oldest() else {
+            match arrivals.recv_timeout(LAST_WAIT) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        };
+        match push(state, receiver, &request) {
+            Ok(()) => wait = FIRST_WAIT,
+            Err(asked) => {
+                sleep(asked.unwrap_or(wait), state);
+                wait = (wait * 2).min(LAST_WAIT);
+            }
+        }
+    }
+}
+
+/// Pushes a request once, and removes it if it needs not be sent again; else returns the wait that the receiver asks for.
+fn push(
+    state: &ForwardingState,
+    receiver: &Receiver,
+    request: &QueuedRequest,
+) -> Result<(), Option<Duration>> {
+    let failed = |error: std::io::Error| {
+        state.set_error(Some(format!("the queue cannot be read or written: {error}")));
+        None
+    };
+    match receiver.push_once(&request.read().map_err(failed)?) {
+        Ok(answer) => {
+            let rejected = rejected_spans(&answer).map_or(0, |(count, why)| {
+                tracing::warn!("{} rejected {count} spans: {why}", state.address);
+                u64::try_from(count).unwrap_or(0).min(request.spans)
+            });
+            state.spans.fetch_add(request.spans - rejected, Ordering::Relaxed);
+            state.refused.fetch_add(rejected, Ordering::Relaxed);
+            state.set_error(None);
+        }
+        Err(PushFailure { error, .. }) if is_of_the_request(&error) => {
+            tracing::warn!("{} spans are dropped: {error}", request.spans);
+            state.refused.fetch_add(request.spans, Ordering::Relaxed);
+        }
+        Err(PushFailure { error, retry_after, .. }) => {
+            state.set_error(Some(error.to_string()));
+            return Err(retry_after);
+        }
+    }
+    state.queue.remove(request).map_err(failed)
+}
+
+/// Whether a request is refused for what it contains, so that no later attempt succeeds. A wrong token or path is not: a
+/// person can correct it.
+fn is_of_the_request(error: &PushError) -> bool {
+    matches!(error, PushError::Refused { status: 400 | 413 | 422, .. })
+}
+
+/// Sleeps unless forwarding ends.
+fn sleep(wait: Duration, state: &ForwardingState) {
+    let began = clock::tick();
+    while !state.has_ended()
+        && let Some(rest) = wait.checked_sub(began.elapsed()).filter(|rest| !rest.is_zero())
+    {
+        thread::sleep(rest.min(POLL));
+    }
+}
