@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
 import { diff } from "../src/lib/diff";
 import { count, duration, model, money, seconds } from "../src/lib/format";
+import type { Span } from "../src/lib/api";
 import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
@@ -26,6 +27,20 @@ describe("hidden characters", () => {
     const picture = svg({ timeline, window: { from: 0, to: 1 }, names: new Map(), title: "t\u202e", summary: null }, () => "", () => "");
     expect(picture).toContain("a⟨U+007F⟩⟨U+001B⟩&lt;b&gt;");
     expect(picture).toContain("t⟨U+202E⟩");
+  });
+});
+
+describe("the waterfall as a picture", () => {
+  it("has each failed call over its neighbors, wide enough to be seen, and names cut with a mark", () => {
+    const span = (status: string, from_ms: number, to_ms: number): Span => ({ kind: "tool", name: "Bash", from_ms, to_ms, call_id: null, status }) as unknown as Span;
+    const lanes = [{ agent_id: "a", depth: 0, spans: [span("error", 100, 101), span("ok", 101, 900)] }];
+    const timeline = { rev: null, start_ms: 0, end_ms: 10_000, lanes, critical_path: [], path: { total_ms: 0, shares: [], rest_ms: 0 } };
+    const picture = svg({ timeline, window: { from: 0, to: 10_000 }, names: new Map([["a", "x".repeat(60)]]), title: "t", summary: null }, (name) => name, () => "");
+    const [failed, ok] = ["--failed", "--kind-run"].map((color) => picture.indexOf(`height="${color === "--failed" ? 16 : 12}" fill="${color}"`));
+    expect(ok).toBeGreaterThan(0);
+    expect(failed).toBeGreaterThan(ok ?? 0);
+    expect(picture).toMatch(/width="3.0" height="16" fill="--failed"/);
+    expect(picture).toContain(`>${"x".repeat(43)}…<`);
   });
 });
 

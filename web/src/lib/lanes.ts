@@ -220,7 +220,7 @@ export function drawLane(
         break;
     }
   }
-  // What went wrong lies over its neighbours, and is never too thin to be seen.
+  // What went wrong lies over its neighbors, and is never too thin to be seen.
   for (const bar of all) {
     const { span, x, width } = bar;
     dim(bar);
@@ -245,7 +245,7 @@ export function drawTrack(pen: CanvasRenderingContext2D, whole: Stretch[], path:
   }
 }
 
-const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");
+export const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");
 
 /** The color of a call: what it does, but for one that went wrong. */
 export const fill = (span: Span): string =>

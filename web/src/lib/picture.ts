@@ -2,11 +2,13 @@
 import type { Summary } from "../model";
 import type { Timeline } from "./api";
 import { duration, money } from "./format";
-import { bars, fill, LEGEND, type Paint, pathOf, ticks, type Window } from "./lanes";
+import { bars, fill, isFault, LEGEND, type Paint, pathOf, ticks, type Window } from "./lanes";
 import { oneLine } from "./safe";
 
 const TEXT: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const quoted = (text: string): string => oneLine(text).replace(/[&<>"]/g, (character) => TEXT[character] ?? "");
+
+const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export interface Drawn {
   timeline: Timeline;
@@ -57,7 +59,7 @@ export function svg({ timeline, window, names, title, summary }: Drawn, paint: P
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui,sans-serif" font-size="12">`,
     `<rect width="${width}" height="${height}" fill="${paint("--bg")}"/>`,
-    `<text x="12" y="22" fill="${paint("--text")}" font-size="14" font-weight="600">${quoted(title.slice(0, 120))}</text>`,
+    `<text x="12" y="22" fill="${paint("--text")}" font-size="14" font-weight="600">${quoted(shortened(title, 120))}</text>`,
   ];
   for (const { at } of ticks(window, right, 90)) {
     parts.push(`<path d="M${x(at).toFixed(1)} ${head - 6}V${height - 48}" stroke="${paint("--line")}"/>`);
@@ -67,16 +69,18 @@ export function svg({ timeline, window, names, title, summary }: Drawn, paint: P
   timeline.lanes.forEach((lane, at) => {
     const y = head + at * row;
     const indent = 12 + Math.min(lane.depth, 10) * 12;
-    parts.push(`<text x="${indent}" y="${y + 15}" fill="${paint("--text")}">${quoted((names.get(lane.agent_id) ?? lane.agent_id).slice(0, 44 - lane.depth))}</text>`);
+    parts.push(`<text x="${indent}" y="${y + 15}" fill="${paint("--text")}">${quoted(shortened(names.get(lane.agent_id) ?? lane.agent_id, Math.max(12, 44 - lane.depth * 2)))}</text>`);
     for (const bar of bars(lane.spans, window, right, null, timeline.end_ms)) {
       const from = left + bar.x;
       if (bar.span.kind === "model") parts.push(rect(from, bar.width, y + 10, 2, paint("--wait")));
       else if (bar.span.kind === "children") parts.push(rect(from, bar.width, y + 8, 6, paint("--kind-agent")));
       else if (bar.span.kind === "permission") parts.push(rect(from, bar.width, y + 9, 4, paint("--waiting")));
       else if (bar.span.kind === "retry") parts.push(rect(from, bar.width, y + 6, 10, paint("--stalled")));
-      else {
-        parts.push(rect(from, bar.width, y + 5, 12, paint(fill(bar.span)), 2));
-      }
+      else if (!isFault(bar.span)) parts.push(rect(from, bar.width, y + 5, 12, paint(fill(bar.span)), 2));
+    }
+    // What went wrong lies over its neighbors, and is never too thin to be seen.
+    for (const { span, x: from, width: wide } of bars(lane.spans, window, right, null, timeline.end_ms)) {
+      if (isFault(span)) parts.push(rect(left + from, Math.max(3, wide), y + 3, 16, paint(fill(span)), 2));
     }
     for (const step of path.get(lane.agent_id) ?? []) {
       if (step.to_ms < window.from || step.from_ms > window.to) continue;
