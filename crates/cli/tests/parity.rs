@@ -36,7 +36,6 @@ enum Told {
     Transcript,
     Stream,
     Hooks,
-    Otel,
     Posted,
     Run,
     McpAgent,
@@ -109,11 +108,10 @@ const UNENDED: &str = "Gemini CLI: `stream-json`";
 const OF_ENDED: [&str; 4] = ["export execution", "export checkpoint", "HTTP execution", "HTTP checkpoint"];
 
 /// The sources: the rows of the table.
-const SOURCES: [(Told, &str); 12] = [
+const SOURCES: [(Told, &str); 11] = [
     (Told::Transcript, "transcript"),
     (Told::Stream, "stream-json, ingested"),
     (Told::Hooks, "hooks alone, ingested"),
-    (Told::Otel, "OpenTelemetry, posted"),
     (Told::Posted, "posted events"),
     (Told::Run, "`run -- CMD` that publishes"),
     (Told::McpAgent, "`mcp agent`"),
@@ -361,13 +359,6 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let (stream, hooks) = (of("b-parallel"), of("d-background"));
     serving.post("/api/v1/ingest/claude.stream?source=parity", "", &fixtures::bytes(&stream.streams()[0]));
     serving.post("/api/v1/ingest/claude.hook?source=parity", "", &fixtures::bytes(&hooks.hooks()));
-    let otel = of("j-otel-nested");
-    for file in otel.otel() {
-        for line in fixtures::text(&file).lines().map(json) {
-            let path = line["path"].as_str().unwrap().trim_start_matches("/otel").to_owned();
-            serving.post(&path, "", line["body"].to_string().as_bytes());
-        }
-    }
     let mut publish = command(env, "publish");
     publish.env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{}", serving.address));
     run(publish, published("parity-post", "giraffe.md").as_bytes()).success();
@@ -392,7 +383,6 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
         Session::of(Told::Transcript, &transcript),
         Session::of(Told::Stream, &stream),
         Session::of(Told::Hooks, &hooks),
-        Session::of(Told::Otel, &otel),
         Session::posted(Told::Posted, "events:parity-post".to_owned(), "parity-post", "giraffe"),
         Session::posted(Told::Run, of_run, "parity-run", "okapi"),
         Session::posted(Told::McpAgent, "events:parity-mcp".to_owned(), "parity-mcp", "flamingos"),
