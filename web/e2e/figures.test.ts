@@ -97,6 +97,13 @@ it("marks the same costs as lower bounds in lists, sessions and statistics, what
       await expect.poll(() => page.locator(`[data-testid="session-row"][data-session-id="${id}"] .cost`).textContent(), { message: String(harness) }).toBe(cost);
       await page.goto(`${own.url}/s/${id}?view=summary`);
       await expect.poll(() => page.locator(".summary dl > div", { has: page.getByText("cost", { exact: true }) }).locator("dd").first().textContent(), { message: String(harness) }).toBe(cost || "unknown");
+      // The four kinds of tokens; the share of the cache follows its count.
+      const { usage } = summary;
+      const kinds = usage ? { input: usage.input_tokens, output: usage.output_tokens, "cache read": usage.cache_read_tokens, "cache write": usage.cache_write_tokens } : {};
+      for (const [name, tokens] of Object.entries(kinds)) {
+        const shown = await page.locator(".summary dl > div", { has: page.getByText(name, { exact: true }) }).locator("dd").textContent();
+        expect(shown?.replace(/ \(.*/, ""), `${String(harness)}: ${name}`).toBe(count(tokens));
+      }
     }
     const stats = await own.get<Stats>("/api/v1/stats");
     await page.goto(`${own.url}/stats?days=all`);

@@ -100,7 +100,7 @@ fn python_sdk() -> Result<Option<PathBuf>> {
     }
 }
 
-/// Runs cargo-deny. Licences, bans and sources need no network; advisories need a downloaded database.
+/// Runs cargo-deny. Licenses, bans and sources need no network; advisories need a downloaded database.
 fn deny() -> Result<()> {
     if !succeeds(cargo().args(["deny", "--version"])) {
         bail!(

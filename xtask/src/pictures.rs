@@ -1,6 +1,6 @@
 //! `cargo xtask pictures`: makes the README's screenshots of the terminal UI from the real program in a real terminal.
 //!
-//! The program replays the largest recording in tmux; the pane is captured with its colours, drawn as SVG, and rendered
+//! The program replays the largest recording in tmux; the pane is captured with its colors, drawn as SVG, and rendered
 //! by Chromium. The replay is paused at a fixed time, so that pictures are reproducible.
 
 mod ansi;

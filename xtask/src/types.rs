@@ -169,7 +169,7 @@ fn words(item: &ItemEnum) -> String {
     format!("{}export type {} = {};\n", comment(&item.attrs, ""), item.ident, words.join(" | "))
 }
 
-/// Event kinds are serialised by a table of pairs of kind and word.
+/// Event kinds are serialized by a table of pairs of kind and word.
 fn kinds(table: &Expr) -> Result<String> {
     let Expr::Array(rows) = table else { bail!("the words of events are no array") };
     let mut words = Vec::new();

@@ -184,28 +184,28 @@ impl Context {
         }
     }
 
-    /// Prints a sanitised warning on stderr, unless quiet.
+    /// Prints a sanitized warning on stderr, unless quiet.
     pub(crate) fn warn(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.print_labelled("warning", text);
+            self.print_labeled("warning", text);
         }
     }
 
-    /// Prints a sanitised message on stderr, unless quiet.
+    /// Prints a sanitized message on stderr, unless quiet.
     pub(crate) fn info(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             output::complain(&format!("{}\n", safe::line(text, self.style(None).charset())));
         }
     }
 
-    /// Prints a sanitised note on stderr, if verbose.
+    /// Prints a sanitized note on stderr, if verbose.
     pub(crate) fn debug(&self, text: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            self.print_labelled("note", text);
+            self.print_labeled("note", text);
         }
     }
 
-    fn print_labelled(&self, label: &str, text: &str) {
+    fn print_labeled(&self, label: &str, text: &str) {
         output::complain(&format!("{label}: {}\n", safe::line(text, self.style(None).charset())));
     }
 

@@ -83,7 +83,7 @@ impl CliError {
     }
 
     /// Returns the text for stderr, each line with a newline; empty for [`ErrorKind::ClosedPipe`]. Untrusted text (file
-    /// names, settings) is sanitised.
+    /// names, settings) is sanitized.
     pub(crate) fn render(&self, charset: Charset) -> String {
         let mut out = String::new();
         if self.kind == ErrorKind::ClosedPipe {

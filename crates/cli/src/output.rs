@@ -24,7 +24,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes a sanitised line to stdout.
+/// Writes a sanitized line to stdout.
 pub(crate) fn print_line(line: &str, context: &Context) -> Result<(), CliError> {
     print(&format!("{}\n", safe::line(line, context.style(None).charset())))
 }

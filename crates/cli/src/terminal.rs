@@ -1,4 +1,4 @@
-//! Detects the terminal's capabilities (colours, character set, columns) with the reason for each.
+//! Detects the terminal's capabilities (colors, character set, columns) with the reason for each.
 
 use std::{io::IsTerminal, os::fd::AsFd};
 
@@ -74,7 +74,7 @@ fn is_dumb(environment: &Environment) -> bool {
     environment.get("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Decides about colours. `NO_COLOR` counts if not empty (no-color.org), but an explicit `always` overrides it.
+/// Decides about colors. `NO_COLOR` counts if not empty (no-color.org), but an explicit `always` overrides it.
 fn color(config: &LoadedConfig, environment: &Environment, probe: TerminalProbe) -> Detected<bool> {
     match config.settings.color {
         ColorChoice::Always => detected(true, config.origin("color").to_string()),

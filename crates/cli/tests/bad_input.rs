@@ -234,7 +234,7 @@ fn input_of_no_known_harness_is_named_with_its_line() {
     let pi = r#"{"type":"session","version":3,"id":"9","timestamp":"2026-11-21T20:43:19.452Z","cwd":"/x"}"#;
     for text in ["{\"foo\":1}\n".to_owned(), format!("{pi}\n")] {
         let target = env.write("work/x", text);
-        let words = format!("nothing recognised in {}: line 1 is JSON of no known harness", target.display());
+        let words = format!("nothing recognized in {}: line 1 is JSON of no known harness", target.display());
         for command in ["tree", "export --as trace"] {
             let ran = run(&env, command, &[&target]);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{command}: {}", ran.stderr);

@@ -101,7 +101,7 @@ fn detail_comes_from_the_project_unless_a_flag_says_otherwise() {
 fn unknown_settings_are_warnings_that_quiet_silences() {
     let env = TestEnv::new();
     env.write("c/checkpoint.json", CHECKPOINT);
-    env.write(".subscope/config.toml", "colour = 'never'\n");
+    env.write(".subscope/config.toml", "kolor = 'never'\n");
     let (code, _, stderr) = env.run("import --dry-run c");
     assert!(
         code == 0 && stderr.starts_with("warning: ") && stderr.contains(":1: there is no setting"),

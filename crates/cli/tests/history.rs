@@ -69,7 +69,7 @@ fn hits_are_filtered_by_what_they_are_and_counted() {
     assert_eq!(answer(&env, "search the --json --project /nowhere")["total"], 0);
     assert_eq!(answer(&env, "search the --json --since 2100-01-01T00:00:00Z")["total"], 0);
     assert_eq!(answer(&env, "search the --json -n 1000 --until 2100-01-01T00:00:00Z"), all);
-    assert_eq!(env.run(&["search", "the", "--kind", "colour"]).code, Some(2));
+    assert_eq!(env.run(&["search", "the", "--kind", "hue"]).code, Some(2));
     let lines = hits(&all).iter().filter(|hit| hit["excerpt"].as_str().unwrap().contains('\n')).count();
     assert!(lines > 0 && hits(&all).iter().all(|hit| !hit["snippet"].as_str().unwrap().contains('\n')));
 }

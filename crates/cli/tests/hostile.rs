@@ -35,8 +35,8 @@ fn steers(character: char) -> bool {
     }
 }
 
-/// Takes our own colours away: `ESC [ digits and ; m`.
-fn without_colours(text: &str) -> String {
+/// Takes our own colors away: `ESC [ digits and ; m`.
+fn without_colors(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("\u{1b}[") {
@@ -64,7 +64,7 @@ fn show_all(env: &TestEnv, targets: &[PathBuf]) {
     let paths: Vec<_> = targets.iter().map(PathBuf::as_path).collect();
     let check = |words: &str, ran: &Ran| {
         assert!(ran.code == Some(0), "{words}: {ran:?}");
-        assert_harmless(&format!("{words} stdout"), &without_colours(&ran.stdout));
+        assert_harmless(&format!("{words} stdout"), &without_colors(&ran.stdout));
         assert_harmless(&format!("{words} stderr"), &ran.stderr);
     };
     for detail in ["off", "minimal", "moderate", "full"] {
@@ -106,7 +106,7 @@ fn watch_all(env: &TestEnv, sources: &[PathBuf]) {
             let words = format!("watch {how} -");
             let ran = run_with_stdin(env, &words, &[], &bytes);
             assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
-            assert_harmless(&format!("{words} {} stdout", source.display()), &without_colours(&ran.stdout));
+            assert_harmless(&format!("{words} {} stdout", source.display()), &without_colors(&ran.stdout));
             assert_harmless(&format!("{words} stderr"), &ran.stderr);
             assert!(!ran.stdout.is_empty(), "{words} {}", source.display());
         }

@@ -51,7 +51,7 @@ pub(crate) enum ChunkState {
     Complete,
 }
 
-/// Serialises a request; adds `content-length` if there is a body.
+/// Serializes a request; adds `content-length` if there is a body.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers {
@@ -66,7 +66,7 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<
     bytes
 }
 
-/// Sends a serialised request and reads the complete response, without reusing the connection. Reads at most
+/// Sends a serialized request and reads the complete response, without reusing the connection. Reads at most
 /// `max_bytes`, including the head.
 ///
 /// # Errors

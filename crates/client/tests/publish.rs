@@ -71,7 +71,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     Some(String::from_utf8(body).unwrap())
 }
 
-/// Response behaviour of a fake server.
+/// Response behavior of a fake server.
 #[derive(Clone, Copy, PartialEq)]
 enum FakeResponse {
     Answers(&'static str),
@@ -84,7 +84,7 @@ enum FakeResponse {
 
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A fake server whose behaviour depends on the number of the connection and of its request; it records request bodies.
+/// A fake server whose behavior depends on the number of the connection and of its request; it records request bodies.
 struct FakeServer {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<String>>>,

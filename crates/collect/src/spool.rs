@@ -13,7 +13,7 @@
 //! what it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same
 //! delivery again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
 //!
-//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognised by the length
+//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognized by the length
 //! in the name. The folder is its owner's alone, and so is each file.
 
 mod reader;

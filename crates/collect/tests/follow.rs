@@ -257,7 +257,7 @@ fn follow_file_rewritten_with_the_same_bytes_in_any_way_makes_no_event() {
 fn follow_file_with_other_bytes_of_the_same_length_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let main = main_in(folder.path());
-    let end = "the same end of more than sixty-four bytes, by which files are recognised that grow\n";
+    let end = "the same end of more than sixty-four bytes, by which files are recognized that grow\n";
     write(&main, &format!("one\n{end}"));
     let mut reader = Reader::targets(&[&main]);
     fs::write(&main, format!("two\n{end}")).unwrap();

@@ -10,7 +10,7 @@
 //! knows another.
 //!
 //! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
-//! [`recognise()`].
+//! [`recognize()`].
 
 mod dialect;
 mod digest;
@@ -27,7 +27,7 @@ pub mod stop_orders;
 pub mod subagent_events;
 mod tool_arguments;
 pub mod trajectories;
-mod unrecognised;
+mod unrecognized;
 
 pub use dialect::{
     Answers, AskMoment, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession, ReadCalls, SpawnCalls,
@@ -39,10 +39,10 @@ pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{
     JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, ObjectsDecoder, Parsed,
 };
-pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, TRAJECTORIES, recognise};
+pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, TRAJECTORIES, recognize};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;
-pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
+pub use unrecognized::{UNRECOGNIZED, Unrecognized, UnrecognizedLines};
 
 /// What is known of a source besides its content: from its path, and from the registry of harnesses.
 #[derive(Clone, Debug)]

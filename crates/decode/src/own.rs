@@ -62,7 +62,7 @@ pub const TRAJECTORIES: Dialect = Dialect::new(&DialectSpec {
 pub const OWN: &[Dialect] =
     &[SUBAGENT_EVENTS, FEED, STOP_ORDERS, PROCESS_ENDS, EXECUTIONS, TRAJECTORIES, OTEL_GENAI];
 
-/// The fields by which our dialects are recognised.
+/// The fields by which our dialects are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
@@ -74,7 +74,7 @@ struct Marks<'a> {
 }
 
 /// Returns the dialect of ours that a JSON object is written in.
-pub fn recognise(object: &str) -> Option<Dialect> {
+pub fn recognize(object: &str) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(object).ok()?;
     if marks.schema.is(Event::SCHEMA) {
         Some(FEED)
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recognise_own_dialects_by_their_fields() {
+    fn recognize_own_dialects_by_their_fields() {
         for (object, dialect) in [
             (r#"{"subagentName":"a","subagentRunID":"r","type":"tool_call"}"#, Some(SUBAGENT_EVENTS)),
             (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
@@ -110,7 +110,7 @@ mod tests {
             (r#"{"subagentName":""}"#, None),
             ("text", None),
         ] {
-            assert_eq!(recognise(object), dialect, "{object}");
+            assert_eq!(recognize(object), dialect, "{object}");
         }
     }
 }

@@ -88,7 +88,7 @@ fn whole_text(level: ContentLevel, text: Option<&Text>) -> Option<Text> {
 /// Returns the first line that has something, shortened.
 fn first_line(text: &str, most_chars: usize) -> Text {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    // Masked before it is cut: half a secret is not recognised.
+    // Masked before it is cut: half a secret is not recognized.
     redact(line).chars().take(most_chars).collect::<String>().into()
 }
 
@@ -147,7 +147,7 @@ fn reduced_tree(level: ContentLevel, tree: &Tree) -> Tree {
 
 /// Returns a problem whose place is the file's name, without its folder.
 fn without_folder(problem: &Problem) -> Problem {
-    // Masked before it is cut: half a secret is not recognised.
+    // Masked before it is cut: half a secret is not recognized.
     let at = redact(&problem.at);
     let name = at.rsplit(['/', '\\']).next().unwrap_or_default();
     Problem { at: name.to_owned(), what: problem.what.clone() }

@@ -35,13 +35,13 @@ const CONTEXTS: [TextContext; 10] = [
         json!({ "a": json!({ "b": format!("first\n{text}\n") }).to_string() }).to_string()
     }),
     ("behind two letters for a line end", |text| format!(r"first\n{text}\nlast")),
-    ("coloured", |text| format!("\u{1b}[32m{text}\u{1b}[0m")),
+    ("colored", |text| format!("\u{1b}[32m{text}\u{1b}[0m")),
     ("in a command", |text| format!("cd /srv && echo '{text}' >> .env; ls")),
     ("numbered, in a table of markup", |text| format!("     7→{text}\n<td>x</td>")),
 ];
 
-/// Puts a secret between colours of a terminal.
-fn coloured(sample: &Sample) -> String {
+/// Puts a secret between colors of a terminal.
+fn colored(sample: &Sample) -> String {
     let (mut text, mut copied) = (String::new(), 0);
     for secret in &sample.secrets {
         text += &format!(
@@ -66,7 +66,7 @@ fn nearly_every_secret_is_masked_wherever_it_stands() {
             assert!(samples.len() >= 60);
             for sample in samples {
                 let places = CONTEXTS.map(|(place, put)| (place, put(&sample.text)));
-                for (place, text) in places.into_iter().chain([("coloured by value", coloured(sample))]) {
+                for (place, text) in places.into_iter().chain([("colored by value", colored(sample))]) {
                     tried += 1;
                     let out = masked_text(&text);
                     if !left_in(slice::from_ref(sample), &out).is_empty() {

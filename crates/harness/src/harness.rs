@@ -29,8 +29,8 @@ pub trait Harness: Sync {
     /// Its dialects, in the order in which `--dialect` lists them.
     fn dialects(&self) -> &'static [Dialect];
 
-    /// Returns the dialect that a line of a source is written in; `None` where it is not recognised.
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect>;
+    /// Returns the dialect that a line of a source is written in; `None` where it is not recognized.
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect>;
 
     /// Returns the class of a tool.
     fn tool_class(&self, tool: &str) -> ToolClass;
@@ -41,7 +41,7 @@ pub trait Harness: Sync {
     /// Returns the folders that its transcripts are below. They need not exist.
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
 
-    /// Classifies a file anywhere by its path; `None` where the path is not recognised. Nothing is read.
+    /// Classifies a file anywhere by its path; `None` where the path is not recognized. Nothing is read.
     fn classify(&self, path: &Path) -> Option<Place>;
 
     /// Classifies a file below one of the roots; `None` if it is not the harness's. Nothing is read.
@@ -182,7 +182,7 @@ pub enum Role {
     Agent,
     /// Metadata about transcripts. It has no passages.
     Note,
-    /// Anything else: a recorded stream, a hook log. It is recognised by its content.
+    /// Anything else: a recorded stream, a hook log. It is recognized by its content.
     Other,
 }
 
@@ -202,7 +202,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A file whose path is not recognised.
+    /// A file whose path is not recognized.
     pub const UNKNOWN: Self =
         Self { role: Role::Other, dialect: None, session: None, agent: None, workflow: None };
 }

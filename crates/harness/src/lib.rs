@@ -18,7 +18,7 @@ mod hooks;
 pub mod opencode;
 mod otel_setup;
 pub mod qwen;
-mod recognise;
+mod recognize;
 mod run;
 mod strangers;
 
@@ -35,7 +35,7 @@ pub use hooks::{
     runs_ours, shell_command,
 };
 pub use otel_setup::{OtelSetup, OtelTarget};
-pub use recognise::recognise;
+pub use recognize::recognize;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
 };
@@ -49,7 +49,7 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
-/// The registry: one line for each harness. The first that recognises a path or a line wins; list a
+/// The registry: one line for each harness. The first that recognizes a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.
 pub static HARNESSES: &[&dyn Harness] = &[
     &codex::Codex,

@@ -85,7 +85,7 @@ fn by_content(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{bundle, classify, recognise};
+    use crate::{bundle, classify, recognize};
 
     #[test]
     fn strangers_are_named_and_never_taken_for_a_harness() {
@@ -101,7 +101,7 @@ mod tests {
         ];
         for (path, head, title) in cases {
             assert_eq!(stranger(Path::new(path), head.as_bytes()), Some(title), "{path}");
-            assert_eq!(recognise(head.as_bytes()), None, "{path}");
+            assert_eq!(recognize(head.as_bytes()), None, "{path}");
             assert!(
                 classify(Path::new(path)).dialect.is_none() && bundle(Path::new(path)).is_none(),
                 "{path}"

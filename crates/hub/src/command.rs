@@ -23,7 +23,7 @@ pub struct Ingest {
     pub source: String,
     /// Session of lines that name none.
     pub session: Option<String>,
-    /// Dialect; `None` if it has to be recognised from the content.
+    /// Dialect; `None` if it has to be recognized from the content.
     pub dialect: Option<Dialect>,
     /// Idempotency key: input with a key that was ingested before is acknowledged and not ingested again.
     pub key: String,

@@ -14,7 +14,7 @@ use crate::command::LinePlace;
 pub(crate) struct InputChunk<'a> {
     /// Name of the source.
     pub(crate) source: &'a str,
-    /// `None` if it has to be recognised from the content.
+    /// `None` if it has to be recognized from the content.
     pub(crate) dialect: Option<Dialect>,
     /// Session of lines that name none.
     pub(crate) session: Option<&'a str>,
@@ -99,7 +99,7 @@ impl Partitions {
         }
         router.push(source, body);
         if dialect.is_none() {
-            // The dialect has to be recognised from these complete lines: more of them would not help.
+            // The dialect has to be recognized from these complete lines: more of them would not help.
             router.flush(source);
         }
         source

@@ -88,7 +88,7 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String
         for ingest in ingests {
             ingest_and_wait(ingest, hub)?;
         }
-        // A file that cannot be removed is ingested again and recognised by its key.
+        // A file that cannot be removed is ingested again and recognized by its key.
         let _ = spool.remove(&spooled);
         count += 1;
     }

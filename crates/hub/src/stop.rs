@@ -78,7 +78,7 @@ pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
         dialect: Some(STOP_ORDERS),
         key,
         received_ms: Some(order.at_ms),
-        // Texts and numbers only: serialising cannot fail.
+        // Texts and numbers only: serializing cannot fail.
         body: serde_json::to_vec(order).unwrap_or_default(),
         begins: None,
         asks: Asks::Nothing,

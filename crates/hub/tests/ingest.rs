@@ -140,7 +140,7 @@ fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
     assert_eq!(tree(&handle, "s"), None, "nothing is shown that is not kept");
     assert_eq!(figures(&handle).refused, 2);
     fails.store(false, Ordering::SeqCst);
-    // A rejected ingest is either ingested later or recognised by its key; nothing counts twice.
+    // A rejected ingest is either ingested later or recognized by its key; nothing counts twice.
     let taken = loop {
         match ingest(&handle, hook("s", "t1", "PreToolUse")) {
             Ok(taken) => break taken,

@@ -40,7 +40,7 @@ impl Basis {
         self <= Self::Stack
     }
 
-    /// Returns the lower-case word used in every serialisation.
+    /// Returns the lower-case word used in every serialization.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",

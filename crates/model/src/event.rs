@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Actor, Basis, Millis, SessionId, Text};
 
-/// Kind of an event. Serialised as the word of [`EventKind::as_str`].
+/// Kind of an event. Serialized as the word of [`EventKind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
     /// A process of the harness opened the session.
@@ -102,7 +102,7 @@ const WORDS: [(EventKind, &str); 29] = [
 ];
 
 impl EventKind {
-    /// Returns the word used in every serialisation.
+    /// Returns the word used in every serialization.
     pub fn as_str(self) -> &'static str {
         WORDS.iter().find(|(kind, _)| *kind == self).map_or("problem", |(_, word)| word)
     }
@@ -174,9 +174,9 @@ impl Event {
     }
 }
 
-/// Serialises an event as one JSON line, without the newline.
+/// Serializes an event as one JSON line, without the newline.
 pub fn feed_line(event: &Event) -> String {
-    // An event consists of strings, numbers and JSON values: serialising cannot fail.
+    // An event consists of strings, numbers and JSON values: serializing cannot fail.
     serde_json::to_string(event).unwrap_or_default()
 }
 

@@ -39,7 +39,7 @@ impl<T: Clone> Shared<T> {
 impl<T: Serialize> Shared<T> {
     /// Returns the value's JSON.
     pub fn json(&self) -> &str {
-        // Rows and events consist of strings, numbers and JSON values: serialising cannot fail.
+        // Rows and events consist of strings, numbers and JSON values: serializing cannot fail.
         self.0.json.get_or_init(|| serde_json::to_string(&self.0.value).unwrap_or_default())
     }
 }

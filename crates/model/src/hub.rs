@@ -257,7 +257,7 @@ pub struct SearchHit {
     /// Working directory of the root.
     #[serde(default)]
     pub project: Option<Text>,
-    /// Context of the first matched word, in one line. Untrusted text: sanitise before printing.
+    /// Context of the first matched word, in one line. Untrusted text: sanitize before printing.
     pub snippet: String,
     /// The same context with its line breaks and indentation. Untrusted text.
     #[serde(default)]
@@ -301,7 +301,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Summarises sessions at a time.
+    /// Summarizes sessions at a time.
     pub fn of(trees: &[Tree], at_ms: Millis) -> Self {
         let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.is_at_work());
         let asking = || {

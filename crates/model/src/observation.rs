@@ -336,7 +336,7 @@ pub struct Response<'a> {
     pub has_text: bool,
     /// Whether its harness gives no reason for the end of a response, so that text ends the turn if nothing follows soon.
     pub ends_if_last: bool,
-    /// Whether the harness synthesised the line: its usage is not counted.
+    /// Whether the harness synthesized the line: its usage is not counted.
     pub synthetic: bool,
     /// Whether it reports an API error.
     pub api_error: bool,

@@ -46,7 +46,7 @@ pub enum StopStep {
 }
 
 impl StopStep {
-    /// Returns the lower-case word used in every serialisation.
+    /// Returns the lower-case word used in every serialization.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asked => "asked",

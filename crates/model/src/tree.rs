@@ -131,7 +131,7 @@ impl AgentStatus {
         matches!(self, Self::Pending | Self::Running)
     }
 
-    /// Returns the lower-case word used in every serialisation and frontend.
+    /// Returns the lower-case word used in every serialization and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -205,7 +205,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Returns the lower-case word used in every serialisation and frontend.
+    /// Returns the lower-case word used in every serialization and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopping => "stopping",
@@ -358,7 +358,7 @@ pub enum ToolStatus {
 }
 
 impl ToolStatus {
-    /// Returns the lower-case word used in every serialisation and frontend.
+    /// Returns the lower-case word used in every serialization and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -252,7 +252,7 @@ impl RenderContext<'_> {
         &self.options.style
     }
 
-    /// Returns an agent's name, sanitised and truncated; empty for the root.
+    /// Returns an agent's name, sanitized and truncated; empty for the root.
     fn name_of(&self, agent: &AgentId, width: usize) -> String {
         if agent.is_root() {
             return String::new();

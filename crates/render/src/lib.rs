@@ -1,7 +1,7 @@
 //! Renders rows and events as terminal text: trees, event blocks, tables, summaries, timelines.
 //!
-//! Pure functions: no clock, file or terminal is read. `now`, width, colour and UTC offset are inputs. All text of
-//! agents is sanitised by [`safe`].
+//! Pure functions: no clock, file or terminal is read. `now`, width, color and UTC offset are inputs. All text of
+//! agents is sanitized by [`safe`].
 
 pub mod blocks;
 pub mod breakdown;

@@ -20,7 +20,7 @@ pub enum ParagraphBreaks {
     Join,
 }
 
-/// Lays out a text at a width. Decoded entities are sanitised like the text.
+/// Lays out a text at a width. Decoded entities are sanitized like the text.
 pub fn lines(
     source: &str,
     width: usize,
@@ -49,7 +49,7 @@ struct Prefix {
     is_used: bool,
 }
 
-/// A text with the colour of each of its parts, by the part's end in bytes.
+/// A text with the color of each of its parts, by the part's end in bytes.
 #[derive(Default)]
 struct Inked {
     text: String,
@@ -335,7 +335,7 @@ impl<'a> Page<'a> {
 }
 
 impl Inked {
-    /// Wraps the text; each part keeps its colour.
+    /// Wraps the text; each part keeps its color.
     fn wrapped(&self, width: usize) -> Vec<StyledLine> {
         let mut at = 0;
         let mut lines = Vec::new();

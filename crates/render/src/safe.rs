@@ -1,4 +1,4 @@
-//! Sanitises agents' text for terminals: replaces dangerous characters with visible ones.
+//! Sanitizes agents' text for terminals: replaces dangerous characters with visible ones.
 //!
 //! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators
 //! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`), so an attack stays readable. Joiners between emoji stay, as
@@ -22,7 +22,7 @@ const CONTROL_NAMES: [&str; 32] = [
     "US",
 ];
 
-/// Sanitises a text to one line: collapses blanks, tabs and line ends to one space, trims, and replaces dangerous
+/// Sanitizes a text to one line: collapses blanks, tabs and line ends to one space, trims, and replaces dangerous
 /// characters.
 pub fn line(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
@@ -41,7 +41,7 @@ pub fn line(text: &str, charset: Charset) -> String {
     out.text
 }
 
-/// Sanitises a multi-line text: keeps `\n`, converts `\r\n` to `\n` and tabs to spaces, and replaces dangerous
+/// Sanitizes a multi-line text: keeps `\n`, converts `\r\n` to `\n` and tabs to spaces, and replaces dangerous
 /// characters.
 pub fn lines(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);

@@ -1,4 +1,4 @@
-//! Style of output: colours by status, two glyph sets, and lines truncated by display width.
+//! Style of output: colors by status, two glyph sets, and lines truncated by display width.
 
 use subscope_model::{Agent, AgentStatus, Attention, Flag, MicroUsd, SessionRow, SessionStatus, Usage};
 
@@ -7,7 +7,7 @@ use crate::text;
 /// Style options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Use colours. The text is the same without them.
+    /// Use colors. The text is the same without them.
     pub color: bool,
     /// Draw only ASCII, apart from agents' text.
     pub ascii: bool,
@@ -26,7 +26,7 @@ impl Style {
         self.charset().glyphs()
     }
 
-    /// Sanitises an agent's text to one line of at most `width` columns.
+    /// Sanitizes an agent's text to one line of at most `width` columns.
     pub fn one_line(&self, text: &str, width: usize) -> String {
         text::one_line(text, width, self.charset())
     }
@@ -128,7 +128,7 @@ impl Glyphs {
         }
     }
 
-    /// Returns icon and colour of a session: of its class while it is live, then of its root's outcome.
+    /// Returns icon and color of a session: of its class while it is live, then of its root's outcome.
     pub fn session(&self, row: &SessionRow) -> (&'static str, Ink) {
         let is_live = row.status == SessionStatus::Live;
         match (row.attention, row.root) {
@@ -156,7 +156,7 @@ impl Glyphs {
     }
 }
 
-/// A colour, named by the status it means. No other SGR sequence is written.
+/// A color, named by the status it means. No other SGR sequence is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// Running: cyan.
@@ -174,7 +174,7 @@ pub enum Ink {
 }
 
 impl Ink {
-    /// Returns the colour of an agent's status, flags and liveness.
+    /// Returns the color of an agent's status, flags and liveness.
     pub fn of(agent: &Agent) -> Self {
         if agent.waits_for_person() {
             Self::Waiting
@@ -185,7 +185,7 @@ impl Ink {
         }
     }
 
-    /// Returns the colour of a status alone.
+    /// Returns the color of a status alone.
     pub fn of_status(status: AgentStatus) -> Self {
         match status {
             AgentStatus::Pending | AgentStatus::Running => Self::Running,
@@ -207,7 +207,7 @@ impl Ink {
     }
 }
 
-/// A line of coloured parts. The parts must be sanitised.
+/// A line of colored parts. The parts must be sanitized.
 #[derive(Clone, Debug, Default)]
 pub struct StyledLine {
     parts: Vec<(Option<Ink>, String)>,
@@ -215,12 +215,12 @@ pub struct StyledLine {
 }
 
 impl StyledLine {
-    /// Creates a line of one colour.
+    /// Creates a line of one color.
     pub fn painted(ink: Ink, text: &str) -> Self {
         Self::default().with(Some(ink), text)
     }
 
-    /// Returns the line with text in the given colour, if any, appended.
+    /// Returns the line with text in the given color, if any, appended.
     #[must_use]
     pub fn with(mut self, ink: Option<Ink>, text: &str) -> Self {
         self.add(ink, text);
@@ -232,17 +232,17 @@ impl StyledLine {
         other.parts.iter().for_each(|(ink, part)| self.add(*ink, part));
     }
 
-    /// Appends text without a colour.
+    /// Appends text without a color.
     pub fn push(&mut self, text: &str) {
         self.add(None, text);
     }
 
-    /// Appends text in a colour.
+    /// Appends text in a color.
     pub fn paint(&mut self, ink: Ink, text: &str) {
         self.add(Some(ink), text);
     }
 
-    /// Appends text in the given colour, if any.
+    /// Appends text in the given color, if any.
     pub fn add(&mut self, ink: Option<Ink>, text: &str) {
         if text.is_empty() {
             return;
@@ -283,12 +283,12 @@ impl StyledLine {
         self.width
     }
 
-    /// Returns the text without colours.
+    /// Returns the text without colors.
     pub fn text(&self) -> String {
         self.parts().map(|(_, part)| part).collect()
     }
 
-    /// Returns the parts in order with their colours.
+    /// Returns the parts in order with their colors.
     pub fn parts(&self) -> impl Iterator<Item = (Option<Ink>, &str)> {
         self.parts.iter().map(|(ink, part)| (*ink, part.as_str()))
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn write_line_cuts_by_width_and_not_by_colour() {
+    fn write_line_cuts_by_width_and_not_by_color() {
         let mut line = StyledLine::default();
         line.paint(Ink::Failed, "ab");
         line.push("cdef ");

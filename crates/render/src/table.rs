@@ -80,7 +80,7 @@ pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&
     };
     let prefix = |id: &&'a SessionId| {
         let id: &'a str = id.as_str();
-        // The longest common beginning is that with a neighbour in the order of ids.
+        // The longest common beginning is that with a neighbor in the order of ids.
         let at = sorted.partition_point(|other| *other < id);
         let before = at.checked_sub(1).and_then(|before| sorted.get(before));
         let count = common(id, before).max(common(id, sorted.get(at + 1))) + 1;
@@ -132,7 +132,7 @@ fn figures(row: &SessionRow, now: Millis, style: &Style) -> [(Option<Ink>, Strin
     ]
 }
 
-/// Sanitised short id.
+/// Sanitized short id.
 fn short_id(id: &str, style: &Style) -> String {
     let head: String = id.chars().take(SHORT_ID).collect();
     style.one_line(&head, SHORT_ID)

@@ -98,7 +98,7 @@ pub fn truncate_with(text: &str, width: usize, mark: &str) -> String {
     text.to_owned()
 }
 
-/// Sanitises a text to one line of at most `width` columns. Processes only the needed prefix.
+/// Sanitizes a text to one line of at most `width` columns. Processes only the needed prefix.
 pub fn one_line(text: &str, width: usize, charset: Charset) -> String {
     // A column holds at most one character and the stacked marks that `safe` allows: 40 bytes.
     let bound = width.saturating_mul(40).saturating_add(64);
@@ -138,7 +138,7 @@ pub fn pad(text: &str, width: usize) -> String {
     format!("{text}{:spaces$}", "")
 }
 
-/// Wraps a sanitised text into lines of at most `width` columns (at least 2): at word boundaries, else between grapheme
+/// Wraps a sanitized text into lines of at most `width` columns (at least 2): at word boundaries, else between grapheme
 /// clusters. Line ends and leading blanks are preserved.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);

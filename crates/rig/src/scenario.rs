@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn refuses_a_word_that_it_does_not_know() {
-        let script = format!("{HEAD}colour = 'red'\nactor = []");
+        let script = format!("{HEAD}color = 'red'\nactor = []");
         assert!(matches!(load(&script).unwrap_err(), ScenarioError::Malformed { .. }));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use subscope_decode::{Dialect, LifecycleFilter, session_of};
-use subscope_harness::recognise;
+use subscope_harness::recognize;
 
 use crate::queue::LineQueue;
 
@@ -149,7 +149,7 @@ impl LineTap {
             let (line, after) = rest.split_at(end + 1);
             if line.trim_ascii_start().starts_with(b"{") {
                 self.tries += 1;
-                if let Some(dialect) = recognise(line) {
+                if let Some(dialect) = recognize(line) {
                     self.filter = LifecycleFilter::new(dialect);
                     self.dialect.get_or_init(|| dialect);
                     if let Some(session) = session_of(line) {

@@ -39,7 +39,7 @@ fn lines(sessions: &[SessionId], exit: ProcessExit, at_ms: Millis) -> Vec<u8> {
     for session in sessions {
         let schema = ProcessEnd::SCHEMA.into();
         let end = ProcessEnd { schema, at_ms, session_id: session.clone(), exit };
-        // Texts and numbers only: serialising cannot fail.
+        // Texts and numbers only: serializing cannot fail.
         lines.extend(serde_json::to_vec(&end).unwrap_or_default());
         lines.push(b'\n');
     }

@@ -18,7 +18,7 @@ use axum::{
 
 use crate::{api_error::ApiError, peer::Transport, routes, state::App, token::Token};
 
-/// Middleware that refuses unauthorised requests and sets security headers on all responses.
+/// Middleware that refuses unauthorized requests and sets security headers on all responses.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let transport = request.extensions().get::<Transport>().copied();
     let checked = match transport {

@@ -18,7 +18,7 @@ use crate::{
 /// Maximum number of live feeds: each has a queue and a copy of the rows of running sessions.
 pub(crate) const MAX_LIVE_FEEDS: usize = 64;
 
-/// Refusals (403) that are sent concurrently; further unauthorised connections are closed without one.
+/// Refusals (403) that are sent concurrently; further unauthorized connections are closed without one.
 const MAX_REFUSALS: usize = 32;
 
 /// Memory budget of all request bodies together, from the first byte until the request is acknowledged.

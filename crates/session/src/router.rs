@@ -7,7 +7,7 @@ use std::{
 
 use hashbrown::HashMap;
 use slab::Slab;
-use subscope_decode::{Decoder, Dialect, SUBAGENT_EVENTS, Unrecognised, UnrecognisedLines};
+use subscope_decode::{Decoder, Dialect, SUBAGENT_EVENTS, Unrecognized, UnrecognizedLines};
 use subscope_model::{
     AgentId, Claim, Clock, Decoded, Event, Fact, Millis, Observation, Problem, SessionDetail, SessionId,
     SessionKeys, SourceId, SourceKind, SourcePosition, Tree,
@@ -16,7 +16,7 @@ use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
 use crate::{
     session::{Session, SessionUpdate},
-    source::{HEAD_BYTES, OpenSource, SourceOrigin, SourceSpec, digest, needs_time, recognise_head},
+    source::{HEAD_BYTES, OpenSource, SourceOrigin, SourceSpec, digest, needs_time, recognize_head},
 };
 
 /// Options of a [`SessionRouter`].
@@ -147,7 +147,7 @@ impl SessionRouter {
         if at.decoder.is_none() {
             if at.dialect.is_none() {
                 at.head.extend_from_slice(bytes);
-                at.dialect = recognise_head(&at.head, false);
+                at.dialect = recognize_head(&at.head, false);
             }
             let Some(dialect) = at.dialect else {
                 if at.head.len() > HEAD_BYTES {
@@ -206,7 +206,7 @@ impl SessionRouter {
         true
     }
 
-    /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognised, its lines
+    /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognized, its lines
     /// become problems.
     fn settle(&mut self, source: SourceId) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
@@ -214,7 +214,7 @@ impl SessionRouter {
             return;
         }
         if !at.head.is_empty() {
-            at.dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
+            at.dialect = at.dialect.or_else(|| recognize_head(&at.head, true));
         }
         if let Some(dialect) = at.dialect {
             at.start(dialect);
@@ -233,7 +233,7 @@ impl SessionRouter {
         if is_long && let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
             at.head = head.split_off(end + 1);
         }
-        let is_binary = at.unrecognised.is_none() && head.iter().take(8 << 10).any(|byte| *byte == 0);
+        let is_binary = at.unrecognized.is_none() && head.iter().take(8 << 10).any(|byte| *byte == 0);
         if is_binary {
             let problem =
                 Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
@@ -243,14 +243,14 @@ impl SessionRouter {
             }
             return;
         }
-        let OpenSource { spec, session, unrecognised, id, .. } = at;
+        let OpenSource { spec, session, unrecognized, id, .. } = at;
         let mut sink = |decoded: Decoded<'_, '_>| {
             if let Decoded::Problem { place, what, text } = decoded {
                 let session = session.as_ref().or_else(|| groups.get(&spec.group));
                 sessions.report(spec, session, options, place, what, text);
             }
         };
-        let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id, UnrecognisedLines::default()));
+        let reader = unrecognized.get_or_insert_with(|| Unrecognized::new(*id, UnrecognizedLines::default()));
         reader.push(&head, &mut sink);
         if !is_long {
             reader.flush(&mut sink);

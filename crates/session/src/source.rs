@@ -5,11 +5,11 @@ use std::{
     hash::{DefaultHasher, Hasher},
 };
 
-use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
-use subscope_harness::{harness_of_service, otel_sources, recognise, tool_class};
+use subscope_decode::{Decoder, Dialect, Hint, Unrecognized};
+use subscope_harness::{harness_of_service, otel_sources, recognize, tool_class};
 use subscope_model::{Claim, Observation, SessionId, SourceId, SourceKind};
 
-/// Most bytes buffered until a source's dialect is recognised.
+/// Most bytes buffered until a source's dialect is recognized.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// Description of a source to open.
@@ -17,7 +17,7 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 pub struct SourceSpec {
     /// Display name, used in problems.
     pub label: String,
-    /// Dialect; `None` to recognise it by content.
+    /// Dialect; `None` to recognize it by content.
     pub dialect: Option<Dialect>,
     /// Sources of one group belong to one session, whatever their paths are.
     pub group: u32,
@@ -62,10 +62,10 @@ pub(crate) struct OpenSource {
     pub(crate) id: SourceId,
     pub(crate) decoder: Option<Box<dyn Decoder>>,
     pub(crate) dialect: Option<Dialect>,
-    /// Bytes buffered until the dialect is recognised.
+    /// Bytes buffered until the dialect is recognized.
     pub(crate) head: Vec<u8>,
-    /// Counts lines read before the dialect was recognised.
-    pub(crate) unrecognised: Option<Unrecognised>,
+    /// Counts lines read before the dialect was recognized.
+    pub(crate) unrecognized: Option<Unrecognized>,
     /// Session named by the latest line that names one.
     pub(crate) session: Option<SessionId>,
     /// Number of the session of the latest line.
@@ -81,7 +81,7 @@ impl OpenSource {
     pub(crate) fn start(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
         let mut decoder = dialect.decoder(&self.hint());
-        if let Some(before) = self.unrecognised.take() {
+        if let Some(before) = self.unrecognized.take() {
             let (line, offset) = before.next_line();
             decoder.skip_to(line, offset);
         }
@@ -108,12 +108,12 @@ pub(crate) fn digest(seen: &Observation<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Recognises a dialect by the first complete line, or by all there is if nothing will follow.
-pub(crate) fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
+/// Recognizes a dialect by the first complete line, or by all there is if nothing will follow.
+pub(crate) fn recognize_head(head: &[u8], is_all: bool) -> Option<Dialect> {
     let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
     match whole {
-        Some(lines) => recognise(lines),
-        None if is_all || head.len() > HEAD_BYTES => recognise(head),
+        Some(lines) => recognize(lines),
+        None if is_all || head.len() > HEAD_BYTES => recognize(head),
         None => None,
     }
 }

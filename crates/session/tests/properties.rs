@@ -15,7 +15,7 @@ use subscope_testkit::{
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
 
-/// Larger sources are left to other tests: a case must be fast without optimisation.
+/// Larger sources are left to other tests: a case must be fast without optimization.
 const BIG_BYTES: usize = 400_000;
 
 fn cases(count: u32) -> ProptestConfig {

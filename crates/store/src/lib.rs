@@ -110,7 +110,7 @@ pub struct ReceivedInput {
     pub source: String,
     /// Session named by the sender.
     pub session: Option<String>,
-    /// Dialect name; empty if it is recognised from the content.
+    /// Dialect name; empty if it is recognized from the content.
     pub dialect: String,
     /// Idempotency key, unique within the source: a second delivery with the same key is not stored.
     pub key: String,

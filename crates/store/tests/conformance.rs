@@ -97,8 +97,8 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
     let mut unpriced = priced.clone();
     unpriced.agents[1].cost_micro_usd = None;
     (unpriced.summary.cost_micro_usd, unpriced.summary.cost_floor) = (Some(sum - 1_000), true);
-    let mut totalled = unpriced.clone();
-    (totalled.summary.cost_micro_usd, totalled.summary.cost_floor) = (Some(sum), false);
+    let mut totaled = unpriced.clone();
+    (totaled.summary.cost_micro_usd, totaled.summary.cost_floor) = (Some(sum), false);
     let mut unknown = unpriced.clone();
     unknown.agents.iter_mut().for_each(|agent| agent.cost_micro_usd = None);
     (unknown.summary.cost_micro_usd, unknown.summary.cost_floor) = (None, false);
@@ -109,7 +109,7 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
     for (name, tree, is_floor, marked) in [
         ("priced", &priced, false, None),
         ("unpriced", &unpriced, true, Some(1)),
-        ("totalled", &totalled, false, Some(1)),
+        ("totaled", &totaled, false, Some(1)),
         ("unknown", &unknown, true, Some(0)),
         ("placeholder", &placeholder, true, Some(2)),
     ] {

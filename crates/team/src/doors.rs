@@ -60,7 +60,7 @@ impl FromRequestParts<TeamApp> for Caller {
             return Ok(Self { identity: caller.identity });
         }
         let identity = cookie(&parts.headers).and_then(|value| app.tokens.of_cookie(value));
-        identity.map(|identity| Self { identity }).ok_or_else(unauthorised)
+        identity.map(|identity| Self { identity }).ok_or_else(unauthorized)
     }
 }
 
@@ -68,10 +68,10 @@ impl FromRequestParts<TeamApp> for TokenCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &TeamApp) -> Result<Self, ApiError> {
-        let token = bearer(&parts.headers).ok_or_else(unauthorised)?.to_owned();
+        let token = bearer(&parts.headers).ok_or_else(unauthorized)?.to_owned();
         match app.tokens.show(&token, address(parts)) {
             Shown::Known(identity) => Ok(Self { identity, token }),
-            Shown::Unknown => Err(unauthorised()),
+            Shown::Unknown => Err(unauthorized()),
             Shown::TooMany => Err(ApiError::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too many wrong tokens came from this address",
@@ -81,7 +81,7 @@ impl FromRequestParts<TeamApp> for TokenCaller {
 }
 
 /// The same message whatever is wrong.
-fn unauthorised() -> ApiError {
+fn unauthorized() -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed")
 }
 

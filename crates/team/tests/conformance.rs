@@ -152,7 +152,7 @@ fn costs_are_lower_bounds_as_in_the_stores_of_machines() {
     let trees = [
         variant("priced", [Some(1_000); 2], None, false),
         variant("unpriced", [Some(1_000), None], Some(2_000), true),
-        variant("totalled", [Some(1_000), None], Some(9_000), false),
+        variant("totaled", [Some(1_000), None], Some(9_000), false),
         variant("unknown", [None; 2], None, false),
     ];
     let (mut team, mut memory) = (Team::start(&clickhouse), Memory(MemoryStore::new()));

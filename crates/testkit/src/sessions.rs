@@ -48,7 +48,7 @@ impl Telling {
 }
 
 impl Part {
-    /// Returns a source with a name; its dialect is recognised by content.
+    /// Returns a source with a name; its dialect is recognized by content.
     pub fn new(label: &str, bytes: impl Into<Vec<u8>>) -> Self {
         let spec =
             SourceSpec { label: label.to_owned(), origin: SourceOrigin::TailedFile, ..SourceSpec::default() };

@@ -47,7 +47,7 @@ pub(crate) fn build_tree(
     let mut rows: Vec<Agent> = order.iter().map(build).collect();
     derivation.mark_collisions(&drafts, &order, &mut rows);
     let run_started_at_ms = runs.all.last().filter(|run| run.number > 1).and_then(|run| run.started_at);
-    let summary = summarise(facts, &rows, &drafts, &own, run_started_at_ms);
+    let summary = summarize(facts, &rows, &drafts, &own, run_started_at_ms);
     Tree {
         schema: TREE_SCHEMA.into(),
         session: Session {
@@ -355,7 +355,7 @@ fn sum_of_parts(facts: &Facts) -> Option<Checksum> {
     Some(parts.fold(Checksum { part: None, ..*first }, add))
 }
 
-fn summarise(
+fn summarize(
     facts: &Facts,
     rows: &[Agent],
     drafts: &[RowDraft],

@@ -25,7 +25,7 @@ pub(crate) struct LogEntry {
     pub(crate) is_guess: bool,
     /// Id of the tool call that the event belongs to.
     pub(crate) call: Option<Text>,
-    /// One-line summary. Raw agent text: sanitise before display.
+    /// One-line summary. Raw agent text: sanitize before display.
     pub(crate) words: Box<str>,
     /// Full message or result, raw agent text.
     pub(crate) body: Option<Box<str>>,

@@ -13,7 +13,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Creates a formatter; colours are switched off.
+    /// Creates a formatter; colors are switched off.
     pub fn new(style: Style, offset_minutes: i32) -> Self {
         let style = Style { color: false, ..style };
         Self { style, offset_minutes, view: LiveView::default(), is_caught_up: false }

@@ -14,11 +14,11 @@ pub struct Settings {
     pub detail: Detail,
     /// Visibility of the tree panel.
     pub tree: TreePanel,
-    /// How alerts are signalled.
+    /// How alerts are signaled.
     pub alerts: Alerts,
-    /// Colour palette.
+    /// Color palette.
     pub palette: Palette,
-    /// Whether to use colours and Unicode; its width is unused.
+    /// Whether to use colors and Unicode; its width is unused.
     pub style: Style,
     /// Time zone of displayed times, in minutes east of UTC.
     pub offset_minutes: i32,
@@ -41,7 +41,7 @@ pub enum TreePanel {
     Hidden,
 }
 
-/// How alerts are signalled.
+/// How alerts are signaled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Alerts {
@@ -70,7 +70,7 @@ pub enum Setting {
     Detail,
     /// Visibility of the tree panel.
     Tree,
-    /// Colour palette.
+    /// Color palette.
     Theme,
 }
 

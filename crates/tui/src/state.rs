@@ -271,7 +271,7 @@ impl CallKey {
 /// A temporary message in the footer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StatusNotice {
-    /// Message; sanitised when drawn.
+    /// Message; sanitized when drawn.
     pub(crate) text: String,
     pub(crate) ink: Ink,
     /// Expiry by the monotonic clock.

@@ -1,18 +1,18 @@
-//! Colour palettes. Colour means status only; selection and focus are shown by weight and background.
+//! Color palettes. Color means status only; selection and focus are shown by weight and background.
 
 use ratatui::style::{Color, Style};
 use subscope_render::Ink;
 
-/// A colour palette.
+/// A color palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
-    /// For dark backgrounds, 256 colours.
+    /// For dark backgrounds, 256 colors.
     Dark,
-    /// For light backgrounds, 256 colours.
+    /// For light backgrounds, 256 colors.
     Light,
     /// High contrast.
     Contrast,
-    /// The sixteen ANSI colours of the terminal's own theme.
+    /// The sixteen ANSI colors of the terminal's own theme.
     Sixteen,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Theme {
 }
 
 impl Theme {
-    /// Creates the theme of a palette, or a colourless one.
+    /// Creates the theme of a palette, or a colorless one.
     pub(crate) fn new(palette: Palette, has_color: bool) -> Self {
         Self { palette: has_color.then_some(palette) }
     }
@@ -99,7 +99,7 @@ impl Theme {
     }
 }
 
-/// Colours of running, done, failed, stalled, waiting.
+/// Colors of running, done, failed, stalled, waiting.
 fn inks(palette: Palette) -> [Color; 5] {
     match palette {
         Palette::Dark => [80, 245, 203, 214, 177].map(Color::Indexed),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_colours_there_is_none_and_states_keep_apart_from_what_is_done() {
+    fn without_colors_there_is_none_and_states_keep_apart_from_what_is_done() {
         let theme = Theme::new(Palette::Dark, false);
         for ink in [Ink::Running, Ink::Done, Ink::Failed, Ink::Stalled, Ink::Waiting, Ink::Strong] {
             let style = theme.ink(Some(ink));

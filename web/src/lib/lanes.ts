@@ -166,7 +166,7 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
 /** How thick a bar gets, however much room there is. */
 const THICKEST = 20;
 /** A bar that is narrower has no label. */
-const LABELLED = 40;
+const LABELED = 40;
 /** About how wide a character of a label is. */
 const LETTER = 6.4;
 
@@ -271,7 +271,7 @@ function drawCall(
   }
   const from = Math.max(x, 0);
   const room = Math.floor((x + width - from - 8) / LETTER);
-  if (width < LABELLED || room < 4) return;
+  if (width < LABELED || room < 4) return;
   const words = (isFault(span) ? "✗ " : "") + label(span);
   pen.fillStyle = paint(isFault(span) ? "--on-fault" : "--on-bar");
   pen.fillText(words.length > room ? `${words.slice(0, room - 1)}…` : words, from + 5, y + high / 2);

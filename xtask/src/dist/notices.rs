@@ -61,5 +61,5 @@ fn notice(modules: &Path, package: &Component) -> Result<String> {
 
 fn is_license(name: &str) -> bool {
     let name = name.to_lowercase();
-    ["license", "licence", "copying", "notice"].iter().any(|word| name.starts_with(word))
+    ["licen", "copying", "notice"].iter().any(|word| name.starts_with(word))
 }

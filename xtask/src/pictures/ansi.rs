@@ -144,7 +144,7 @@ fn apply(look: &mut CellStyle, numbers: &str) {
     }
 }
 
-/// Returns a colour of xterm's 256-colour palette.
+/// Returns a color of xterm's 256-color palette.
 fn indexed(number: u8) -> String {
     const FIRST: [&str; 16] = [
         "#1b1f24", "#cf222e", "#1a7f37", "#bf8700", "#0969da", "#8250df", "#1b9aa0", "#d0d7de", "#6e7781",
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_those_of_xterm() {
+    fn colors_are_those_of_xterm() {
         for (number, color) in
             [(80, "#5fd7d7"), (245, "#8a8a8a"), (203, "#ff5f5f"), (16, "#000000"), (231, "#ffffff")]
         {

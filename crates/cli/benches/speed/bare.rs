@@ -63,7 +63,7 @@ struct Block<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// Parses all lines; returns how many blocks there were, so that nothing is optimised away.
+/// Parses all lines; returns how many blocks there were, so that nothing is optimized away.
 pub(crate) fn parse(bytes: &[u8]) -> usize {
     let mut blocks = 0;
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

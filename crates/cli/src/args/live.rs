@@ -118,7 +118,7 @@ Examples:
   subscope serve --open                          also open the page in a browser
   subscope serve --listen 127.0.0.1:0            use a free port
   subscope serve --stop                          end the running hub
-  subscope serve --otlp-to http://127.0.0.1:4318 forward spans of agents that have ended
+  subscope serve --otlp-to http://127.0.0.1:4318  forward spans of agents that have ended
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 

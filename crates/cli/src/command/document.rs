@@ -1,4 +1,4 @@
-//! Documents as TARGETs: recognises checkpoints and ATIF trajectories, and reads them as lines that every command
+//! Documents as TARGETs: recognizes checkpoints and ATIF trajectories, and reads them as lines that every command
 //! understands.
 
 use std::{
@@ -31,7 +31,7 @@ pub(crate) enum DocumentKind {
 pub(crate) struct Lines {
     /// Name in problems.
     pub(crate) label: String,
-    /// `None` if it was not recognised.
+    /// `None` if it was not recognized.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) bytes: Vec<u8>,
     /// What was corrected in them.

@@ -206,7 +206,7 @@ impl<'c> EventPrinter<'c> {
         }
     }
 
-    /// Prints a sanitised message of our own, unless quiet.
+    /// Prints a sanitized message of our own, unless quiet.
     pub(crate) fn print_message(&self, text: &str) {
         if self.context.verbosity >= Verbosity::Normal {
             self.print(format!("{}\n", safe::line(text, self.context.style(None).charset())));
@@ -221,7 +221,7 @@ impl<'c> EventPrinter<'c> {
         Ok(())
     }
 
-    /// Prints a text that is already sanitised. A closed output is ignored.
+    /// Prints a text that is already sanitized. A closed output is ignored.
     pub(crate) fn print(&self, text: String) {
         let _ = self.print_block(text, Weight::State);
     }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             let shape = args.shape.unwrap_or(Shape::Event);
             write_json(args, &mut |out| write_feed(&events, shape, out))?;
         }
-        // CSV is not JSON: its writer masks and sanitises cells itself.
+        // CSV is not JSON: its writer masks and sanitizes cells itself.
         Format::Csv => write_output(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
         Format::Perfetto => {
             if args.output.is_none() && io::stdout().is_terminal() {

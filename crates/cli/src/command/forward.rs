@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ForwardArgs, context: &Context) -> Result<(), CliError>
         Some(ContentArg::Text) => ContentLevel::Text,
     };
     if context.config.locks("team.content") && level > settings.content {
-        let message = format!("this machine's organisation allows {} at most", settings.content.as_str());
+        let message = format!("this machine's organization allows {} at most", settings.content.as_str());
         return Err(CliError::usage(message));
     }
     let url = args.to.clone().or_else(|| settings.url.clone());

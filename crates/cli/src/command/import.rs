@@ -11,7 +11,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use subscope_harness::recognise;
+use subscope_harness::recognize;
 use subscope_model::{SessionId, Tree, event_id};
 use subscope_render::text::plural;
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::prelude::*;
 
-/// Most bytes from which the dialect is recognised.
+/// Most bytes from which the dialect is recognized.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Output of `--json` (subscope.import/1).
@@ -105,7 +105,7 @@ fn read(file: &TargetArg) -> Result<Lines, CliError> {
     if is_stdin && document::damaged_kind(&bytes) == Some(DocumentKind::Atif) {
         return document::read_atif(&bytes, label);
     }
-    let dialect = recognise(bytes.get(..HEAD_BYTES).unwrap_or(&bytes));
+    let dialect = recognize(bytes.get(..HEAD_BYTES).unwrap_or(&bytes));
     if dialect.is_some_and(|dialect| dialect.is_main()) {
         let error = CliError::usage(format!(
             "{label} is a transcript: subscope reads it in place, without importing it"

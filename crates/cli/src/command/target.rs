@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::Value;
 use subscope_collect::main_transcripts;
-use subscope_decode::{Dialect, UNRECOGNISED};
+use subscope_decode::{Dialect, UNRECOGNIZED};
 use subscope_export::iteration;
-use subscope_harness::{self as harness, Root, recognise};
+use subscope_harness::{self as harness, Root, recognize};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{
     Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, ToolUseId, Tree,
@@ -30,7 +30,7 @@ use crate::{
     prelude::*,
 };
 
-/// Bytes at the start of a file that are used to recognise its dialect.
+/// Bytes at the start of a file that are used to recognize its dialect.
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// Name of standard input in problems.
@@ -97,17 +97,17 @@ pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<Re
 /// Returns the files of an iteration recorded by `run`; `None` for another directory.
 fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTarget>> {
     let meta = iteration::read_meta(folder)?;
-    let is_recognised = |path: &PathBuf| read_head(path).is_ok_and(|head| recognise(&head).is_some());
+    let is_recognized = |path: &PathBuf| read_head(path).is_ok_and(|head| recognize(&head).is_some());
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
-    let recognised: Vec<PathBuf> = files.iter().filter(|path| is_recognised(path)).cloned().collect();
-    if recognised.is_empty()
+    let recognized: Vec<PathBuf> = files.iter().filter(|path| is_recognized(path)).cloned().collect();
+    if recognized.is_empty()
         && let Some(session) = meta.session_id.as_deref().map(SessionId::from)
         && !transcripts_of(&roots(context), &session).is_empty()
     {
         // The iteration was observed by its transcript, which still exists.
         return Some(vec![ResolvedTarget::Session(session)]);
     }
-    let files = if recognised.is_empty() { files.into_iter().take(1).collect() } else { recognised };
+    let files = if recognized.is_empty() { files.into_iter().take(1).collect() } else { recognized };
     let is_running = meta.status == IterationStatus::Running;
     let of = if is_running { ResolvedTarget::Path } else { ResolvedTarget::FinishedFile };
     Some(files.into_iter().map(of).collect())
@@ -191,7 +191,7 @@ pub(crate) struct ReadOptions {
     pub(crate) events: EventScope,
     /// The time to show; `None`: now.
     pub(crate) at: Option<Millis>,
-    /// The dialect; `None`: recognised.
+    /// The dialect; `None`: recognized.
     pub(crate) dialect: Option<Dialect>,
 }
 
@@ -518,10 +518,10 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
             }
             // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
-            let unrecognised = problems.iter().find(|problem| problem.what == UNRECOGNISED);
-            let place = unrecognised.and_then(|problem| problem.at.rsplit_once(':'));
+            let unrecognized = problems.iter().find(|problem| problem.what == UNRECOGNIZED);
+            let place = unrecognized.and_then(|problem| problem.at.rsplit_once(':'));
             let message = match place {
-                Some((file, line)) => format!("nothing recognised in {file}: line {line} is {UNRECOGNISED}"),
+                Some((file, line)) => format!("nothing recognized in {file}: line {line} is {UNRECOGNIZED}"),
                 None => format!("nothing in {name} could be understood"),
             };
             let error = CliError::new(ErrorKind::Input, message);

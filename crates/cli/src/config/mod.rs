@@ -1,4 +1,4 @@
-//! Configuration in layers: built-in defaults, the organisation's file, user file, project file, environment, flags; later ones win.
+//! Configuration in layers: built-in defaults, the organization's file, user file, project file, environment, flags; later ones win.
 //!
 //! [`Settings`] is the one definition: its fields are the keys, its `Default` the built-in layer, its doc comments the
 //! documentation. [`ConfigPaths::find`] locates the files; [`load`] sets the keys of each layer in turn and records the
@@ -53,7 +53,7 @@ const MIN_LIKENESS: f64 = 0.85;
 pub(crate) enum Layer {
     #[default]
     Default,
-    /// The file of the organisation that owns the machine: it applies to all users, and may lock keys.
+    /// The file of the organization that owns the machine: it applies to all users, and may lock keys.
     System,
     /// The user's file: it applies to all projects.
     User,
@@ -110,7 +110,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) errors: Vec<CliError>,
     /// Origins by key; the other settings have their defaults.
     origins: BTreeMap<String, SettingOrigin>,
-    /// Keys that the organisation's file locks.
+    /// Keys that the organization's file locks.
     locked: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ impl LoadedConfig {
         (!self.errors.is_empty()).then(|| self.errors.remove(0))
     }
 
-    /// Whether the organisation's file locks a setting.
+    /// Whether the organization's file locks a setting.
     pub(crate) fn locks(&self, key: &str) -> bool {
         self.locked.iter().any(|locked| locked == key)
     }
@@ -169,7 +169,7 @@ struct Layers {
     values: SettingValue,
 }
 
-/// Key of the list of locked keys in the organisation's file.
+/// Key of the list of locked keys in the organization's file.
 const LOCKED: &str = "locked";
 /// The one setting of the section `team` that a project's file may set: a repository must not send sessions anywhere.
 const FORWARD: &str = "team.forward";

@@ -7,7 +7,7 @@ use crate::{environment::Environment, error::CliError};
 
 /// Environment variable with the path of the user's file.
 pub(crate) const CONFIG_VARIABLE: &str = "SUBSCOPE_CONFIG";
-/// Path of the organisation's file.
+/// Path of the organization's file.
 pub(crate) const SYSTEM_FILE: &str = "/etc/subscope/config.toml";
 /// Path of a project's file, below its directory.
 const PROJECT_FILE: &str = ".subscope/config.toml";

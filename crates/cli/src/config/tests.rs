@@ -140,14 +140,14 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
 #[test]
 fn unknown_names_are_warned_of_and_the_rest_holds() {
     let folder =
-        folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
+        folders(Some("kolor = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
     let loaded = load_in(folder.path(), &[]);
     let warnings: Vec<String> =
         loaded.warnings.iter().map(|warning| warning.replace(folder.path().to_str().unwrap(), "")).collect();
     assert_eq!(
         warnings,
         [
-            "/.config/subscope/config.toml:1: there is no setting \"colour\"; it is ignored; did you mean color?",
+            "/.config/subscope/config.toml:1: there is no setting \"kolor\"; it is ignored; did you mean color?",
             "/.config/subscope/config.toml:4: there is no setting \"watch.stal\"; it is ignored; did you mean watch.stall?",
             "/.config/subscope/config.toml:5: there is no setting \"other\"; it is ignored",
         ]

@@ -238,17 +238,17 @@ fn secrets_in_every_text_of_a_transcript_stay_on_the_machine() {
         }
     };
     let lines = fs::read_to_string(&place).unwrap();
-    let spoilt = lines.lines().map(|line| {
+    let spoiled = lines.lines().map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if line["message"].is_object() {
             spoil(&mut line["message"]["content"]);
         }
         format!("{line}\n")
     });
-    let spoilt: String = spoilt.collect();
-    fs::write(&place, &spoilt).unwrap();
+    let spoiled: String = spoiled.collect();
+    fs::write(&place, &spoiled).unwrap();
     assert!(used > 20, "{used}");
-    assert!(!left_in(&samples, &spoilt).is_empty(), "they are in the transcript");
+    assert!(!left_in(&samples, &spoiled).is_empty(), "they are in the transcript");
     machine.env.run(&["index"]).success();
     for level in ["figures", "titles", "text"] {
         let content = ["--content", level];

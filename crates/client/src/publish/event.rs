@@ -81,7 +81,7 @@ pub struct TokenUsage {
 /// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set. The
 /// methods `with_…` set those that most agents know; rarer ones are set as fields.
 ///
-/// Serialises to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the
+/// Serializes to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the
 /// timestamp epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -246,13 +246,13 @@ impl Event {
         self
     }
 
-    /// Serialises to one line of JSON without a line end, not truncated.
+    /// Serializes to one line of JSON without a line end, not truncated.
     pub fn to_json(&self) -> Vec<u8> {
         #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON")]
         serde_json::to_vec(self).expect("an event is strings and numbers")
     }
 
-    /// Serialises for posting: like [`Event::to_json`], with payload or result truncated so that a hub accepts the event,
+    /// Serializes for posting: like [`Event::to_json`], with payload or result truncated so that a hub accepts the event,
     /// since a huge tool result is no reason to abort a run. An event too long without its payload is left as it is,
     /// and will be refused.
     pub(super) fn to_wire(&self) -> Vec<u8> {

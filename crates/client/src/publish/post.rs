@@ -21,7 +21,7 @@ use crate::{
 /// Time limit of connecting, sending and the response together (requirement 4.3).
 const POST_LIMIT: Duration = Duration::from_secs(5);
 /// HTTP status of a hub that does not know who posts.
-const UNAUTHORISED: u16 = 401;
+const UNAUTHORIZED: u16 = 401;
 /// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the
 /// server.
 const MAX_IDLE: usize = 16;
@@ -70,7 +70,7 @@ impl Poster {
         }
         let answered = self.send_request(self.connect(deadline)?, &request, deadline);
         let is_unknown =
-            matches!(&answered, Err(PostFailure { cause: Cause::Status { status: UNAUTHORISED, .. }, .. }));
+            matches!(&answered, Err(PostFailure { cause: Cause::Status { status: UNAUTHORIZED, .. }, .. }));
         let answered = match is_unknown && self.find_socket(deadline) {
             true => self.send_request(self.connect(deadline)?, &request, deadline),
             false => answered,

@@ -1,4 +1,4 @@
-//! Serialises the events of each run, and stores the run's delivery state between them.
+//! Serializes the events of each run, and stores the run's delivery state between them.
 
 use std::{
     collections::HashMap,

@@ -16,7 +16,7 @@ use crate::{
     source::{self, Source, SourceStat},
 };
 
-/// How many of the last bytes read are kept to recognise the file by: the end of a transcript's line holds its
+/// How many of the last bytes read are kept to recognize the file by: the end of a transcript's line holds its
 /// uuid and time, so two files hardly ever agree in it.
 const SEAM_BYTES: usize = 64;
 
@@ -149,7 +149,7 @@ impl Tail {
         }
     }
 
-    /// Whether the opened file goes on where reading stopped. What has grown is recognised by its seam; another file,
+    /// Whether the opened file goes on where reading stopped. What has grown is recognized by its seam; another file,
     /// and one that was written without growing, by all that was read.
     fn continues(&self, look: &SourceStat, handle: &mut Source, chunk: &mut Vec<u8>) -> io::Result<bool> {
         let Some(last) = &self.look else { return Ok(true) };

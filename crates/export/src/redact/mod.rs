@@ -34,7 +34,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     mask_ranges(text, find_secrets(text))
 }
 
-/// Returns the value of a key with secrets masked: a value is often recognised by its key alone.
+/// Returns the value of a key with secrets masked: a value is often recognized by its key alone.
 fn redact_value<'t>(key: &str, text: &'t str) -> Cow<'t, str> {
     if assignments::is_secret_of(key, text) {
         return Cow::Owned(MASK.to_owned());

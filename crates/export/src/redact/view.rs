@@ -38,7 +38,7 @@ impl DecodedText {
                 |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
             match decoded {
                 Decoded::Character(character) => view.text.push(character),
-                // Colours change nothing, but they keep words apart.
+                // Colors change nothing, but they keep words apart.
                 Decoded::Control => {
                     let is_between =
                         is_in_word(view.text.as_bytes().last()) && is_in_word(original.as_bytes().get(at));

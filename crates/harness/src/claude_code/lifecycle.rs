@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_session_that_is_opened_is_learnt() {
+    fn the_last_session_that_is_opened_is_learned() {
         let mut filter = LifecycleFilter::new(STREAM);
         let lines = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"a\"}\n{}\n{\"subtype\":\"init\",\"session_id\":\"b\"}\n{}\n";
         assert_eq!(filter.learn(lines.as_bytes()).as_deref(), Some("b"));

@@ -4,7 +4,7 @@
 //! * Dialects: [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
 //!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts, [`otel`]
 //!   OpenTelemetry records.
-//!   [`recognise`] tells them apart.
+//!   [`recognize`] tells them apart.
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
 //! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
 //!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
@@ -22,7 +22,7 @@ mod notice;
 mod otel;
 mod plain_output;
 mod process;
-mod recognise;
+mod recognize;
 mod run_plan;
 mod stream;
 mod tools;
@@ -134,8 +134,8 @@ impl Harness for ClaudeCode {
         &[TRANSCRIPT, META, JOURNAL, STREAM, HOOK, OTEL]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {
@@ -153,10 +153,10 @@ impl Harness for ClaudeCode {
         vec![self.home(variables).folder.join(PROJECTS)]
     }
 
-    /// Names that are not UTF-8 are not recognised.
+    /// Names that are not UTF-8 are not recognized.
     ///
     /// A `.jsonl` file is a main transcript if its name is a UUID, or if it is in a folder of a `projects`
-    /// folder. A main transcript that was copied elsewhere under another name is not recognised.
+    /// folder. A main transcript that was copied elsewhere under another name is not recognized.
     fn classify(&self, path: &Path) -> Option<Place> {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let (workflow, session) = surroundings(path);

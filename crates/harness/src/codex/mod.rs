@@ -3,7 +3,7 @@
 //! * [`layout`]: its rollouts, and which of them are of one session.
 //! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
 //!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
-//!   records. [`recognise`]
+//!   records. [`recognize`]
 //!   tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
@@ -13,7 +13,7 @@ mod hook;
 mod hook_support;
 mod layout;
 mod otel;
-mod recognise;
+mod recognize;
 mod rollout;
 mod run_plan;
 mod tools;
@@ -114,8 +114,8 @@ impl Harness for Codex {
         &[ROLLOUT, EXEC, APP_SERVER, HOOK, OTEL]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {

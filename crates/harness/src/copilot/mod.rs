@@ -3,7 +3,7 @@
 //! * [`layout`]: where its files stand.
 //! * Dialects: [`events`] decodes the lines of a session's `events.jsonl`, the primary source, and those that
 //!   `copilot --output-format json` prints: the envelope is the same. [`stream`] finds the session that a stream names
-//!   late, [`hook`] the payloads of hooks. [`recognise`] tells them apart.
+//!   late, [`hook`] the payloads of hooks. [`recognize`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod events;
@@ -11,7 +11,7 @@ mod hook;
 mod hook_answer;
 mod hook_support;
 mod layout;
-mod recognise;
+mod recognize;
 mod run_plan;
 mod stream;
 mod tools;
@@ -87,8 +87,8 @@ impl Harness for Copilot {
         &[EVENTS, STREAM, HOOK]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {

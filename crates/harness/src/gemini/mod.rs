@@ -3,7 +3,7 @@
 //! * [`layout`]: where its files stand, and what they name.
 //! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is
 //!   what `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the payloads of hooks,
-//!   [`telemetry`] the local telemetry file, [`otel`] the same events as OTLP. [`recognise`] tells them apart.
+//!   [`telemetry`] the local telemetry file, [`otel`] the same events as OTLP. [`recognize`] tells them apart.
 //! * Shared by the dialects: [`record`] (messages, tokens), [`tools`] (tool calls and their ends).
 
 mod chat;
@@ -11,7 +11,7 @@ mod hook;
 mod hook_support;
 mod layout;
 mod otel;
-mod recognise;
+mod recognize;
 mod record;
 mod run_plan;
 mod stream;
@@ -130,8 +130,8 @@ impl Harness for Gemini {
         &[CHAT, SESSION, STREAM, HOOK, TELEMETRY, OTEL]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {

@@ -3,13 +3,13 @@
 //! * [`layout`]: its database of all sessions, and the folder of objects of older versions.
 //! * [`objects`]: sessions, messages and their parts, of which every source is made.
 //! * Dialects: [`events`] decodes the log of the database and what a server sends, [`stdout`] what
-//!   `opencode run --format json` prints. [`recognise`] tells them apart.
+//!   `opencode run --format json` prints. [`recognize`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod events;
 mod layout;
 mod objects;
-mod recognise;
+mod recognize;
 mod run_plan;
 mod stdout;
 mod tools;
@@ -72,8 +72,8 @@ impl Harness for OpenCode {
         &[DATABASE, EVENTS, STDOUT]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {

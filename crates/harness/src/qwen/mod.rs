@@ -3,7 +3,7 @@
 //! * [`layout`]: where its files stand, and what their paths say.
 //! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents,
 //!   [`stream`] what `qwen --output-format stream-json` prints, [`hook`] the payloads of
-//!   its hooks. [`recognise`] tells them apart.
+//!   its hooks. [`recognize`] tells them apart.
 //! * Shared by the dialects: [`tools`] (tool calls, endings).
 
 mod chat;
@@ -11,7 +11,7 @@ mod hook;
 mod hook_support;
 mod layout;
 mod meta;
-mod recognise;
+mod recognize;
 mod run_plan;
 mod stream;
 mod tools;
@@ -84,8 +84,8 @@ impl Harness for Qwen {
         &[CHAT, META, STREAM, HOOK]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
-        recognise::recognise(line)
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognize::recognize(line)
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use subscope_collect::{Found, read};
-use subscope_harness::recognise;
+use subscope_harness::recognize;
 use subscope_model::{Millis, SessionId, stable_hash};
 use subscope_session::{
     Dialect,
@@ -174,7 +174,7 @@ pub(crate) fn passages_of(
 fn dialect_of(found: &Found) -> Option<Dialect> {
     found.dialect.or_else(|| {
         let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
-        recognise(&read::read_span(found.place(), 0, bytes).ok()?)
+        recognize(&read::read_span(found.place(), 0, bytes).ok()?)
     })
 }
 

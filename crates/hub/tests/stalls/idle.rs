@@ -14,7 +14,7 @@ use subscope_testkit::{
 
 use super::{
     TOGETHER,
-    theatre::{Act, Seen, play},
+    theater::{Act, Seen, play},
 };
 
 const HOUR: Millis = 3_600_000;

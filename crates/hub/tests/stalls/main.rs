@@ -8,13 +8,13 @@
 
 mod again;
 mod idle;
-mod theatre;
+mod theater;
 
 use std::collections::BTreeMap;
 
 use subscope_model::{LivenessKind, Millis};
 use subscope_testkit::waits::{Case, Cause, Expected, Stall, cases, healthy};
-use theatre::{Act, Look, Seen, Told, play};
+use theater::{Act, Look, Seen, Told, play};
 
 /// Tolerated delay of a stall: the hub checks every second, and a script's times are exact to a few milliseconds.
 const GRAIN_MS: Millis = 1_500;

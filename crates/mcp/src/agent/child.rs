@@ -34,7 +34,7 @@ pub(super) struct ChildProcess {
     pub(super) pid: Pid,
     /// The child's stdout, until taken.
     pub(super) stdout: Option<ChildStdout>,
-    /// Signalled when the child has exited.
+    /// Signaled when the child has exited.
     pub(super) ended: oneshot::Receiver<()>,
     stderr: Option<thread::JoinHandle<TextTail>>,
     /// Set when the readers are to stop.

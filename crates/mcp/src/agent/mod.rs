@@ -73,7 +73,7 @@ pub struct AgentSpec {
     pub is_stop_requested: IsStopRequested,
     /// Wall clock: milliseconds since 1970.
     pub now_ms: fn() -> Millis,
-    /// Prints a warning; the text is not sanitised.
+    /// Prints a warning; the text is not sanitized.
     pub warn: fn(&str),
     /// Version of this program.
     pub version: &'static str,

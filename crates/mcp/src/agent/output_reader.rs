@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
 use subscope_decode::Dialect;
-use subscope_harness::recognise;
+use subscope_harness::recognize;
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
 };
@@ -21,7 +21,7 @@ use super::{
     tail::TextTail,
 };
 
-/// Most bytes buffered to recognise the dialect; output that is not recognised by then is text.
+/// Most bytes buffered to recognize the dialect; output that is not recognized by then is text.
 const HEAD_BYTES: usize = 64 << 10;
 /// Longest answer: far more than a model can read.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -95,7 +95,7 @@ const PAUSE_FACTOR: Millis = 4;
 
 /// Decoding state of the output.
 enum OutputFormat {
-    /// Dialect not recognised yet: buffered output, and the number of bytes already inspected.
+    /// Dialect not recognized yet: buffered output, and the number of bytes already inspected.
     Head { head: Vec<u8>, seen: usize, dialect: Option<Dialect> },
     /// Plain text.
     Text(TextTail),
@@ -139,7 +139,7 @@ impl OutputReader {
                 head.extend_from_slice(bytes);
                 let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
                 let lines = head.get(*seen..whole).unwrap_or_default();
-                let found = dialect.or_else(|| recognise(lines));
+                let found = dialect.or_else(|| recognize(lines));
                 *seen = whole.max(*seen);
                 if found.is_some() || head.len() > HEAD_BYTES {
                     let head = std::mem::take(head);
@@ -168,7 +168,7 @@ impl OutputReader {
         let now = (self.now_ms)();
         if let OutputFormat::Head { head, dialect, .. } = &mut self.format {
             let (head, found) = (std::mem::take(head), *dialect);
-            self.start_decoding(found.or_else(|| recognise(&head)), &head, now);
+            self.start_decoding(found.or_else(|| recognize(&head)), &head, now);
         }
         if let OutputFormat::Stream(stream) = &mut self.format {
             stream.router.receive_at(Some(now));

@@ -95,9 +95,9 @@ impl ProcessTree {
             let _ = kill_process_group(*group, signal);
         }
         for (pid, row) in self.alive(&table) {
-            // Members of a signalled group have received the signal.
-            let is_signalled = Pid::from_raw(row.group).is_some_and(|group| self.groups.contains(&group));
-            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_signalled) {
+            // Members of a signaled group have received the signal.
+            let is_signaled = Pid::from_raw(row.group).is_some_and(|group| self.groups.contains(&group));
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_signaled) {
                 let _ = kill_process(pid, signal);
             }
         }

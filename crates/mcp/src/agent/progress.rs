@@ -29,7 +29,7 @@ pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, Jo
             let message = match time::timeout(KEEPALIVE_INTERVAL, messages.changed()).await {
                 Ok(Ok(())) => {
                     silent = Duration::ZERO;
-                    sanitise(&messages.borrow_and_update())
+                    sanitize(&messages.borrow_and_update())
                 }
                 Ok(Err(_)) => return,
                 Err(_) => {
@@ -49,8 +49,8 @@ pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, Jo
     (progress, task)
 }
 
-/// Sanitises a text to one line of at most [`MAX_MESSAGE_CHARS`].
-fn sanitise(text: &str) -> String {
+/// Sanitizes a text to one line of at most [`MAX_MESSAGE_CHARS`].
+fn sanitize(text: &str) -> String {
     let safe = safe::line(text, Charset::Unicode);
     if safe.chars().count() <= MAX_MESSAGE_CHARS {
         return safe;

@@ -125,7 +125,7 @@ pub(super) async fn run(
     let started = tokio::task::spawn_blocking(move || publisher.publish(&start)).await;
     match started.map_err(|_| RunFailure::NotStarted("its start could not be published".to_owned()))? {
         Ok(published) => warn(spec, &published),
-        Err(error) => return Err(RunFailure::NotStarted(sanitise(&error.to_string()))),
+        Err(error) => return Err(RunFailure::NotStarted(sanitize(&error.to_string()))),
     }
     tokio::pin!(cancelled);
     // Publishing the start takes seconds if no listener answers: the client may have cancelled meanwhile.
@@ -165,7 +165,7 @@ fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<
     let line = command_line(&spec.command, call);
     let line = line.map_err(|error| RunFailure::NotStarted(error.to_string()))?.ok_or_else(missing)?;
     let program = line.program.to_string_lossy().into_owned();
-    let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitise(&program)));
+    let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitize(&program)));
     ChildProcess::start(line, run).map_err(refused)
 }
 
@@ -225,7 +225,7 @@ async fn watch(
             (Err(RunFailure::Failed("what it printed could not be read".to_owned())), OutputResult::default())
         }
         Ok((Some(ReadStop::Unpublished(error)), result)) => {
-            (Err(RunFailure::Unpublished(sanitise(&error.to_string()))), result)
+            (Err(RunFailure::Unpublished(sanitize(&error.to_string()))), result)
         }
         Ok((Some(ReadStop::StopRequested), result)) => (Err(RunFailure::Stopped), result),
         Ok((None, result)) => (outcome_of(spec, interruption, status, &stderr, &result), result),
@@ -258,7 +258,7 @@ fn outcome_of(
         return Err(RunFailure::Failed(how + &quote_output(stderr, result)));
     }
     if let Some(why) = &result.failure {
-        return Err(RunFailure::Failed(sanitise(why) + &quote_output(stderr, result)));
+        return Err(RunFailure::Failed(sanitize(why) + &quote_output(stderr, result)));
     }
     match (&result.final_answer, spec.final_answer) {
         (Some(answer), _) => Ok(RunAnswer::Structured(answer.clone())),
@@ -267,7 +267,7 @@ fn outcome_of(
     }
 }
 
-/// Quotes the end of stderr and of the output, sanitised and bounded.
+/// Quotes the end of stderr and of the output, sanitized and bounded.
 fn quote_output(stderr: &str, result: &OutputResult) -> String {
     let mut out = String::new();
     let stderr = safe::lines(stderr, Charset::Unicode);
@@ -292,7 +292,7 @@ fn end_of(text: &str) -> String {
     format!("…{}", text.chars().skip(count - QUOTED_CHARS).collect::<String>())
 }
 
-fn sanitise(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     safe::line(text, Charset::Unicode)
 }
 

@@ -16,7 +16,7 @@ impl TextTail {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        // Amortised: not with each push.
+        // Amortized: not with each push.
         if self.bytes.len() > self.limit.saturating_mul(2) {
             let surplus = self.bytes.len() - self.limit;
             self.bytes.drain(..surplus);

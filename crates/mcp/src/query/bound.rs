@@ -76,7 +76,7 @@ pub(super) fn note(answer: &mut Value, left_out: &[(&str, u64)]) {
     }
 }
 
-/// Serialises a value as JSON with control and invisible characters escaped (`\u…`), so that it is safe on a terminal.
+/// Serializes a value as JSON with control and invisible characters escaped (`\u…`), so that it is safe on a terminal.
 pub(super) fn to_safe_json(value: &Value) -> String {
     let json = value.to_string();
     let mut out = String::with_capacity(json.len());

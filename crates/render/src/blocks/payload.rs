@@ -13,7 +13,7 @@ const TRUNCATED: &str = "... (truncated)";
 /// Names of arguments that contain code, in order of preference.
 const CODE_FIELDS: [&str; 4] = ["code", "source", "script", "command"];
 
-/// Arguments that summarise a call, in order of preference: paths, reduced to their base name, then others.
+/// Arguments that summarize a call, in order of preference: paths, reduced to their base name, then others.
 const PATH_FIELDS: [&str; 3] = ["file_path", "notebook_path", "path"];
 const TEXT_FIELDS: [&str; 7] = ["pattern", "command", "query", "url", "description", "skill", "prompt"];
 
@@ -28,7 +28,7 @@ pub fn truncate_lines(text: &str, lines: usize) -> String {
     }
 }
 
-/// Wraps a sanitised text in a fence of backticks, longer than the longest run inside and at least three; no trailing
+/// Wraps a sanitized text in a fence of backticks, longer than the longest run inside and at least three; no trailing
 /// newline.
 pub fn fence(text: &str, language: &str) -> String {
     let (mut longest, mut run) = (0, 0);
@@ -119,7 +119,7 @@ pub fn full_text(value: Option<&Value>) -> String {
     }
 }
 
-/// Summarises a call's arguments by the most telling one.
+/// Summarizes a call's arguments by the most telling one.
 pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
     let first = |names: &[&str]| names.iter().find_map(|name| input.get(*name)?.as_str());

@@ -186,7 +186,7 @@ fn print_session_concise() {
     insta::assert_snapshot!("blocks_concise_60_ascii", printed(narrow));
     let mut colored = blocks(false);
     colored.options.style.color = true;
-    insta::assert_snapshot!("blocks_concise_colour", printed(colored).replace('\u{1b}', "ESC"));
+    insta::assert_snapshot!("blocks_concise_color", printed(colored).replace('\u{1b}', "ESC"));
 }
 
 #[test]

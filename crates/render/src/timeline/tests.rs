@@ -153,7 +153,7 @@ fn nothing_is_drawn_where_nothing_has_a_time() {
 }
 
 #[test]
-fn serialised_timeline_comes_back() {
+fn serialized_timeline_comes_back() {
     let drawn = timeline(&sample::session(), Some(sample::NOW)).unwrap();
     let json = serde_json::to_string(&drawn).unwrap();
     assert_eq!(serde_json::from_str::<Timeline>(&json).unwrap(), drawn);

@@ -13,7 +13,7 @@ use crate::{
 /// Most columns of a tool name with its detail.
 const WORDS_WIDTH: usize = 60;
 
-/// Describes the activity of a live agent with its duration and colour: `Read server.js · 3s`, `waits for permission
+/// Describes the activity of a live agent with its duration and color: `Read server.js · 3s`, `waits for permission
 /// Bash · 40s`, `waits for the model · 31s · retry 4/10: overloaded`. `~` marks an inferred or guessed one. `None` for
 /// an ended agent or an unknown activity.
 pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(Ink, String)> {
@@ -124,7 +124,7 @@ impl Details<'_> {
         StyledLine::default().with(None, &self.row.lead_below(self.levels, self.options.style.glyphs()))
     }
 
-    /// The colour of all text of an ended agent.
+    /// The color of all text of an ended agent.
     fn over(&self) -> Option<Ink> {
         Some(Ink::of(self.agent)).filter(|ink| *ink == Ink::Done)
     }
@@ -251,7 +251,7 @@ pub(super) fn call_width(call: &ToolCall) -> usize {
     (text::width(&call.name) + detail).min(WORDS_WIDTH) + guess_mark(call).len()
 }
 
-/// Returns icon and colour of a call. An open call of an ended agent counts as lost.
+/// Returns icon and color of a call. An open call of an ended agent counts as lost.
 pub fn call_mark(agent: &Agent, status: ToolStatus, style: &Style) -> (&'static str, Ink) {
     let glyphs = style.glyphs();
     match status {

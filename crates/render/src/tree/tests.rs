@@ -31,18 +31,18 @@ fn draw_session_at_each_detail_and_width() {
 }
 
 #[test]
-fn draw_session_in_colour_and_in_ascii() {
+fn draw_session_in_color_and_in_ascii() {
     let mut colored = options(Detail::Moderate, 100);
     colored.style.color = true;
     let text = render_tree(&sample::session(), &colored);
-    insta::assert_snapshot!("tree_moderate_100_colour", text.replace('\u{1b}', "ESC"));
+    insta::assert_snapshot!("tree_moderate_100_color", text.replace('\u{1b}', "ESC"));
     let mut ascii = options(Detail::Full, 100);
     ascii.style.ascii = true;
     insta::assert_snapshot!("tree_full_100_ascii", render_tree(&sample::session(), &ascii));
 }
 
 #[test]
-fn colours_change_nothing_but_colour() {
+fn colors_change_nothing_but_color() {
     let mut colored = options(Detail::Full, 80);
     colored.style.color = true;
     let mut text = render_tree(&sample::session(), &colored);

@@ -110,7 +110,7 @@ pub(super) async fn post(
 }
 
 /// Returns the delivery key named by the sender, else a unique one: two equal payloads can be two events, and repeats
-/// of events with ids are recognised by these.
+/// of events with ids are recognized by these.
 pub(super) fn delivery_key(headers: &HeaderMap) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());

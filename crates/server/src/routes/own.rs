@@ -146,7 +146,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
 )]
 pub(super) async fn description() -> impl IntoResponse {
-    // It consists of constants: serialising cannot fail.
+    // It consists of constants: serializing cannot fail.
     let document = super::api_routes().1.to_pretty_json().unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], document)
 }

@@ -66,7 +66,7 @@ impl<'e> Terminal<'e> {
         self.ask(&["capture-pane", "-p"])
     }
 
-    /// Returns the screen with the escapes of its colours.
+    /// Returns the screen with the escapes of its colors.
     pub fn capture_with_escapes(&self) -> String {
         self.ask(&["capture-pane", "-p", "-e"])
     }
@@ -76,7 +76,7 @@ impl<'e> Terminal<'e> {
         self.ask(&["display-message", "-p", "#{pane_title}"]).trim_end().to_owned()
     }
 
-    /// Waits until the screen fulfils `ready` and returns it; panics with the last screen after about `limit`.
+    /// Waits until the screen fulfills `ready` and returns it; panics with the last screen after about `limit`.
     pub fn wait_for(&self, limit: Duration, ready: impl Fn(&str) -> bool) -> String {
         let looks = limit.as_millis() / POLL_INTERVAL.as_millis();
         for _ in 0..looks {

@@ -48,7 +48,7 @@ impl Harness for Example {
         &[LOG]
     }
 
-    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+    fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
         log::is_entry(line.object).then_some(LOG)
     }
 

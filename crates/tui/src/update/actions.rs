@@ -160,7 +160,7 @@ pub(super) fn copy(state: &mut UiState) -> Vec<Effect> {
     vec![Effect::Copy(text)]
 }
 
-/// Renders the selected agent's subtree in full detail as sanitised text.
+/// Renders the selected agent's subtree in full detail as sanitized text.
 pub(super) fn agent_text(state: &UiState) -> Option<String> {
     let (tree, agent) = (state.tree()?, state.agent_id()?);
     let style = Style { color: false, width: TEXT_WIDTH, ..state.settings.style };

@@ -59,7 +59,7 @@ pub(super) fn try_next_palette(state: &mut UiState) {
 
 /// Saves the palette in effect.
 pub(super) fn keep_palette(state: &mut UiState) -> Vec<Effect> {
-    show_notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
+    show_notice(state, format!("colors: {}", state.settings.palette.as_str()), Ink::Done);
     ask_for(state, Question::Keep(Setting::Theme, state.settings.palette.as_str()))
 }
 

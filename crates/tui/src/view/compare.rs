@@ -171,7 +171,7 @@ fn end_of(agent: &ComparedAgent, now_ms: Millis) -> Option<Millis> {
     Some(end?.max(begin))
 }
 
-/// What differs within a pair, with its colour.
+/// What differs within a pair, with its color.
 fn difference(pair: &AgentPair, style: &Style) -> (Ink, String) {
     let (Some(a), Some(b)) = (&pair.a, &pair.b) else {
         return (Ink::Stalled, if pair.a.is_some() { "only in A" } else { "only in B" }.to_owned());

@@ -122,7 +122,7 @@ pub(super) fn asked_lines(
     let Some(call) = state.asked_call(session, agent) else { return Vec::new() };
     let room = usize::from(width).saturating_sub(ASKED_INDENT);
     let lines = prose::lines(call, TextKind::Code, Some(Ink::Strong), room, most, &canvas.style);
-    labelled("", ASKED_INDENT, lines)
+    labeled("", ASKED_INDENT, lines)
 }
 
 /// Columns before the lines of a call that waits for permission.
@@ -133,11 +133,11 @@ const MAX_ASKED_LINES: usize = 12;
 
 fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let room = usize::from(width).saturating_sub(6);
-    labelled("Task", 6, prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style))
+    labeled("Task", 6, prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style))
 }
 
 /// Prepends a label column to lines; the first one gets the label.
-fn labelled(label: &str, column: usize, lines: Vec<StyledLine>) -> Vec<StyledLine> {
+fn labeled(label: &str, column: usize, lines: Vec<StyledLine>) -> Vec<StyledLine> {
     let with_label = |(at, line)| {
         let label = if at == 0 { label } else { "" };
         let mut out = StyledLine::painted(Ink::Done, &text::pad(label, column));

@@ -232,7 +232,7 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         Some(Overlay::Theme { .. }) => {
             let name = state.settings.palette.as_str();
-            line.paint(Ink::Strong, &format!(" colours: {name}  "));
+            line.paint(Ink::Strong, &format!(" colors: {name}  "));
             for (action, what) in
                 [(Action::Theme, "next"), (Action::Enter, "keep"), (Action::Back, "as before")]
             {

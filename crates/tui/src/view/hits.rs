@@ -5,7 +5,7 @@ use subscope_model::SearchHit;
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
 use super::{
-    overlay::{centred, sheet},
+    overlay::{centered, sheet},
     paint::Canvas,
     prose::{self, TextKind},
 };
@@ -21,7 +21,7 @@ const MAX_EXCERPT: usize = 5;
 const MAX_FACET_LINES: usize = 4;
 
 pub(super) fn draw(state: &UiState, results: &SearchResults, area: Rect, canvas: &mut Canvas<'_>) {
-    let area = centred(area, area.width.saturating_sub(4).min(140), area.height.saturating_sub(2));
+    let area = centered(area, area.width.saturating_sub(4).min(140), area.height.saturating_sub(2));
     let words = canvas.style.one_line(&results.query.terms.join(" "), usize::from(area.width) / 3);
     let floor = if results.found.total_floor { "at least " } else { "" };
     let total = grouped(results.found.total.max(results.found.hits.len() as u64));

@@ -21,7 +21,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
+pub(super) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.clamp(3, area.height.max(3)).min(area.height));
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
@@ -42,7 +42,7 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
     let lines: Vec<StyledLine> = GROUPS.into_iter().flat_map(|group| group_lines(group, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
-    let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
+    let sheet_area = centered(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
     let height = usize::from(sheet_area.height.saturating_sub(2));
     canvas.drawn.page = height;

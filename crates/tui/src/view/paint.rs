@@ -1,4 +1,4 @@
-//! Canvas: draws lines of `subscope-render` in the theme's colours.
+//! Canvas: draws lines of `subscope-render` in the theme's colors.
 
 use ratatui::{buffer::Buffer, layout::Rect};
 use subscope_render::{
@@ -135,7 +135,7 @@ impl<'a> Canvas<'a> {
         self.buffer.set_stringn(x, y, symbol, 1, style);
     }
 
-    /// Draws a sanitised text in a terminal style.
+    /// Draws a sanitized text in a terminal style.
     pub(super) fn label(&mut self, x: u16, y: u16, words: &str, style: ratatui::style::Style) {
         self.buffer.set_string(x, y, words, style);
     }

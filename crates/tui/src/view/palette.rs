@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use subscope_render::{Ink, style::StyledLine, text};
 
 use super::{
-    overlay::{centred, sheet},
+    overlay::{centered, sheet},
     paint::Canvas,
     sessions::first_in_sight,
 };
@@ -21,7 +21,7 @@ const KIND: usize = 10;
 
 pub(super) fn draw(state: &UiState, palette: &CommandPalette, area: Rect, canvas: &mut Canvas<'_>) {
     let entries = palette.entries(state);
-    let area = centred(area, area.width.saturating_sub(4).min(110), area.height.saturating_sub(4).min(30));
+    let area = centered(area, area.width.saturating_sub(4).min(110), area.height.saturating_sub(4).min(30));
     sheet(area, "Go to, or do", canvas);
     let inner = Rect { x: area.x + 2, width: area.width.saturating_sub(4), y: area.y + 1, height: 1 };
     let mut prompt = StyledLine::painted(Ink::Strong, ": ");

@@ -1,4 +1,4 @@
-//! Wraps agents' texts into lines. Headings and code keywords differ by weight: colours are reserved for status.
+//! Wraps agents' texts into lines. Headings and code keywords differ by weight: colors are reserved for status.
 
 use subscope_render::{
     Ink, Style,

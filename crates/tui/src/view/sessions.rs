@@ -71,13 +71,13 @@ pub(super) fn place_of(row: &SessionRow) -> &str {
     row.cwd.as_deref().map(text::base_name).unwrap_or_default()
 }
 
-/// The colour of all text of an ended session that has been read.
+/// The color of all text of an ended session that has been read.
 pub(super) fn over(state: &UiState, row: &SessionRow) -> Option<Ink> {
     let is_read = !state.sessions.unread.contains(&row.id);
     (row.status == SessionStatus::Ended && is_read).then_some(Ink::Done)
 }
 
-/// The colour of the title of a session: strong until the end of the session has been read.
+/// The color of the title of a session: strong until the end of the session has been read.
 pub(super) fn title_ink(state: &UiState, row: &SessionRow) -> Option<Ink> {
     let is_unread = state.sessions.unread.contains(&row.id);
     if is_unread { Some(Ink::Strong) } else { over(state, row) }

@@ -352,7 +352,7 @@ fn first_words_are_whole_at_any_width() {
 }
 
 #[test]
-fn trouble_has_its_colour_and_its_words() {
+fn trouble_has_its_color_and_its_words() {
     let mut ui = TestUi::live(100, 30);
     ui.state.settings.detail = Detail::Minimal;
     ui.change(|tree| {

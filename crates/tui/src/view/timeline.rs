@@ -235,7 +235,7 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
     draw_names(lane, critical, axis, x, y, canvas);
 }
 
-/// Writes the names of tools into their bars, or the first letter where there is no room, so that no colour is needed to
+/// Writes the names of tools into their bars, or the first letter where there is no room, so that no color is needed to
 /// tell the kinds of calls apart.
 fn draw_names(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
     let mut free_from = 0;

@@ -162,7 +162,7 @@ pub(super) fn terminal(terminal: &Terminal) -> [Check; 3] {
     let name = "terminal";
     let (color, ascii, width) = (&terminal.color, &terminal.ascii, &terminal.width);
     let kind = if terminal.is_terminal { "a terminal" } else { "no terminal" };
-    let message = if color.value { "colours" } else { "no colours" };
+    let message = if color.value { "colors" } else { "no colors" };
     let colors = Check::ok(name, format!("stdout is {kind}; {message}: {}", color.because));
     let message = if ascii.value { "ASCII" } else { "Unicode" };
     let letters = Check::ok(name, format!("{message}: {}", ascii.because));
@@ -230,7 +230,7 @@ mod tests {
         let says: Vec<&str> = checks.iter().map(|check| check.says.as_str()).collect();
         assert_eq!(
             says,
-            ["stdout is a terminal; no colours: TERM is dumb", "ASCII: TERM is dumb", "40 columns: COLUMNS"]
+            ["stdout is a terminal; no colors: TERM is dumb", "ASCII: TERM is dumb", "40 columns: COLUMNS"]
         );
         assert_eq!(checks[2].state, CheckState::Warning);
     }

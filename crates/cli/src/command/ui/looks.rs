@@ -4,7 +4,7 @@ use subscope_tui::{BudgetLimits, Palette, Settings};
 
 use crate::{environment::Environment, prelude::*};
 
-/// Environment variable with the terminal's colours: `foreground;background`, as numbers of the 16 ANSI colours.
+/// Environment variable with the terminal's colors: `foreground;background`, as numbers of the 16 ANSI colors.
 const COLORS_VARIABLE: &str = "COLORFGBG";
 
 pub(super) fn settings(context: &Context) -> Settings {

@@ -28,7 +28,7 @@ use crate::{
 /// How long the hub may take to know all that the transcript says: far more than it needs.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What stands in a settings file before hooks are added to it, in nobody's favourite form.
+/// What stands in a settings file before hooks are added to it, in nobody's favorite form.
 pub(crate) const SETTINGS: &str =
     "{ \"includeCoAuthoredBy\":false,\n\n\t\"permissions\" : {\"deny\":[ \"WebFetch\" ]} }";
 

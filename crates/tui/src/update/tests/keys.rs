@@ -276,7 +276,7 @@ fn settings(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str
         }
         _ => {
             assert_eq!(ui.state.settings.palette, Palette::Light, "{what}");
-            assert!(ui.screen().contains("colours: light"), "{what}");
+            assert!(ui.screen().contains("colors: light"), "{what}");
             assert_eq!(ui.asked(), [], "{what}: nothing is saved before it is confirmed");
             ui.press(&[K::Esc]);
             assert_eq!((ui.state.settings.palette, ui.asked()), (Palette::Dark, Vec::new()), "{what}");

@@ -17,7 +17,7 @@ use super::{
         prose::{self, TextKind},
         tree::draw_scroll_arrows,
     },
-    labelled, task,
+    labeled, task,
 };
 use crate::{
     log_entry::LogEntry,
@@ -172,7 +172,7 @@ fn entry_lines(
             let (word, most) = if *ink == Ink::Failed { ("error", most.max(3)) } else { ("result", most) };
             let room = usize::from(width).saturating_sub(8);
             let ink = (*ink == Ink::Failed).then_some(*ink);
-            labelled(word, 8, prose::lines(text, TextKind::Prose, ink, room, most, &canvas.style))
+            labeled(word, 8, prose::lines(text, TextKind::Prose, ink, room, most, &canvas.style))
         }
     }
 }
@@ -230,7 +230,7 @@ fn call_lines(
             let Some(body) = event.and_then(|event| event.body.as_deref()) else { continue };
             let room = usize::from(width).saturating_sub(CLOCK + 6);
             let wrapped = prose::lines(body, TextKind::Code, None, room, MAX_OUTPUT, &style);
-            lines.extend(labelled(word, 4, wrapped).into_iter().map(indented));
+            lines.extend(labeled(word, 4, wrapped).into_iter().map(indented));
             if let Some(cut) = event.map(|event| event.cut_bytes).filter(|cut| *cut > 0) {
                 let words = format!("{} {cut} more bytes", glyphs.ellipsis);
                 lines.push(indented(StyledLine::painted(Ink::Done, &words)));
@@ -256,7 +256,7 @@ fn status_of(end: Option<&LogEntry>) -> ToolStatus {
     }
 }
 
-/// Symbol and colour of an event.
+/// Symbol and color of an event.
 pub(in crate::view) fn event_symbol(
     kind: EventKind,
     words: &str,

@@ -8,7 +8,7 @@ use subscope_decode::{Dialect, lenient::Str};
 use super::{APP_SERVER, EXEC, HOOK, ROLLOUT, app_server, exec::Line, hook::Payload, layout::thread_of};
 use crate::HeadLine;
 
-/// The fields by which rollouts are recognised.
+/// The fields by which rollouts are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
@@ -33,7 +33,7 @@ const PRINTED: &[&str] = &[
 ];
 
 /// Returns the dialect that a line is written in.
-pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     if let Some(kind) = marks.kind.filled() {
         let is_rollout = marks.timestamp.filled().is_some() && (marks.payload.is_some() || line.is_cut);
@@ -85,7 +85,7 @@ mod tests {
             ),
         ];
         for (object, expected) in cases {
-            assert_eq!(recognise(HeadLine { object, is_cut: false }), expected, "{object}");
+            assert_eq!(recognize(HeadLine { object, is_cut: false }), expected, "{object}");
         }
     }
 }

@@ -9,7 +9,7 @@ use subscope_decode::{
 use super::{EVENTS, HOOK, STREAM};
 use crate::HeadLine;
 
-/// The fields by which the dialects are recognised.
+/// The fields by which the dialects are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct Marks<'a> {
@@ -41,7 +41,7 @@ const ON_DISK: &[&str] = &[
 ];
 
 /// Returns the dialect that a line is written in.
-pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     if marks.event.filled().is_some() && marks.payload.is_some() {
         return Some(HOOK);
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn lines_of_disk_and_stdout_are_told_apart_by_their_first_event() {
         let rest = r#""id":"1","timestamp":"2026-11-21T20:48:01.957Z","parentId":"0""#;
-        let of = |line: String| recognise(HeadLine { object: &line, is_cut: false });
+        let of = |line: String| recognize(HeadLine { object: &line, is_cut: false });
         let event = |kind: &str| of(format!(r#"{{"type":"{kind}","data":{{}},{rest}}}"#));
         assert_eq!(event("session.start"), Some(EVENTS));
         assert_eq!(event("session.resume"), Some(EVENTS));

@@ -1,7 +1,7 @@
 //! Input of no known harness is a problem with its place, and what a program publishes follows no vendor's rules.
 
 use serde_json::json;
-use subscope_decode::UNRECOGNISED;
+use subscope_decode::UNRECOGNIZED;
 use subscope_model::{Flag, Problem};
 use subscope_session::{SessionRouter, SourceSpec};
 use subscope_testkit::{
@@ -16,21 +16,21 @@ fn rejected(bytes: &str) -> Vec<Problem> {
     router.unassigned_problems().to_vec()
 }
 
-fn unrecognised(at: &str) -> Problem {
-    Problem { at: at.to_owned(), what: UNRECOGNISED.to_owned() }
+fn unrecognized(at: &str) -> Problem {
+    Problem { at: at.to_owned(), what: UNRECOGNIZED.to_owned() }
 }
 
 #[test]
 fn json_of_no_harness_is_one_problem_at_its_first_line() {
-    assert_eq!(rejected("{\"foo\":1}\n{\"foo\":2}\n"), [unrecognised("x:1")]);
-    assert_eq!(rejected("{\"foo\":1}"), [unrecognised("x:1")]);
+    assert_eq!(rejected("{\"foo\":1}\n{\"foo\":2}\n"), [unrecognized("x:1")]);
+    assert_eq!(rejected("{\"foo\":1}"), [unrecognized("x:1")]);
     let pi = concat!(
         r#"{"type":"session","version":3,"id":"9","timestamp":"2026-11-21T20:43:19.452Z","cwd":"/x"}"#,
         "\n",
         r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"do the demo"}}"#,
         "\n",
     );
-    assert_eq!(rejected(pi), [unrecognised("x:1")]);
+    assert_eq!(rejected(pi), [unrecognized("x:1")]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use subscope_decode::{Dialect, lenient::Str};
 use super::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
 use crate::HeadLine;
 
-/// The fields by which the dialects are recognised.
+/// The fields by which the dialects are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
@@ -28,7 +28,7 @@ struct Marks<'a> {
 }
 
 /// Returns the dialect that a line is written in.
-pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     let has = |field: &Str<'_>| field.filled().is_some();
     if has(&marks.hook_event_name) {

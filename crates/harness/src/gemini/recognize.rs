@@ -6,7 +6,7 @@ use subscope_decode::{Dialect, lenient::Str};
 use super::{CHAT, HOOK, SESSION, STREAM, TELEMETRY};
 use crate::HeadLine;
 
-/// The fields by which the dialects are recognised.
+/// The fields by which the dialects are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
@@ -55,7 +55,7 @@ const OWN_EVENTS: &[&str] = &[
 ];
 
 /// Returns the dialect that a line is written in.
-pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     let has = |field: &Str<'_>| field.filled().is_some();
     if has(&marks.session) && has(&marks.project) {
@@ -105,7 +105,7 @@ mod tests {
             (r#"{"type":"result","subtype":"success","session_id":"s"}"#, None),
         ];
         for (line, expected) in cases {
-            assert_eq!(recognise(HeadLine { object: line, is_cut: false }), expected, "{line}");
+            assert_eq!(recognize(HeadLine { object: line, is_cut: false }), expected, "{line}");
         }
     }
 }

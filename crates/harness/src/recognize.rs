@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Dialect,
     otlp::{GENAI_SPANS, OtelSource, source_of_line},
-    recognise as recognise_own,
+    recognize as recognize_own,
 };
 
 use crate::{HeadLine, harnesses, otel_sources};
@@ -15,9 +15,9 @@ use crate::{HeadLine, harnesses, otel_sources};
 /// How many leading fields of a line are looked at that the head cuts off.
 const LEADING_FIELDS: usize = 24;
 
-/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognised.
+/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognized.
 /// Lines that are not JSON are skipped: a stream may begin with a warning.
-pub fn recognise(head: &[u8]) -> Option<Dialect> {
+pub fn recognize(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     if let Some(dialect) = otel_dialect(head) {
         return Some(dialect);
@@ -124,7 +124,7 @@ fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
 }
 
 fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {
-    recognise_own(line.object).or_else(|| harnesses().find_map(|harness| harness.recognise(line)))
+    recognize_own(line.object).or_else(|| harnesses().find_map(|harness| harness.recognize(line)))
 }
 
 /// Returns an object of the leading fields of a line that the head cuts off: as many as can be read.
@@ -143,7 +143,7 @@ mod tests {
     use crate::claude_code::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
 
     #[test]
-    fn recognise_each_dialect_by_content() {
+    fn recognize_each_dialect_by_content() {
         let cases: [(&str, Option<Dialect>); 12] = [
             (r#"{"type":"system","subtype":"init","session_id":"s"}"#, Some(STREAM)),
             (r#"{"type":"assistant","message":"Hello"}"#, Some(STREAM)),
@@ -159,14 +159,14 @@ mod tests {
             ("hello", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(recognise(line.as_bytes()), expected, "{line}");
+            assert_eq!(recognize(line.as_bytes()), expected, "{line}");
         }
         let cut = r#"{"parentUuid":null,"isSidechain":false,"sessionId":"s","type":"user","message":{"role":"user","content":"cu"#;
-        assert_eq!(recognise(cut.as_bytes()), Some(TRANSCRIPT));
+        assert_eq!(recognize(cut.as_bytes()), Some(TRANSCRIPT));
     }
 
     #[test]
-    fn recognise_what_no_harness_writes_as_nothing() {
+    fn recognize_what_no_harness_writes_as_nothing() {
         for line in [
             r#"{"foo":1}"#,
             "[1, 2]",
@@ -174,7 +174,7 @@ mod tests {
             // A line of a chat of Gemini CLI 0.61.0 that other programs may write, too.
             r#"{"id":"1","timestamp":"2026-11-21T20:43:19.452Z","type":"user","content":[{"text":"do the demo"}]}"#,
         ] {
-            assert_eq!(recognise(line.as_bytes()), None, "{line}");
+            assert_eq!(recognize(line.as_bytes()), None, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that no dialect recognises: each is a problem with its place.
+//! Lines that no dialect recognizes: each is a problem with its place.
 
 use serde::de::IgnoredAny;
 use subscope_model::Sink;
@@ -9,23 +9,23 @@ use crate::{
 };
 
 /// What is wrong with a line of JSON that is written in no dialect.
-pub const UNRECOGNISED: &str = "JSON of no known harness";
+pub const UNRECOGNIZED: &str = "JSON of no known harness";
 
 /// Reader of lines until their dialect is known: the first line of JSON is a problem, and each that is not JSON.
-pub type Unrecognised = LinesDecoder<UnrecognisedLines>;
+pub type Unrecognized = LinesDecoder<UnrecognizedLines>;
 
-/// The lines of an [`Unrecognised`] source.
+/// The lines of an [`Unrecognized`] source.
 #[derive(Debug, Default)]
-pub struct UnrecognisedLines {
+pub struct UnrecognizedLines {
     has_reported: bool,
 }
 
-impl LineDecoder for UnrecognisedLines {
+impl LineDecoder for UnrecognizedLines {
     fn decode_line(&mut self, line: LineText<'_>, _: &mut Sink<'_>) -> Result<(), LineError> {
         let IgnoredAny = serde_json::from_str(line.text)?;
         match std::mem::replace(&mut self.has_reported, true) {
             true => Ok(()),
-            false => Err(UNRECOGNISED.into()),
+            false => Err(UNRECOGNIZED.into()),
         }
     }
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn first_json_and_all_text_are_problems_with_their_lines() {
-        let mut reader = Unrecognised::new(SourceId(0), UnrecognisedLines::default());
+        let mut reader = Unrecognized::new(SourceId(0), UnrecognizedLines::default());
         let mut problems = Vec::new();
         let mut sink = |decoded: Decoded<'_, '_>| {
             let Decoded::Problem { place, what, .. } = decoded else { panic!("{decoded:?}") };
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(reader.next_line(), (5, 26));
         reader.flush(&mut sink);
         let text = |line| (line, "not JSON (column 1), kept as text".to_owned());
-        assert_eq!(problems[..2], [text(1), (2, UNRECOGNISED.to_owned())]);
+        assert_eq!(problems[..2], [text(1), (2, UNRECOGNIZED.to_owned())]);
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert_eq!(problems[2].0, 5);
     }

@@ -12,7 +12,7 @@ const PRINTED: &[&str] = &["step_start", "step_finish", "tool_use", "text", "rea
 const FAMILIES: &[&str] = &["server.", "session.", "message.", "permission.", "project.", "file.", "lsp."];
 
 /// Returns the dialect that a line is written in.
-pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
+pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let event: Envelope<'_> = serde_json::from_str(line.object).ok()?;
     let is_event = |kind: &str| FAMILIES.iter().any(|family| kind.starts_with(family));
     if let Some(inner) = event.payload {
@@ -30,7 +30,7 @@ pub(super) fn recognise(line: HeadLine<'_>) -> Option<Dialect> {
     (is_session && PRINTED.contains(&kind)).then_some(STDOUT)
 }
 
-/// The fields by which events are recognised.
+/// The fields by which events are recognized.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
@@ -61,7 +61,7 @@ mod tests {
             (r#"{"payload":{"type":"init"}}"#, None),
         ];
         for (object, expected) in cases {
-            assert_eq!(recognise(HeadLine { object, is_cut: false }), expected, "{object}");
+            assert_eq!(recognize(HeadLine { object, is_cut: false }), expected, "{object}");
         }
     }
 }
