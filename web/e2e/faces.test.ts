@@ -533,7 +533,7 @@ it("shows an agent as one document: an opened call scrolls into view, and the re
 
 const CODE = "export function total(items: Item[]): number {\n  // <script>alert(1)</script>\n  return items.length * 42;\n}\n";
 
-it("colors code, copies every block, shows outputs whole, and says what figures and endings rest on", async () => {
+it("colors code, copies every block, shows outputs whole, and explains figures and endings", async () => {
   server = await Server.start();
   const long = Array.from({ length: 300 }, (_, at) => `line ${at} of the log`).join("\n");
   const base = { subagentName: "Reader", subagentRunId: "r", sessionId: "code" };

@@ -44,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("server", &["hub", "page", "render", "export"]),
     // `server`: the page, and how errors are answered. `store`: the questions that every store answers. `hub`: the clock, and how a
     // hit is shown. `render`: timelines, as a hub's server makes them.
-    ("team", &["hub", "render", "server", "store"]),
+    ("team", &["hub", "server", "store"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     // `guard`: a command ends with the run that is killed.

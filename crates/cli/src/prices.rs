@@ -74,7 +74,7 @@ mod tests {
             ("claude-sonnet-4-20250514", 3_000_000),
             ("claude-3-5-haiku-20241022", 800_000),
         ] {
-            assert_eq!(prices.table.price(model).map(|price| price.input), Some(input), "{model}");
+            assert_eq!(prices.table.price(model).map(|price| price.short.input), Some(input), "{model}");
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
             .unwrap();
         let prices = load(Some(&path), SettingOrigin::new(Layer::Flag, "--prices")).unwrap();
         assert_eq!(prices.table.models.len(), 1);
-        assert_eq!(prices.table.price("m").and_then(|price| price.cache_write_1h), Some(5));
+        assert_eq!(prices.table.price("m").and_then(|price| price.short.cache_write_1h), Some(5));
     }
 
     #[test]

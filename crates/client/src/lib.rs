@@ -25,6 +25,8 @@ pub mod forward;
 pub mod http;
 mod live_feed;
 #[cfg(feature = "push")]
+mod outgoing;
+#[cfg(feature = "push")]
 mod polled_feed;
 pub mod publish;
 #[cfg(feature = "push")]

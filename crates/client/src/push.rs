@@ -1,5 +1,4 @@
-//! Pushes OTLP/HTTP requests to a receiver that a person names: the only connection of the product that leaves this
-//! machine.
+//! Pushes OTLP/HTTP requests to a receiver that a person names.
 //!
 //! Specification: OTLP 1.7, "OTLP/HTTP". Bodies are protobuf in gzip. A request is repeated while the receiver asks for
 //! it or cannot be reached; ids of spans are stable, so a repeated request says nothing new.
@@ -14,11 +13,13 @@ use flate2::{Compression, write::GzEncoder};
 use subscope_model::parse_rfc3339;
 use ureq::{
     Agent,
-    http::{Response, StatusCode, Uri},
-    tls::{RootCerts, TlsConfig},
+    http::{Response, StatusCode},
 };
 
-use crate::clock::now_ns;
+use crate::{
+    clock::now_ns,
+    outgoing::{agent, is_address},
+};
 
 /// Path of the receiver's traces.
 const PATH: &str = "/v1/traces";
@@ -98,22 +99,10 @@ impl Receiver {
     pub fn new(url: &str, headers: Vec<(String, String)>) -> Result<Self, PushError> {
         let base = url.trim_end_matches('/');
         let full = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
-        let uri = full.parse::<Uri>().ok();
-        let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-        if !uri.as_ref().is_some_and(is_http) {
+        if !is_address(&full) {
             return Err(PushError::Address { url: url.to_owned() });
         }
-        // The certificates of the machine: a receiver may have one of its company.
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .tls_config(tls)
-            .user_agent(concat!("subscope/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(Self { agent: config.new_agent(), url: full, headers })
+        Ok(Self { agent: agent(TIMEOUT), url: full, headers })
     }
 
     /// Returns the address to which requests are posted.

@@ -2,13 +2,14 @@
 
 use std::{fmt, io, time::Duration};
 
-use ureq::{
-    Agent,
-    http::{Response, Uri},
-    tls::{RootCerts, TlsConfig},
-};
+use ureq::{Agent, http::Response};
 
-use crate::{connection::Address, error::ClientError, http::error_field};
+use crate::{
+    connection::Address,
+    error::ClientError,
+    http::error_field,
+    outgoing::{agent, is_address},
+};
 
 /// Limit of one request, from connecting to the end of the answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -44,10 +45,7 @@ impl Remote {
     /// If the URL does not begin with `http://` or `https://`, or the token is no header value.
     pub fn new(url: &str, token: &str) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/');
-        let parsed = url.parse::<Uri>().ok();
-        let scheme = parsed.as_ref().and_then(Uri::scheme_str);
-        let has_host = parsed.as_ref().is_some_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-        if !matches!(scheme, Some("http" | "https")) || !has_host {
+        if !is_address(url) {
             let message =
                 format!("{url} is no address of a team's server: it must begin with http:// or https://");
             return Err(ClientError::Other(message));
@@ -56,17 +54,7 @@ impl Remote {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(ClientError::Other("the token is not one word of ASCII characters".to_owned()));
         }
-        // The certificates of the machine: a server may have one of its company.
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .tls_config(tls)
-            .user_agent(concat!("subscope/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(Self { agent: config.new_agent(), url: url.to_owned(), token: token.to_owned() })
+        Ok(Self { agent: agent(TIMEOUT), url: url.to_owned(), token: token.to_owned() })
     }
 
     /// Returns the server's URL.

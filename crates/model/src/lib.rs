@@ -61,7 +61,7 @@ pub use observation::{
     Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
     SpawnResult, ToolClass,
 };
-pub use price::{LongContextPrice, ModelPrice, PriceTable};
+pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;
 pub use process::{ProcessEnd, ProcessExit};
 pub use raw_json::{Payload, RawJson, replace_lone_surrogates};

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MicroUsd, Usage};
 
-/// Prices of one model in pico-US-dollars (10⁻¹² USD) per token, so that sums are integers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelPrice {
+/// Prices of each kind of token in pico-US-dollars (10⁻¹² USD), so that sums are integers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenPrices {
     /// A fresh input token.
     pub input: u64,
     /// A generated token.
@@ -22,7 +22,15 @@ pub struct ModelPrice {
     /// An input token written to the one-hour cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
-    /// The prices of responses with longer contexts, from the shortest on.
+}
+
+/// Prices of one model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelPrice {
+    /// The prices of a response with a short context.
+    #[serde(flatten)]
+    pub short: TokenPrices,
+    /// The prices of responses with longer contexts, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<LongContextPrice>,
 }
@@ -32,30 +40,16 @@ pub struct ModelPrice {
 pub struct LongContextPrice {
     /// The number of input tokens.
     pub tokens: u64,
-    /// [`ModelPrice::input`].
-    pub input: u64,
-    /// [`ModelPrice::output`].
-    pub output: u64,
-    /// [`ModelPrice::cache_read`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_read: Option<u64>,
-    /// [`ModelPrice::cache_write`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_write: Option<u64>,
-    /// [`ModelPrice::cache_write_1h`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_write_1h: Option<u64>,
+    /// The prices.
+    #[serde(flatten)]
+    pub prices: TokenPrices,
 }
 
 impl ModelPrice {
     /// Returns the prices that hold for a response with this many input tokens.
-    fn of_context(&self, input_tokens: u64) -> LongContextPrice {
-        let Self { input, output, cache_read, cache_write, cache_write_1h, above } = self;
-        let (input, output, cache_read) = (*input, *output, *cache_read);
-        let (cache_write, cache_write_1h) = (*cache_write, *cache_write_1h);
-        let long = above.iter().rfind(|price| input_tokens > price.tokens).copied();
-        let short = LongContextPrice { tokens: 0, input, output, cache_read, cache_write, cache_write_1h };
-        long.unwrap_or(short)
+    fn of_context(&self, input_tokens: u64) -> &TokenPrices {
+        let long = self.above.iter().filter(|price| input_tokens > price.tokens);
+        long.max_by_key(|price| price.tokens).map_or(&self.short, |price| &price.prices)
     }
 }
 
@@ -115,10 +109,16 @@ impl PriceTable {
 mod tests {
     use super::*;
 
+    fn priced(short: TokenPrices) -> ModelPrice {
+        ModelPrice { short, above: Vec::new() }
+    }
+
     #[test]
     fn price_is_found_with_date_and_provider_and_never_guessed() {
         let mut table = PriceTable::default();
-        table.models.insert("model-4-5".into(), ModelPrice { input: 3_000_000, ..ModelPrice::default() });
+        table
+            .models
+            .insert("model-4-5".into(), priced(TokenPrices { input: 3_000_000, ..TokenPrices::default() }));
         for name in ["model-4-5", "model-4-5-20250929", "vendor/model-4-5"] {
             assert!(table.price(name).is_some(), "{name}");
         }
@@ -134,12 +134,13 @@ mod tests {
 
     #[test]
     fn long_context_has_its_own_prices() {
-        let long = |tokens, input| LongContextPrice { tokens, input, ..LongContextPrice::default() };
-        let above = vec![long(100, 2), long(1_000, 3)];
+        let prices = |input| TokenPrices { input, ..TokenPrices::default() };
+        let long = |tokens, input| LongContextPrice { tokens, prices: prices(input) };
+        // A table that a person writes may have them in any order.
+        let above = vec![long(1_000, 3), long(100, 2)];
+        let short = TokenPrices { cache_read: Some(0), ..prices(1) };
         let mut table = PriceTable::default();
-        table
-            .models
-            .insert("m".into(), ModelPrice { input: 1, cache_read: Some(0), above, ..ModelPrice::default() });
+        table.models.insert("m".into(), ModelPrice { short, above });
         let cost = |fresh, cached| table.pico_usd("m", &Usage::new(fresh, 0, cached, 0), 0);
         assert_eq!([cost(100, 0), cost(101, 0), cost(1_000, 0)], [Some(100), Some(202), Some(2_000)]);
         assert_eq!(cost(1_001, 0), Some(3_003));

@@ -14,6 +14,7 @@ mod body;
 mod connection_limiter;
 mod counters;
 mod listen;
+mod parameters;
 mod peer;
 mod request_guard;
 mod routes;
@@ -24,8 +25,11 @@ mod token;
 pub use api_error::ApiError;
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
+pub use parameters::{
+    NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
+};
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use routes::{FORMAT_SCHEMAS, page_not_found, page_routes, split_terms};
+pub use routes::{FORMAT_SCHEMAS, TimelinePage, page_not_found, page_routes};
 pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 pub use state::{DemoPage, EventSink, ForwardingReader, IndexRequest, Indexer, SetupReader};
 pub use token::{Token, TokenError, random_hex};

@@ -27,7 +27,7 @@ use crate::{api_error::ApiError, request_guard, state::App};
 pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 pub use self::{
     page::{file_routes as page_routes, not_found as page_not_found},
-    queries::split_terms,
+    session_history::TimelinePage,
 };
 
 #[derive(OpenApi)]
@@ -55,7 +55,7 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "What was ingested",
         "`POST /api/v1/ingest/{dialect}`",
     ),
-    FormatSchema::of::<session_history::TimelinePage>(
+    FormatSchema::of::<TimelinePage>(
         "timeline",
         "Activity and waits of each agent, and the critical path",
         "`GET /api/v1/sessions/{id}/timeline`",

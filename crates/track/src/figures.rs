@@ -142,7 +142,7 @@ fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Agent, Claim, Fact, ModelPrice, Response, SourceKind};
+    use subscope_model::{Agent, Claim, Fact, ModelPrice, Response, SourceKind, TokenPrices};
 
     use super::*;
     use crate::test_session::{ROOT, TestSession, response};
@@ -202,7 +202,10 @@ mod tests {
 
     #[test]
     fn cost_needs_all_prices_and_known_cost_is_a_lower_bound_without() {
-        let price = ModelPrice { output: 1_000_000, ..ModelPrice::default() };
+        let price = ModelPrice {
+            short: TokenPrices { output: 1_000_000, ..TokenPrices::default() },
+            ..ModelPrice::default()
+        };
         let prices = PriceTable { models: [("m".to_owned(), price)].into(), ..PriceTable::default() };
         let mut session = TestSession::new();
         session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 3)));

@@ -9,47 +9,26 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_hub::{ListQuery, clock};
+use subscope_hub::clock;
 use subscope_model::{
-    AGENT_SCHEMA, AgentId, Event, Hits, IdMatches, Millis, OneAgent, SearchQuery, SessionId, SessionPage,
-    Stats, StatsQuery, Status, Text,
+    AGENT_SCHEMA, AgentId, Event, Hits, IdMatches, OneAgent, SessionId, SessionPage, Stats, StatsQuery,
+    Status,
 };
 use tokio::time::timeout;
 
 use crate::{
     api_error::ApiError,
     ask::ask,
+    parameters::{NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query},
     session_reader::find_tree,
     state::{App, IndexRequest},
 };
 
-/// Default and maximum number of sessions per page.
-const PAGE_SESSIONS: usize = 100;
-const MAX_PAGE_SESSIONS: usize = 1_000;
 /// Default and maximum number of events per page.
 const PAGE_EVENTS: usize = 1_000;
 const MAX_PAGE_EVENTS: usize = 10_000;
-/// Default and maximum number of hits.
-const DEFAULT_HITS: usize = 50;
-const MAX_HITS: usize = 1_000;
 /// Time that a search waits for the full text of what is on disk.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(1);
-/// Age up to which a changed row is recent.
-const RECENT_MS: Millis = 30 * 60 * 1000;
-/// Maximum number of running sessions in a status.
-const MAX_STATUS_SESSIONS: usize = 200;
-
-#[derive(Deserialize)]
-pub(super) struct PageQuery {
-    q: Option<String>,
-    limit: Option<usize>,
-    after: Option<String>,
-    #[serde(default)]
-    live: bool,
-    #[serde(default)]
-    recent: bool,
-}
-
 /// Lists sessions, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions",
@@ -67,25 +46,11 @@ pub(super) struct PageQuery {
 )]
 pub(super) async fn sessions(
     State(app): State<App>,
-    Query(query): Query<PageQuery>,
+    Query(parameters): Query<SessionListParameters>,
 ) -> Result<Json<SessionPage>, ApiError> {
-    let limit = query.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
-    let after = match query.after.as_deref() {
-        Some(cursor) => {
-            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is not a place in the list"))?)
-        }
-        None => None,
-    };
-    let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
-    let words = query.q.unwrap_or_default();
-    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since, words };
+    let (limit, query) = parameters.into_query()?;
     let sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
     Ok(Json(SessionPage::of(sessions, limit)))
-}
-
-fn parse_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
-    let (at, id) = cursor.split_once('~')?;
-    Some((at.parse().ok()?, SessionId::from(id)))
 }
 
 #[derive(Deserialize)]
@@ -134,20 +99,6 @@ pub(super) async fn events(
     Ok(Json(EventPage { schema: "subscope.events/1", events, next }))
 }
 
-#[derive(Deserialize)]
-pub(super) struct SearchParameters {
-    q: String,
-    session: Option<SessionId>,
-    kind: Option<Text>,
-    tool: Option<Text>,
-    project: Option<Text>,
-    since: Option<Millis>,
-    until: Option<Millis>,
-    #[serde(default)]
-    failed: bool,
-    limit: Option<usize>,
-}
-
 /// Finds words in prompts, messages, thoughts, tool arguments and results.
 #[utoipa::path(
     get, path = "/api/v1/search",
@@ -169,9 +120,8 @@ pub(super) struct SearchParameters {
 )]
 pub(super) async fn search(
     State(app): State<App>,
-    Query(query): Query<SearchParameters>,
+    Query(parameters): Query<SearchParameters>,
 ) -> Result<Json<Hits>, ApiError> {
-    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
     let is_indexing = match &app.indexer {
         Some(index) => !matches!(
             timeout(INDEX_TIMEOUT, ask(|reply| index(IndexRequest::Texts(reply)))).await,
@@ -179,29 +129,8 @@ pub(super) async fn search(
         ),
         None => false,
     };
-    let query = SearchQuery {
-        terms: split_terms(&query.q),
-        session: query.session,
-        kind: query.kind,
-        tool: query.tool,
-        project: query.project,
-        since: query.since,
-        until: query.until,
-        only_failed: query.failed,
-        limit,
-    };
-    let hits = ask(|reply| app.hub.search(query, reply)).await?;
+    let hits = ask(|reply| app.hub.search(parameters.into_query(), reply)).await?;
     Ok(Json(Hits { is_indexing, ..hits.ok_or(ApiError::not_found("full text"))? }))
-}
-
-/// Splits a query into words and quoted phrases.
-pub fn split_terms(query: &str) -> Vec<String> {
-    let pieces = query.split('"').enumerate();
-    let terms = pieces.flat_map(|(number, piece)| match number % 2 {
-        0 => piece.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![piece.to_owned()],
-    });
-    terms.filter(|term| !term.trim().is_empty()).collect()
 }
 
 /// Returns statistics over stored sessions, filtered by time, project or harness.
@@ -223,12 +152,6 @@ pub(super) async fn stats(
     stats.map(Json).ok_or(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
 }
 
-/// Optional session of a query.
-#[derive(Deserialize)]
-pub(super) struct SessionFilter {
-    pub(super) session: Option<String>,
-}
-
 /// Returns one agent.
 #[utoipa::path(
     get, path = "/api/v1/agents/{id}",
@@ -245,10 +168,9 @@ pub(super) struct SessionFilter {
 pub(super) async fn agent(
     State(app): State<App>,
     Path(agent): Path<AgentId>,
-    Query(query): Query<SessionFilter>,
+    Query(query): Query<SessionParameter>,
 ) -> Result<Json<OneAgent>, ApiError> {
-    let session = query.session.as_deref().map(SessionId::from);
-    let mut found = ask(|reply| app.hub.agents(session, agent, reply)).await?;
+    let mut found = ask(|reply| app.hub.agents(query.session, agent, reply)).await?;
     match (found.pop(), found.len()) {
         (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: AGENT_SCHEMA.into(), session, agent })),
         (Some(_), others) => {
@@ -257,12 +179,6 @@ pub(super) async fn agent(
         }
         (None, _) => Err(ApiError::not_found("agent")),
     }
-}
-
-#[derive(Deserialize)]
-pub(super) struct NamesQuery {
-    prefix: String,
-    limit: Option<usize>,
 }
 
 /// Returns ids by prefix.
@@ -276,10 +192,10 @@ pub(super) struct NamesQuery {
 )]
 pub(super) async fn names(
     State(app): State<App>,
-    Query(query): Query<NamesQuery>,
+    Query(parameters): Query<NameParameters>,
 ) -> Result<Json<IdMatches>, ApiError> {
-    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
+    let limit = parameters.limit();
+    ask(|reply| app.hub.names(parameters.prefix, limit, reply)).await.map(Json)
 }
 
 /// Returns a summary of all running sessions, or of one session.
@@ -290,13 +206,12 @@ pub(super) async fn names(
 )]
 pub(super) async fn status(
     State(app): State<App>,
-    Query(query): Query<SessionFilter>,
+    Query(query): Query<SessionParameter>,
 ) -> Result<Json<Status>, ApiError> {
     let sessions = match query.session {
-        Some(session) => vec![SessionId::from(session.as_str())],
+        Some(session) => vec![session],
         None => {
-            let query = ListQuery::live(MAX_STATUS_SESSIONS);
-            let live = ask(|reply| app.hub.sessions(query, reply)).await?;
+            let live = ask(|reply| app.hub.sessions(status_query(), reply)).await?;
             live.into_iter().map(|row| row.id).collect()
         }
     };
@@ -305,17 +220,4 @@ pub(super) async fn status(
         trees.extend(ask(|reply| app.hub.tree(session, reply)).await?);
     }
     Ok(Json(Status::of(&trees, clock::now_ms())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn terms_are_words_and_phrases() {
-        assert_eq!(split_terms("half  cents"), ["half", "cents"]);
-        assert_eq!(split_terms("round \"half cents\" up*"), ["round", "half cents", "up*"]);
-        assert_eq!(split_terms("\"open end"), ["open end"]);
-        assert!(split_terms(" \"\" ").is_empty());
-    }
 }

@@ -39,7 +39,7 @@ pub(super) struct TimelineQuery {
 
 /// Timeline of a session.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct TimelinePage {
+pub struct TimelinePage {
     schema: &'static str,
     /// Highest rev of its rows.
     rev: Option<u64>,
@@ -48,6 +48,29 @@ pub(super) struct TimelinePage {
     lanes: Vec<Lane>,
     critical_path: Vec<Step>,
     path: PathShares,
+}
+
+impl TimelinePage {
+    /// Returns the timeline of a tree at `now`, with only the lanes that may have changed after the rev `since`; `None`
+    /// if nothing in it has a time.
+    pub fn of(tree: &Tree, now: Option<Millis>, since: Option<u64>) -> Option<Self> {
+        let timeline = timeline(tree, now)?;
+        let is_changed = |row: &subscope_model::Agent| match (since, row.rev) {
+            (Some(since), Some(rev)) => rev > since || row.status.is_live(),
+            _ => true,
+        };
+        // One lane per agent, in the same order.
+        let lanes = timeline.lanes.into_iter().zip(&tree.agents).filter(|(_, row)| is_changed(row));
+        Some(Self {
+            schema: "subscope.timeline/1",
+            rev: tree.agents.iter().filter_map(|agent| agent.rev).max(),
+            start_ms: timeline.start_ms,
+            end_ms: timeline.end_ms,
+            lanes: lanes.map(|(lane, _)| lane).collect(),
+            critical_path: timeline.critical_path,
+            path: timeline.path,
+        })
+    }
 }
 
 /// Returns the timeline of a session: a lane per agent with its activity and waits, and the critical path.
@@ -68,24 +91,8 @@ pub(super) async fn lanes(
     Query(query): Query<TimelineQuery>,
 ) -> Result<Json<TimelinePage>, ApiError> {
     let tree = find_tree(&app, session).await?;
-    let timeline =
-        timeline(&tree, Some(clock::now_ms())).ok_or(ApiError::not_found("time in that session"))?;
-    let rev = tree.agents.iter().filter_map(|agent| agent.rev).max();
-    let is_changed = |row: &subscope_model::Agent| match (query.since, row.rev) {
-        (Some(since), Some(rev)) => rev > since || row.status.is_live(),
-        _ => true,
-    };
-    // One lane per agent, in the same order.
-    let lanes = timeline.lanes.into_iter().zip(&tree.agents).filter(|(_, row)| is_changed(row));
-    Ok(Json(TimelinePage {
-        schema: "subscope.timeline/1",
-        rev,
-        start_ms: timeline.start_ms,
-        end_ms: timeline.end_ms,
-        lanes: lanes.map(|(lane, _)| lane).collect(),
-        critical_path: timeline.critical_path,
-        path: timeline.path,
-    }))
+    let page = TimelinePage::of(&tree, Some(clock::now_ms()), query.since);
+    page.map(Json).ok_or(ApiError::not_found("time in that session"))
 }
 
 #[derive(Deserialize)]

@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use subscope_hub::StopError;
 use subscope_model::{ORDERED_SCHEMA, Ordered};
 
-use super::queries::SessionFilter;
-use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
+use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, parameters::SessionParameter, state::App};
 
 /// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or
 /// of its next one, or to the next event that its program publishes; other agents are not affected.
@@ -34,12 +33,13 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 pub(super) async fn post(
     State(app): State<App>,
     Path(id): Path<String>,
-    Query(query): Query<SessionFilter>,
+    Query(query): Query<SessionParameter>,
     ProtectedBody((body, _share)): ProtectedBody,
 ) -> Result<(StatusCode, Json<Ordered>), ApiError> {
     serde_json::from_slice::<Map<String, Value>>(&body)
         .map_err(|_| ApiError::bad_request("the body must be a JSON object"))?;
-    let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
+    let session = query.session.as_deref().map(str::to_owned);
+    let stopping = ask(|reply| app.hub.stop(session, id, reply)).await??;
     let ordered = Ordered {
         schema: ORDERED_SCHEMA.into(),
         session_id: stopping.session,

@@ -8,40 +8,19 @@ use axum::{
 use serde::Deserialize;
 use subscope_hub::clock;
 use subscope_model::{
-    AgentName, Hits, IdMatches, Millis, NAMES_SCHEMA, SearchQuery, SessionId, SessionPage, StatsQuery,
-    Status, Text,
+    AgentName, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, StatsQuery, Status,
 };
-use subscope_server::{ApiError, split_terms};
-use subscope_store::{ListQuery, SessionQueries};
+use subscope_server::{
+    ApiError, NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
+};
+use subscope_store::SessionQueries;
 
 use super::TeamApp;
 use crate::{doors::Caller, figures::GroupQuery, read::TeamFilter, rows::parse_day};
 
-/// Default and maximum number of sessions per page.
-const PAGE_SESSIONS: usize = 100;
-const MAX_PAGE_SESSIONS: usize = 1_000;
-/// Default and maximum number of hits.
-const DEFAULT_HITS: usize = 50;
-const MAX_HITS: usize = 1_000;
 /// Default and maximum number of groups.
 const DEFAULT_GROUPS: usize = 10_000;
 const MAX_GROUPS: usize = 100_000;
-/// Age up to which a changed row is recent.
-const RECENT_MS: Millis = 30 * 60 * 1000;
-/// Maximum number of running sessions in a status.
-const MAX_STATUS_SESSIONS: usize = 200;
-
-#[derive(Deserialize)]
-pub(super) struct SessionListQuery {
-    q: Option<String>,
-    limit: Option<usize>,
-    after: Option<String>,
-    #[serde(default)]
-    live: bool,
-    #[serde(default)]
-    recent: bool,
-}
-
 /// Lists sessions of all machines, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions",
@@ -67,32 +46,12 @@ pub(super) struct SessionListQuery {
 pub(super) async fn sessions(
     State(app): State<TeamApp>,
     caller: Caller,
-    Query(query): Query<SessionListQuery>,
+    Query(parameters): Query<SessionListParameters>,
     Query(filter): Query<TeamFilter>,
 ) -> Result<Json<SessionPage>, ApiError> {
-    let limit = query.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
-    let after = match query.after.as_deref() {
-        Some(cursor) => {
-            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is no place in the list"))?)
-        }
-        None => None,
-    };
-    let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
-    let words = query.q.unwrap_or_default();
-    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since, words };
+    let (limit, query) = parameters.into_query()?;
     let sessions = app.ask(&caller.identity, filter, move |reader| reader.list(&query)).await?;
     Ok(Json(SessionPage::of(sessions, limit)))
-}
-
-fn parse_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
-    let (at, id) = cursor.split_once('~')?;
-    Some((at.parse().ok()?, SessionId::from(id)))
-}
-
-#[derive(Deserialize)]
-pub(super) struct PrefixQuery {
-    prefix: String,
-    limit: Option<usize>,
 }
 
 /// Returns ids by prefix.
@@ -107,10 +66,10 @@ pub(super) struct PrefixQuery {
 pub(super) async fn names(
     State(app): State<TeamApp>,
     caller: Caller,
-    Query(query): Query<PrefixQuery>,
+    Query(parameters): Query<NameParameters>,
 ) -> Result<Json<IdMatches>, ApiError> {
-    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let prefix = query.prefix;
+    let limit = parameters.limit();
+    let prefix = parameters.prefix;
     let found = app.ask(&caller.identity, TeamFilter::default(), move |reader| {
         let agents = reader.agents_with_prefix(&prefix, limit)?.into_iter();
         Ok(IdMatches {
@@ -120,19 +79,6 @@ pub(super) async fn names(
         })
     });
     found.await.map(Json)
-}
-
-#[derive(Deserialize)]
-pub(super) struct PassageQuery {
-    q: String,
-    session: Option<SessionId>,
-    kind: Option<Text>,
-    tool: Option<Text>,
-    since: Option<Millis>,
-    until: Option<Millis>,
-    #[serde(default)]
-    failed: bool,
-    limit: Option<usize>,
 }
 
 /// Finds words in the passages that machines have sent.
@@ -157,22 +103,14 @@ pub(super) struct PassageQuery {
 pub(super) async fn search(
     State(app): State<TeamApp>,
     caller: Caller,
-    Query(query): Query<PassageQuery>,
+    Query(parameters): Query<SearchParameters>,
     Query(filter): Query<TeamFilter>,
 ) -> Result<Json<Hits>, ApiError> {
-    if query.tool.is_some() || query.failed {
+    // The filter has the project.
+    let query = SearchQuery { project: None, ..parameters.into_query() };
+    if query.tool.is_some() || query.only_failed {
         return Err(ApiError::bad_request("tool and failed are known on the machine of a session only"));
     }
-    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-    let query = SearchQuery {
-        terms: split_terms(&query.q),
-        session: query.session,
-        kind: query.kind,
-        since: query.since,
-        until: query.until,
-        limit,
-        ..SearchQuery::default()
-    };
     app.ask(&caller.identity, filter, move |reader| reader.search(&query)).await.map(Json)
 }
 
@@ -231,11 +169,6 @@ pub(super) async fn stats(
     Ok(Json(groups).into_response())
 }
 
-#[derive(Deserialize)]
-pub(super) struct StatusOf {
-    session: Option<String>,
-}
-
 /// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
@@ -245,15 +178,13 @@ pub(super) struct StatusOf {
 pub(super) async fn status(
     State(app): State<TeamApp>,
     caller: Caller,
-    Query(query): Query<StatusOf>,
+    Query(query): Query<SessionParameter>,
     Query(filter): Query<TeamFilter>,
 ) -> Result<Json<Status>, ApiError> {
     let trees = app.ask(&caller.identity, filter, move |reader| {
         let sessions = match query.session {
-            Some(session) => vec![SessionId::from(session.as_str())],
-            None => {
-                reader.list(&ListQuery::live(MAX_STATUS_SESSIONS))?.into_iter().map(|row| row.id).collect()
-            }
+            Some(session) => vec![session],
+            None => reader.list(&status_query())?.into_iter().map(|row| row.id).collect(),
         };
         let trees = sessions.iter().filter_map(|session| reader.tree(session).transpose());
         trees.collect::<Result<Vec<_>, _>>()

@@ -6,10 +6,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
-use subscope_model::{AGENT_SCHEMA, AgentId, Millis, OneAgent, SessionId, Tree};
-use subscope_render::timeline::{Lane, PathShares, Step, timeline};
-use subscope_server::ApiError;
+use subscope_model::{AGENT_SCHEMA, AgentId, OneAgent, SessionId, Tree};
+use subscope_server::{ApiError, SessionParameter, TimelinePage};
 use subscope_store::SessionQueries;
 
 use super::TeamApp;
@@ -63,18 +61,6 @@ pub(super) async fn tree(
     find_tree(&app, &caller.identity, session).await.map(Json)
 }
 
-/// Timeline of a session.
-#[derive(Serialize)]
-pub(super) struct SessionTimeline {
-    schema: &'static str,
-    rev: Option<u64>,
-    start_ms: Millis,
-    end_ms: Millis,
-    lanes: Vec<Lane>,
-    critical_path: Vec<Step>,
-    path: PathShares,
-}
-
 /// Returns the timeline of a session, as a hub's server does.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/timeline",
@@ -88,18 +74,10 @@ pub(super) async fn lanes(
     State(app): State<TeamApp>,
     caller: Caller,
     Path(session): Path<SessionId>,
-) -> Result<Json<SessionTimeline>, ApiError> {
+) -> Result<Json<TimelinePage>, ApiError> {
     let tree = find_tree(&app, &caller.identity, session).await?;
-    let made = timeline(&tree, None).ok_or_else(|| ApiError::not_found("time in this session"))?;
-    Ok(Json(SessionTimeline {
-        schema: "subscope.timeline/1",
-        rev: Some(tree.rev()),
-        start_ms: made.start_ms,
-        end_ms: made.end_ms,
-        lanes: made.lanes,
-        critical_path: made.critical_path,
-        path: made.path,
-    }))
+    let page = TimelinePage::of(&tree, None, None);
+    page.map(Json).ok_or_else(|| ApiError::not_found("time in this session"))
 }
 
 /// Says where a session's events are.
@@ -144,11 +122,6 @@ pub(super) async fn export(
     only_there(&app, &caller.identity, session).await
 }
 
-#[derive(Deserialize)]
-pub(super) struct AgentSession {
-    session: Option<String>,
-}
-
 /// Returns one agent.
 #[utoipa::path(
     get, path = "/api/v1/agents/{id}",
@@ -166,11 +139,11 @@ pub(super) async fn agent(
     State(app): State<TeamApp>,
     caller: Caller,
     Path(agent): Path<AgentId>,
-    Query(query): Query<AgentSession>,
+    Query(query): Query<SessionParameter>,
 ) -> Result<Json<OneAgent>, ApiError> {
     let id = agent.clone();
-    let sessions = match query.session.as_deref() {
-        Some(session) => vec![SessionId::from(session)],
+    let sessions = match query.session {
+        Some(session) => vec![session],
         None => {
             let found = app.ask(&caller.identity, TeamFilter::default(), move |reader| {
                 reader.agents_with_prefix(&id, MAX_AGENTS)
