@@ -42,8 +42,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
     // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
     ("server", &["hub", "page", "render", "export"]),
-    // `server`: the page, and how errors are answered. `store`: the questions that every store answers. `hub`: the clock, and how a
-    // hit is shown. `render`: timelines, as a hub's server makes them.
+    // `server`: the page, what routes take and answer as a hub's do, and errors. `store`: the questions that every store
+    // answers. `hub`: the clock, and how a hit is shown.
     ("team", &["hub", "server", "store"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.

@@ -2,7 +2,8 @@
 //!
 //! A line of the file is `SHA256-hex tenant user role [team]`; `#` begins a comment. The file is read again when it
 //! changes: deleting a line revokes its token. Codes and cookies are signed with the hash of the token that they were
-//! made for, so that every server knows them, none keeps them, and they end with their token's line.
+//! made for, so that every server knows them and they end with their token's line. A server notes the codes that were
+//! used with it, until they are too old.
 
 use std::{
     collections::{HashMap, HashSet},
