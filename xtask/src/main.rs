@@ -105,7 +105,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["otel"] => otel::check(),
         ["perfetto"] => perfetto::check(),
         ["compare", before, after] => compare::run(before, after),
-        ["bench"] => bench::run(),
+        ["bench", names @ ..] => bench::run(names),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {
             Ok(seconds) => fuzz::run(seconds, target.first().copied()),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::{
-    pypi,
+    bench, pypi,
     step::{cargo, run, skip, target_folder},
 };
 
@@ -36,9 +36,7 @@ pub(crate) fn test() -> Result<()> {
 
 /// Simulates developers over days: their snapshots through real servers, with faults, then the latencies of queries.
 pub(crate) fn simulate(arguments: &[&str]) -> Result<()> {
-    let python = needed()?;
-    let bench = ["bench", "-p", "subscope", "--bench", "team", "--"];
-    run("team simulation", cargo().args(bench).args(arguments).env(PYTHON, python))
+    bench::run_team(arguments, needed()?)
 }
 
 fn needed() -> Result<PathBuf> {

@@ -1,6 +1,7 @@
 //! A source that is opened: a regular file, also one that its harness has compressed, or a session of a bundle.
 
 use std::{
+    cell::OnceCell,
     fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
@@ -11,7 +12,7 @@ use std::{
 use subscope_model::Millis;
 
 use crate::{
-    bundle::{self, Window, bundle_of},
+    bundle::{self, LineIndex, Window, bundle_of},
     packed::{Packed, content_len, is_packed},
     read::open_regular,
 };
@@ -26,33 +27,50 @@ pub(crate) enum Source {
     Lines(BundleLines),
 }
 
-/// The lines of a session of a bundle, of which a part is in memory.
+/// The lines of a session of a bundle, of which a part is in memory. The bundle is first read when something is asked.
 pub(crate) struct BundleLines {
     path: PathBuf,
-    /// Their length when they were opened.
-    len: u64,
+    index: OnceCell<LineIndex>,
     /// What is read next.
     at: u64,
     window: Window,
 }
 
 impl BundleLines {
-    fn open(path: &Path) -> io::Result<Self> {
-        let len = bundle::stat(path)?.len;
-        Ok(Self { path: path.to_owned(), len, at: 0, window: Window { from: 0, bytes: Vec::new() } })
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), index: OnceCell::new(), at: 0, window: Window::default() }
+    }
+
+    /// The number of bytes, as it was when the bundle was first read.
+    fn len(&self) -> io::Result<u64> {
+        if let Some(index) = self.index.get() {
+            return Ok(index.len);
+        }
+        let index = bundle::index(&self.path)?;
+        Ok(self.index.get_or_init(|| index).len)
     }
 
     /// Returns what is in memory from the next byte on.
     fn ahead(&self) -> &[u8] {
-        let from = self.at.checked_sub(self.window.from).and_then(|from| usize::try_from(from).ok());
-        from.and_then(|from| self.window.bytes.get(from..)).unwrap_or_default()
+        let from = |start: u64| self.at.checked_sub(start).and_then(|from| usize::try_from(from).ok());
+        let first = self.index.get().map_or(&[][..], |index| &index.first);
+        let of_first = from(0).and_then(|from| first.get(from..)).filter(|bytes| !bytes.is_empty());
+        let of_window = || from(self.window.from).and_then(|from| self.window.bytes.get(from..));
+        of_first.or_else(of_window).unwrap_or_default()
     }
 }
 
 impl Read for BundleLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.ahead().is_empty() && self.at < self.len {
-            self.window = bundle::window(&self.path, self.at)?;
+        if self.ahead().is_empty() {
+            match self.index.get() {
+                Some(index) if self.at >= index.len => {}
+                Some(index) => self.window = bundle::window(&self.path, index, self.at)?,
+                None => {
+                    let (index, window) = bundle::open(&self.path, self.at)?;
+                    (self.index, self.window) = (OnceCell::from(index), window);
+                }
+            }
         }
         let ahead = self.ahead();
         let count = ahead.len().min(buffer.len());
@@ -93,10 +111,10 @@ impl Source {
     /// Opens a source for reading.
     ///
     /// # Errors
-    /// As [`open_regular`]; `NotFound` for a session that its bundle does not have.
+    /// As [`open_regular`]. A session that its bundle does not have is `NotFound` when it is read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match bundle_of(path) {
-            Some(_) => BundleLines::open(path).map(Self::Lines),
+            Some(_) => Ok(Self::Lines(BundleLines::new(path))),
             None if is_packed(path) => Packed::open(path).map(Self::Packed),
             None => open_regular(path).map(Self::File),
         }
@@ -107,7 +125,7 @@ impl Source {
         match self {
             Self::File(file) => file.metadata().map(|metadata| metadata.len()),
             Self::Packed(packed) => Ok(packed.len),
-            Self::Lines(lines) => Ok(lines.len),
+            Self::Lines(lines) => lines.len(),
         }
     }
 
@@ -115,9 +133,8 @@ impl Source {
     pub(crate) fn stat(&self, seen: &SourceStat) -> io::Result<SourceStat> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| SourceStat::from(&metadata)),
-            Self::Packed(Packed { len, .. }) | Self::Lines(BundleLines { len, .. }) => {
-                Ok(SourceStat { len: *len, ..seen.clone() })
-            }
+            Self::Packed(Packed { len, .. }) => Ok(SourceStat { len: *len, ..seen.clone() }),
+            Self::Lines(lines) => Ok(SourceStat { len: lines.len()?, ..seen.clone() }),
         }
     }
 }
@@ -175,7 +192,7 @@ impl Seek for Source {
             Self::Lines(lines) => {
                 let at = match to {
                     SeekFrom::Start(at) => Some(at),
-                    SeekFrom::End(by) => lines.len.checked_add_signed(by),
+                    SeekFrom::End(by) => lines.len()?.checked_add_signed(by),
                     SeekFrom::Current(by) => lines.at.checked_add_signed(by),
                 };
                 lines.at = at.ok_or(io::ErrorKind::InvalidInput)?;

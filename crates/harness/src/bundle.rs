@@ -22,8 +22,8 @@ pub struct SqlBundle {
     /// Gives each session of the JSON array `?1` that has rows in `lengths`, and how many bytes their lines are, line ends
     /// included.
     pub sizes: &'static [&'static str],
-    /// Gives the number of each line of the sessions in the JSON array `?1`, and its length with its end, in order. A line
-    /// is never changed, and a new one comes last.
+    /// Gives the number of each line of the sessions in the JSON array `?1`, its length with its end, and its session, in
+    /// order. A line is never changed, and a new one comes last.
     pub lengths: &'static [&'static str],
     /// Gives the line of a number `?1`.
     pub line: &'static [&'static str],

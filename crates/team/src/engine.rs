@@ -177,7 +177,7 @@ pub(crate) struct TenantQuery {
     columns: String,
     table: TenantTable,
     versions: Versions,
-    join: &'static str,
+    join: String,
     conditions: Vec<String>,
     tail: String,
     values: Vec<(String, BoundValue)>,
@@ -189,7 +189,7 @@ impl TenantQuery {
             columns: columns.into(),
             table,
             versions,
-            join: "",
+            join: String::new(),
             conditions: Vec::new(),
             tail: String::new(),
             values: Vec::new(),
@@ -197,8 +197,14 @@ impl TenantQuery {
     }
 
     /// Adds an `ARRAY JOIN`.
-    pub(crate) fn join(mut self, join: &'static str) -> Self {
-        self.join = join;
+    pub(crate) fn join(mut self, join: impl Into<String>) -> Self {
+        self.join = join.into();
+        self
+    }
+
+    /// Binds a value that other parts name as `{name:type}`.
+    pub(crate) fn bind(mut self, name: &str, value: BoundValue) -> Self {
+        self.values.push((name.to_owned(), value));
         self
     }
 

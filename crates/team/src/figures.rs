@@ -63,11 +63,11 @@ impl Dimension {
         }
     }
 
-    /// Returns the expression of its value, as text.
+    /// Returns the column of its value.
     pub(crate) fn column(self) -> &'static str {
         match self {
             Self::Project => "project",
-            Self::Day => "toString(element_day)",
+            Self::Day => "element_day",
             Self::Team => "team",
             Self::User => "user",
             Self::Machine => "machine",
@@ -122,11 +122,6 @@ impl GroupQuery {
             return Err("tool does not go with model or type".to_owned());
         }
         Ok(by)
-    }
-
-    /// Whether the sums are over calls by tool, not over agents.
-    pub(crate) fn is_of_tools(&self) -> bool {
-        self.by.contains(&Dimension::Tool)
     }
 }
 

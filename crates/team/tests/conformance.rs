@@ -6,7 +6,10 @@ mod engine;
 #[path = "../../store/tests/session_queries/mod.rs"]
 mod session_queries;
 
-use std::os::unix::fs::PermissionsExt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::unix::fs::PermissionsExt,
+};
 
 use engine::ClickHouse;
 use session_queries::{Answers, FilledStore, check, real};
@@ -181,6 +184,61 @@ fn costs_are_lower_bounds_as_in_the_stores_of_machines() {
     let query = |by| GroupQuery { by: GroupQuery::parse_by(by).unwrap(), limit: 9, ..GroupQuery::default() };
     for by in ["", "user", "model"] {
         assert!(team.reader.groups(&query(by)).unwrap().rows.iter().any(|row| row.cost_floor), "{by}");
+    }
+}
+
+#[test]
+fn a_session_counts_once_in_each_group_of_each_range_of_days() {
+    const DAY_MS: i64 = 86_400_000;
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let mut team = Team::start(&clickhouse);
+    let mut trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big"].map(real).into();
+    for agent in trees.iter_mut().flat_map(|tree| tree.agents.iter_mut().step_by(2)) {
+        agent.started_at_ms = agent.started_at_ms.map(|at| at + DAY_MS);
+    }
+    team.put(&trees);
+    let day_of = |at: i64| subscope_model::iso8601(at - at.rem_euclid(DAY_MS)).get(..10).unwrap().to_owned();
+    let parts: BTreeSet<(&str, String, &str)> = trees
+        .iter()
+        .flat_map(|tree| tree.agents.iter().map(move |agent| (tree, agent)))
+        .map(|(tree, agent)| {
+            let agent_type = agent.agent_type.as_deref().unwrap_or("main");
+            (&*tree.session.id, day_of(agent.started_at_ms.unwrap()), agent_type)
+        })
+        .collect();
+    let days: BTreeSet<&String> = parts.iter().map(|(_, day, _)| day).collect();
+    assert!(days.len() > 1, "{days:?}");
+    let limits: Vec<Option<&String>> = days.iter().map(|day| Some(*day)).chain([None]).collect();
+    for (from, to) in limits.iter().flat_map(|from| limits.iter().map(move |to| (*from, *to))) {
+        let is_in = |day: &String| from.is_none_or(|from| day >= from) && to.is_none_or(|to| day <= to);
+        for by in ["", "day", "type", "day,type", "harness", "type,user"] {
+            let words: Vec<&str> = by.split(',').filter(|word| !word.is_empty()).collect();
+            let mut expected: BTreeMap<Vec<String>, BTreeSet<&str>> = BTreeMap::new();
+            for (session, day, agent_type) in parts.iter().filter(|(_, day, _)| is_in(day)) {
+                let name = |word: &&str| match *word {
+                    "day" => day.clone(),
+                    "type" => (*agent_type).to_owned(),
+                    "harness" => "claude-code".to_owned(),
+                    _ => "ana".to_owned(),
+                };
+                expected.entry(words.iter().map(name).collect()).or_default().insert(session);
+            }
+            let expected: BTreeMap<_, _> =
+                expected.into_iter().map(|(names, sessions)| (names, sessions.len() as u64)).collect();
+            let query = GroupQuery {
+                by: GroupQuery::parse_by(by).unwrap(),
+                from: from.cloned(),
+                to: to.cloned(),
+                limit: 1000,
+                ..GroupQuery::default()
+            };
+            let rows = team.reader.groups(&query).unwrap().rows;
+            let found: BTreeMap<Vec<String>, u64> = rows
+                .iter()
+                .map(|row| (words.iter().map(|word| row.names[*word].clone()).collect(), row.sessions))
+                .collect();
+            assert_eq!(found, expected, "{by}, from {from:?} to {to:?}");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use rusqlite::Connection;
@@ -12,6 +13,8 @@ use subscope_testkit::fixtures;
 pub(crate) const OF_EACH: usize = 2_000;
 /// Sessions in one folder where a harness has one for each day or project.
 const A_FOLDER: usize = 40;
+
+const DAY_MS: u64 = 86_400_000;
 
 /// Where the files of a recording are, and where they go.
 struct Copied {
@@ -73,6 +76,17 @@ pub(crate) fn add(home: &Path) -> (usize, u64) {
     }
     bytes += add_database(&home.join(".local/share/opencode/opencode.db"));
     (OF_EACH * (COPIED.len() + 1), bytes)
+}
+
+/// Makes files as old as those of a history are: of each day of the last year, none of today.
+pub(crate) fn age(home: &Path) {
+    let now_ms = u64::try_from(subscope_hub::clock::now_ms()).expect("a time after 1970");
+    for (number, path) in fixtures::files_below(home).into_iter().enumerate() {
+        let days = u64::try_from(number % 365).unwrap_or(0) + 1;
+        let file = fs::File::options().append(true).open(path).expect("a file");
+        let modified = Duration::from_millis(now_ms - days * DAY_MS);
+        file.set_modified(UNIX_EPOCH + modified).expect("a time");
+    }
 }
 
 /// Returns a text in which each UUID, and each number of milliseconds in an id, is another one.

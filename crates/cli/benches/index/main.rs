@@ -65,6 +65,7 @@ fn with_others(history: &History) -> Vec<Row> {
     let alone = Contender::new(history);
     let before = (0..SLOW_ROUNDS).map(|_| alone.cold().total_ms).fold(f64::MAX, f64::min);
     let (sessions, bytes) = foreign::add(&history.home);
+    foreign::age(&history.home);
     let _ = std::process::Command::new("sync").status();
     let all = Contender::new(history);
     let (mut ratio, mut again, mut memory) = (Vec::new(), Vec::new(), Vec::new());

@@ -4,9 +4,14 @@
 use std::{
     collections::HashMap,
     fs::{self, File},
-    io::{BufRead, Write},
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     path::Path,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -48,6 +53,51 @@ pub(crate) fn fifty_readers_during_a_cold_index() -> Vec<Row> {
         corpus::on_disk(&options, &project).expect("room for 30 MB");
     }
     measure(folder.path(), "while 300 MB are read for the first time")
+}
+
+/// Each change also goes to a team's server, texts included, which takes them all.
+pub(crate) fn fifty_readers_while_forwarding() -> Vec<Row> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let settings = folder.path().join(".config/subscope");
+    fs::create_dir_all(&settings).expect("a folder");
+    let token = settings.join("token");
+    fs::write(&token, "sst_bench").expect("a token");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let address = listener.local_addr().expect("its address");
+    let text = format!("[team]\nurl = \"http://{address}\"\ntoken_file = {token:?}\ncontent = \"text\"\n");
+    fs::write(settings.join("config.toml"), text).expect("settings");
+    let taken = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&taken);
+    thread::spawn(move || listener.incoming().flatten().for_each(|stream| take_snapshots(stream, &counted)));
+    let rows = measure(folder.path(), "while the hub forwards them to a team's server");
+    assert!(taken.load(Ordering::Relaxed) > SECONDS / 10, "the hub has forwarded");
+    rows
+}
+
+/// Answers each request of a connection as a team's server that stores what it gets.
+fn take_snapshots(stream: TcpStream, taken: &AtomicU64) {
+    let mut lines = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            let body = "{\"refused\":[]}";
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            if std::io::copy(&mut lines.by_ref().take(length), &mut std::io::sink()).is_err()
+                || lines.get_mut().write_all(answer.as_bytes()).is_err()
+            {
+                return;
+            }
+            taken.fetch_add(1, Ordering::Relaxed);
+            length = 0;
+        }
+        line.clear();
+    }
 }
 
 /// Time of each post, in microseconds since the start.

@@ -21,12 +21,13 @@ use subscope_testkit::figures::{self, Row};
 /// A section: its name, and what it measures.
 type Section = (&'static str, fn() -> Vec<Row>);
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     ("hook", hook::cost),
     ("posts", posts::many_sessions),
     ("session", posts::one_session),
     ("otlp", otlp::spans),
     ("live", live::fifty_readers),
+    ("forwarding", live::fifty_readers_while_forwarding),
     ("idle", idle::hub),
     ("replaced", replaced::meta),
     ("cold", live::fifty_readers_during_a_cold_index),

@@ -36,6 +36,7 @@ use subscope_client::{
 };
 use subscope_hub::clock;
 use subscope_team::{TokenRole, new_token};
+use subscope_testkit::figures::{self, Row};
 
 use made::{Developer, Made};
 
@@ -109,16 +110,21 @@ fn main() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
     let first = Server::start(&clickhouse.url, &tokens, "127.0.0.1:0");
     let mut second = Server::start(&clickhouse.url, &tokens, "127.0.0.1:0");
-    println!("{developers} developers, {days} days, one session a day, {FORWARDERS} forwarders");
+    println!("{}", figures::HEAD);
+    let question = format!(
+        "{developers} developers send one session for each of {days} days, {FORWARDERS} at the same time, forwarders and \
+         engine on the same cores"
+    );
+    let row = |figure: &str, value: f64, budget: Option<f64>, is_floor: bool| {
+        let (question, figure) = (question.clone(), figure.to_owned());
+        println!("{}", Row { question, figure, values: vec![value], unit: "", budget, is_floor }.markdown());
+    };
     // The first fifth of the developers through one server.
     let (early, late) = all.split_at(developers / 5);
     let began = clock::tick();
     let counts = send(&made, early, days, &[first.url.as_str()], &mut || {});
     let (sent, seconds) = (counts.sent.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    println!(
-        "one server, no faults: {sent} sessions in {seconds:.1} s: {:.0} sessions/s",
-        sent as f64 / seconds
-    );
+    row("stored in a second through one server", sent as f64 / seconds, Some(500.0), true);
     let urls = [first.url.clone(), second.url.clone()];
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     let began = clock::tick();
@@ -134,13 +140,19 @@ fn main() {
         clickhouse.restart();
     });
     let (sent, seconds) = (counts.sent.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    println!(
-        "two servers, one killed, engine away for {} s: {sent} sessions in {seconds:.1} s; {} requests sent again, {} sessions refused",
-        ENGINE_AWAY.as_secs(),
-        counts.retried.load(Ordering::Relaxed),
-        counts.refused.load(Ordering::Relaxed),
+    let through_two = format!(
+        "in a second through two, one of them killed, the engine away for {} s",
+        ENGINE_AWAY.as_secs()
     );
-    compare(&made, &all, days, &first.url);
+    row(&through_two, sent as f64 / seconds, None, true);
+    row("requests sent again", counts.retried.load(Ordering::Relaxed) as f64, None, false);
+    row("sessions refused", counts.refused.load(Ordering::Relaxed) as f64, Some(0.0), false);
+    row(
+        "sums by team and project that equal what was sent",
+        compare(&made, &all, days, &first.url) as f64,
+        None,
+        true,
+    );
     latency::measure(&clickhouse.url, &first.url, &all, developers * days);
 }
 
@@ -204,8 +216,8 @@ fn send_one(
     Ok(())
 }
 
-/// Compares every sum by team and project with what was made.
-fn compare(made: &Made, developers: &[Developer], days: usize, url: &str) {
+/// Compares every sum by team and project with what was made; returns how many there are.
+fn compare(made: &Made, developers: &[Developer], days: usize, url: &str) -> usize {
     let mut expected: BTreeMap<(String, String), made::Sums> = BTreeMap::new();
     for developer in developers {
         for day in 0..days {
@@ -227,9 +239,5 @@ fn compare(made: &Made, developers: &[Developer], days: usize, url: &str) {
         found.insert((text("team"), text("project")), sums);
     }
     assert_eq!(found, expected, "sums by team and project");
-    let total = expected.values().fold(made::Sums::default(), |mut total, sums| {
-        total.add(sums);
-        total
-    });
-    println!("{} sums by team and project equal what was sent: {total:?}", expected.len());
+    expected.len()
 }

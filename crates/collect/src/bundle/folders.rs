@@ -10,7 +10,7 @@ use std::{
 use subscope_harness::FolderBundle;
 use subscope_model::Millis;
 
-use super::{Bundled, Node, name_of, roots, tree_below};
+use super::{Bundled, LineIndex, Node, roots, tree_below};
 
 /// The objects of a folder, by the names of their files without the ending.
 fn objects(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
@@ -70,21 +70,13 @@ pub(super) fn sessions(at: &Path, form: &FolderBundle) -> io::Result<Vec<Bundled
     Ok(all)
 }
 
-/// Returns what there is of one session. A line's length is known only once its object is read.
-pub(super) fn stat(at: &Path, form: &FolderBundle, path: &Path) -> io::Result<Bundled> {
-    let (nodes, paths) = with_files(at, form)?;
-    let tree = files_of(&nodes, &paths, &name_of(path));
-    let modified_ms = tree.iter().map(|(node, _)| node.modified_ms).max();
-    let modified_ms = modified_ms.ok_or(io::ErrorKind::NotFound)?;
-    let len = lines_of(at, form, tree)?.len() as u64;
-    Ok(Bundled { path: path.to_owned(), len, modified_ms })
-}
-
-/// Returns the lines of a session.
-pub(super) fn lines(at: &Path, form: &FolderBundle, root: &str) -> io::Result<Vec<u8>> {
+/// Returns the lines of a session: no part of them is known before its object is read.
+pub(super) fn index(at: &Path, form: &FolderBundle, root: &str) -> io::Result<LineIndex> {
     let (nodes, paths) = with_files(at, form)?;
     let tree = files_of(&nodes, &paths, root);
-    if tree.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { lines_of(at, form, tree) }
+    let modified_ms = tree.iter().map(|(node, _)| node.modified_ms).max();
+    let modified_ms = modified_ms.ok_or(io::ErrorKind::NotFound)?;
+    Ok(LineIndex::new(lines_of(at, form, tree)?, Vec::new(), modified_ms))
 }
 
 /// Returns a session and those below it, with their files.

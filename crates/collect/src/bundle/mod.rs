@@ -41,7 +41,27 @@ struct Root<'n> {
     tree: Vec<&'n str>,
 }
 
-/// A part of the lines of a session.
+/// Where the lines of a session are, as they were at one moment.
+pub(crate) struct LineIndex {
+    /// The lines that come first: those that have no number.
+    pub(crate) first: Vec<u8>,
+    /// The number of each line behind them, and its length.
+    numbered: Vec<(i64, u64)>,
+    /// The number of bytes of all lines.
+    pub(crate) len: u64,
+    /// When the session was last changed.
+    modified_ms: Millis,
+}
+
+impl LineIndex {
+    fn new(first: Vec<u8>, numbered: Vec<(i64, u64)>, modified_ms: Millis) -> Self {
+        let len = first.len() as u64 + numbered.iter().map(|(_, len)| len).sum::<u64>();
+        Self { first, numbered, len, modified_ms }
+    }
+}
+
+/// A part of the numbered lines of a session.
+#[derive(Default)]
 pub(crate) struct Window {
     /// The offset of its first byte, which begins a line.
     pub(crate) from: u64,
@@ -109,24 +129,45 @@ pub(crate) fn sessions(path: &Path) -> io::Result<Vec<Bundled>> {
 /// # Errors
 /// `NotFound` where the bundle has no such session; else where it cannot be read.
 pub(crate) fn stat(path: &Path) -> io::Result<Bundled> {
+    let index = index(path)?;
+    Ok(Bundled { path: path.to_owned(), len: index.len, modified_ms: index.modified_ms })
+}
+
+/// Returns where the lines of a session are.
+///
+/// # Errors
+/// As of [`stat`].
+pub(crate) fn index(path: &Path) -> io::Result<LineIndex> {
     match bundle_of(path) {
-        Some((at, Bundle::Sql(form))) => sql::stat(at, form, path),
-        Some((at, Bundle::Folders(form))) => folders::stat(at, form, path),
+        Some((at, Bundle::Sql(form))) => sql::index(at, form, &name_of(path)),
+        Some((at, Bundle::Folders(form))) => folders::index(at, form, &name_of(path)),
         None => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
-/// Returns lines of one session, from that of an offset on: as many as give some megabytes, at least one, and none
-/// behind the last.
+/// Returns where the lines of a session are, with those at an offset as [`window`] returns them.
 ///
 /// # Errors
-/// `NotFound` where the bundle has no such session; else where it cannot be read.
-pub(crate) fn window(path: &Path, offset: u64) -> io::Result<Window> {
+/// As of [`stat`].
+pub(crate) fn open(path: &Path, offset: u64) -> io::Result<(LineIndex, Window)> {
     match bundle_of(path) {
-        Some((at, Bundle::Sql(form))) => sql::window(at, form, path, offset),
+        Some((at, Bundle::Sql(form))) => sql::open(at, form, &name_of(path), offset),
         Some((at, Bundle::Folders(form))) => {
-            Ok(Window { from: 0, bytes: folders::lines(at, form, &name_of(path))? })
+            Ok((folders::index(at, form, &name_of(path))?, Window::default()))
         }
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Returns numbered lines of a session, from that of an offset on: as many as give some megabytes, at least one; none if
+/// the offset is not in one.
+///
+/// # Errors
+/// Where the bundle cannot be read.
+pub(crate) fn window(path: &Path, index: &LineIndex, offset: u64) -> io::Result<Window> {
+    match bundle_of(path) {
+        Some((at, Bundle::Sql(form))) => sql::window(at, form, index, offset),
+        Some((_, Bundle::Folders(_))) => Ok(Window::default()),
         None => Err(io::ErrorKind::InvalidInput.into()),
     }
 }

@@ -1,22 +1,16 @@
 //! Sessions of a SQLite database.
 
-use std::{
-    collections::HashMap,
-    ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::HashMap, ffi::OsString, fs, io, path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, Statement};
 use subscope_harness::SqlBundle;
 use subscope_model::Millis;
 
-use super::{Bundled, Node, Window, name_of, roots};
+use super::{Bundled, LineIndex, Node, Window, roots};
 
 /// How long a read waits for the harness: it locks the database for a moment only when it recovers it.
 const LOCKED_AT_MOST: Duration = Duration::from_millis(500);
-/// How many bytes of lines are read at once. Each time the lines of the session are counted, so fewer would cost more.
+/// How many bytes of lines are read at once.
 const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Reads a database in one transaction.
@@ -98,51 +92,79 @@ pub(super) fn sessions(path: &Path, form: &SqlBundle) -> io::Result<Vec<Bundled>
     })
 }
 
-/// Returns what there is of one session.
-pub(super) fn stat(at: &Path, form: &SqlBundle, path: &Path) -> io::Result<Bundled> {
+/// Returns where the lines of a session are.
+pub(super) fn index(at: &Path, form: &SqlBundle, session: &str) -> io::Result<LineIndex> {
+    read(at, |database| index_in(database, form, session))?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Returns where the lines of a session are, with those at an offset.
+pub(super) fn open(
+    at: &Path,
+    form: &SqlBundle,
+    session: &str,
+    offset: u64,
+) -> io::Result<(LineIndex, Window)> {
     let found = read(at, |database| {
-        let (tree, modified_ms) = tree(database, form, &name_of(path))?;
-        let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
-        let sizes = sizes(database, form, &tree)?;
-        let len = length(database, form, &sizes, &tree)?;
-        Ok((!tree.is_empty()).then(|| Bundled { path: PathBuf::from(path), len, modified_ms }))
+        let Some(index) = index_in(database, form, session)? else { return Ok(None) };
+        let window = window_in(database, form, &index, offset)?;
+        Ok(Some((index, window)))
     })?;
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Returns lines of one session: see [`super::window`].
-pub(super) fn window(at: &Path, form: &SqlBundle, path: &Path, offset: u64) -> io::Result<Window> {
-    let found = read(at, |database| {
-        let (tree, _) = tree(database, form, &name_of(path))?;
-        let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
-        let sizes = sizes(database, form, &tree)?;
-        let silent = silent(&sizes, &tree);
-        let rows = if silent.is_empty() { Vec::new() } else { rows(database, form, &silent)? };
-        let mut window = Window { from: rows.len() as u64, bytes: Vec::new() };
-        if offset < window.from {
-            return Ok((!tree.is_empty()).then_some(Window { from: 0, bytes: rows }));
+pub(super) fn window(at: &Path, form: &SqlBundle, index: &LineIndex, offset: u64) -> io::Result<Window> {
+    read(at, |database| window_in(database, form, index, offset))
+}
+
+/// Returns `None` where the session is not there.
+fn index_in(database: &Connection, form: &SqlBundle, session: &str) -> rusqlite::Result<Option<LineIndex>> {
+    let (tree, modified_ms) = tree(database, form, session)?;
+    if tree.is_empty() {
+        return Ok(None);
+    }
+    let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
+    let mut silent = tree.clone();
+    let mut numbered = Vec::new();
+    let mut lengths = prepare(database, form.lengths)?;
+    let mut lengths = lengths.query([json_array(&tree)])?;
+    while let Some(row) = lengths.next()? {
+        numbered.push((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()));
+        if !silent.is_empty() {
+            let session = row.get_ref(2)?.as_bytes()?;
+            silent.retain(|other| other.as_bytes() != session);
         }
-        let mut lengths = prepare(database, form.lengths)?;
-        let mut lengths = lengths.query([json_array(&tree)])?;
-        let mut line = prepare(database, form.line)?;
-        while let Some(row) = lengths.next()? {
-            let (id, length): (i64, i64) = (row.get(0)?, row.get(1)?);
-            if window.bytes.is_empty() && window.from + length.unsigned_abs() <= offset {
-                window.from += length.unsigned_abs();
-                continue;
-            }
-            let mut found = line.query([id])?;
-            if let Some(row) = found.next()? {
-                window.bytes.extend_from_slice(row.get_ref(0)?.as_bytes()?);
-                window.bytes.push(b'\n');
-            }
-            if window.bytes.len() as u64 >= WINDOW_BYTES {
-                break;
-            }
+    }
+    let first = if silent.is_empty() { Vec::new() } else { rows(database, form, &silent)? };
+    Ok(Some(LineIndex::new(first, numbered, modified_ms)))
+}
+
+fn window_in(
+    database: &Connection,
+    form: &SqlBundle,
+    index: &LineIndex,
+    offset: u64,
+) -> rusqlite::Result<Window> {
+    let mut window = Window { from: index.first.len() as u64, bytes: Vec::new() };
+    if offset < window.from {
+        return Ok(Window::default());
+    }
+    let mut line = prepare(database, form.line)?;
+    for (number, length) in &index.numbered {
+        if window.bytes.is_empty() && window.from + length <= offset {
+            window.from += length;
+            continue;
         }
-        Ok((!tree.is_empty()).then_some(window))
-    })?;
-    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+        let mut found = line.query([number])?;
+        if let Some(row) = found.next()? {
+            window.bytes.extend_from_slice(row.get_ref(0)?.as_bytes()?);
+            window.bytes.push(b'\n');
+        }
+        if window.bytes.len() as u64 >= WINDOW_BYTES {
+            break;
+        }
+    }
+    Ok(window)
 }
 
 /// Returns a session and those below it, and when one of them was last changed; nothing where it is not there.
@@ -168,11 +190,6 @@ fn sizes(
     query.query_map([json_array(sessions)], size)?.collect()
 }
 
-/// Returns those sessions that have no lines.
-fn silent<'s>(sizes: &HashMap<String, u64>, tree: &[&'s str]) -> Vec<&'s str> {
-    tree.iter().copied().filter(|session| !sizes.contains_key(*session)).collect()
-}
-
 /// Returns the number of bytes of a session's lines.
 fn length(
     database: &Connection,
@@ -180,7 +197,7 @@ fn length(
     sizes: &HashMap<String, u64>,
     tree: &[&str],
 ) -> rusqlite::Result<u64> {
-    let silent = silent(sizes, tree);
+    let silent: Vec<&str> = tree.iter().copied().filter(|session| !sizes.contains_key(*session)).collect();
     let rest = if silent.is_empty() { 0 } else { rows(database, form, &silent)?.len() as u64 };
     Ok(tree.iter().filter_map(|session| sizes.get(*session)).sum::<u64>() + rest)
 }

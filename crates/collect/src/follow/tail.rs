@@ -105,7 +105,10 @@ impl Tail {
             Ok(handle) => handle,
             Err(error) => return gone_if_missing(error),
         };
-        let look = handle.stat(&seen)?;
+        let look = match handle.stat(&seen) {
+            Ok(look) => look,
+            Err(error) => return gone_if_missing(error),
+        };
         if look.len < self.offset && !self.has_settled(&look, now_ms) {
             return Ok(Presence::There);
         }

@@ -38,9 +38,9 @@ const IN_DATABASE: Bundle = Bundle::Sql(SqlBundle {
         "SELECT '', 0 WHERE ?1 IS NULL",
     ],
     lengths: &[
-        "SELECT rowid, octet_length(id) + octet_length(seq) + octet_length(type) + octet_length(data) + 35
+        "SELECT rowid, octet_length(id) + octet_length(seq) + octet_length(type) + octet_length(data) + 35, aggregate_id
          FROM event WHERE aggregate_id IN (SELECT value FROM json_each(?1)) ORDER BY rowid",
-        "SELECT 0, 0 WHERE ?1 IS NULL",
+        "SELECT 0, 0, '' WHERE ?1 IS NULL",
     ],
     line: &[
         "SELECT '{\"id\":\"' || id || '\",\"seq\":' || seq || ',\"type\":\"' || type || '\",\"data\":' || data || '}'
