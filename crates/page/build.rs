@@ -1,4 +1,4 @@
-//! Has the page embedded anew when it was built anew: files of `dist` come and go with their names.
+//! Makes Cargo embed the page again after it was rebuilt: the names of the files in `dist` change.
 
 fn main() {
     println!("cargo::rerun-if-changed=dist");

@@ -1,7 +1,7 @@
 //! `cargo xtask e2e [SCENARIO…]`: the real Claude Code, installed from npm, against a scripted model, watched by the
 //! product.
 //!
-//! What is played and compared stands in `crates/rig`; this installs, builds, and closes the network off.
+//! `crates/rig` has what is played and compared; this installs, builds, and closes the network off.
 
 use std::{
     fs,

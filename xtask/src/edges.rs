@@ -22,16 +22,16 @@ const EDGES: &[(&str, &[&str])] = &[
     // `harness`: how names of models are shortened.
     ("render", &["harness"]),
     ("export", &[]),
-    // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and
+    // Everything about vendors: decoders of their dialects, the layout of their files, their programs and
     // hooks.
     ("harness", &["decode"]),
-    // `harness`: where transcripts stand, and what their paths tell. `decode`: the name of a dialect.
+    // `harness`: where transcripts are, and what their paths say. `decode`: the name of a dialect.
     ("collect", &["decode", "harness"]),
     // What other programs embed: a hub is asked over its socket, never linked.
     ("client", &[]),
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
-    // `harness`: which dialect a source is written in, where nobody says.
+    // `harness`: which dialect a source is written in, where the caller does not say.
     ("session", &["decode", "harness", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
@@ -55,7 +55,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // does is published. `render`: what a model or a person reads of it is made safe. What is asked comes through the
     // host. `guard`: no process outlives a server that is killed. `harness`: what that is written in.
     ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
-    // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
+    // What is drawn is made of `render`'s lines. Its host feeds it, and it asks through closed enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.

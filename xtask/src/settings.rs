@@ -74,7 +74,7 @@ fn settings(schema: &Value) -> Result<Vec<Setting<'_>>> {
     Ok(all)
 }
 
-/// Returns the page with its table of settings generated anew.
+/// Returns the page with its table of settings generated again.
 fn with_table(page: &str, schema: &str) -> Result<String> {
     let (before, rest) = page.split_once(TABLE).context("the page has no table of settings")?;
     let (_, after) = rest.split_once("\n\n").context("the page's table of settings has no end")?;

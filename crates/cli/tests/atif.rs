@@ -283,7 +283,7 @@ fn agents_and_calls_of_equal_ids_and_circles_are_told_apart() {
     let mut document = foreign("ATIF-v1.7");
     document["subagent_trajectories"][1]["trajectory_id"] = json!("a");
     document["subagent_trajectories"][2]["trajectory_id"] = json!("root");
-    // The second agent called `a` asks the first one, which asks nobody that is there.
+    // The second agent called `a` calls the first one, which calls an agent that does not exist.
     document["subagent_trajectories"][1]["steps"][1]["observation"] =
         json!({"results": [{"source_call_id": "c1", "subagent_trajectory_ref": [{"trajectory_id": "a"}]}]});
     let path = env.write("work/foreign.json", document.to_string());

@@ -38,7 +38,7 @@ fn ended(child: Child) {
     assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), vec![], vec![]));
 }
 
-/// How often each event is in the log once all are there, which is when the spool has been taken in.
+/// How often each event is in the log once all are there, which is when the spool has been ingested.
 fn all_are_there_once(serving: &Serving) {
     let began = clock::tick();
     loop {

@@ -546,7 +546,7 @@ impl Hub {
                 let mut stream = stream.unwrap();
                 // A look whether somebody answers sends nothing.
                 let Some(request) = read_request(&stream) else { continue };
-                // Told before it is answered: a hook that has ended was told of.
+                // Sent to the test before the answer: a hook that has ended is already counted.
                 counter.fetch_add(1, Ordering::SeqCst);
                 told.send(request).unwrap();
                 match answer {

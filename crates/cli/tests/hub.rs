@@ -195,7 +195,7 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
         let asking: Vec<_> = (0..6).map(|_| scope.spawn(|| hubs.run("stats --json"))).collect();
         asking.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    // Who is answered by nobody in time reads what is committed, and says so; nobody fails.
+    // A command that gets no answer in time reads the store, says so, and exits with 0.
     for ran in &answers {
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     }
@@ -268,7 +268,7 @@ fn watch_goes_on_without_gap_or_repeat_when_the_hub_is_killed() {
     let total = growing.0.len();
     let mut watching = Going::start(hubs.command("watch --json"));
     until("the hub answers", || hubs.socket().exists());
-    // Its reader has to be there before something happens: what happened before it came it is not told.
+    // The watcher must be connected before anything happens: it gets no earlier events.
     until("the watcher is there", || {
         hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
     });
@@ -276,14 +276,14 @@ fn watch_goes_on_without_gap_or_repeat_when_the_hub_is_killed() {
     for round in 0..rounds {
         growing.write(total / (rounds * 2));
         if round == 0 {
-            // What is older than the store is no news to a hub that finds nothing told, and recorded lines are.
+            // The first hub publishes nothing that is older than its store, as recorded lines are: wait for events only here.
             watching.until(|line| line.contains("\"kind\":"));
         }
         thread::sleep(Duration::from_millis(40 * round as u64));
         let pid = hubs.processes();
         pid.iter().copied().for_each(kill);
         until("it is dead", || hubs.processes().iter().all(|now| !pid.contains(now)));
-        // What happens while there is no hub is told as well.
+        // Events that happen while no hub runs are published later.
         growing.write(total / (rounds * 2));
         until("another begins", || hubs.begun() > round + 1);
     }
@@ -418,7 +418,7 @@ fn first_hub_is_announced_and_doctor_always_names_it() {
     assert_eq!(hubs.run("ls").stderr, "");
     let doctor = hubs.run("doctor").stdout;
     assert!(doctor.contains(&format!("process {} in the background", hubs.pid())), "{doctor}");
-    // A hub whose socket is gone holds the store, and answers nobody.
+    // A hub whose socket is gone still locks the store, and cannot be asked.
     fs::remove_file(hubs.env.path("data/subscope/hub.sock")).unwrap();
     let doctor = hubs.run("doctor");
     assert!(doctor.code == Some(1) && doctor.stdout.contains("does not answer at"), "{}", doctor.stdout);

@@ -122,7 +122,7 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     ];
     let rows = |tree: &Value| {
         let mut rows = tree["agents"].as_array().unwrap().clone();
-        // One is told of as it stands in files, the other as it is kept: that alone has a rev.
+        // One is derived from files, the other comes from the store: only the latter has a rev.
         rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("rev")));
         rows
     };
@@ -140,7 +140,7 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     let began = &before[0]["session"]["started_at_ms"];
     let at = whole(&format!("tree {id} --json --at {}", began.as_i64().unwrap() + 1));
     assert_eq!((&at["session"]["started_at_ms"], at["agents"].as_array().unwrap().len()), (began, 1));
-    // Other rules: all of it is made anew from what the archive has.
+    // After a change of rules all rows are derived again from the archive.
     let bundled = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/prices.toml")).unwrap();
     env.write("dear.toml", dearer(&bundled));
     let dear = |words: &str| {
@@ -301,7 +301,7 @@ fn a_copied_history_counts_once_on_every_face() {
         (listed, &answer(&env, "stats --json")["total"]["usage"]["total_tokens"]),
         (tokens, &tokens.into())
     );
-    // One session by its id: what is kept tells what is a copy.
+    // One session by its id: the store says which calls are copies.
     let named: Vec<Value> = rows
         .iter()
         .map(|row| answer(&env, &format!("tree --json {}", row["id"].as_str().unwrap())))

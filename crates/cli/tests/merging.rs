@@ -347,13 +347,13 @@ fn hooks_of_a_session_that_nobody_follows(is_read: bool) {
     serving.has_read();
     let tree = serving.tree(&session).unwrap();
     assert_eq!(difference(&core(&tree), &core(&before)), None);
-    // Told as new is what the hooks told, and nothing that stood in the files alone.
+    // Only what the hooks reported is published as new, nothing that only the files contain.
     let log = serving.json(&format!("/api/v1/sessions/{session}/events?limit=10000"));
     let kinds =
         |kind: &str| log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count();
     assert_eq!((kinds("reasoning"), kinds("usage")), (0, 0), "{log}");
     assert_eq!(kinds("session.end"), 1, "{log}");
-    // Calls that the files had told before are no news, where that was known when the hooks came.
+    // Calls that the files already contained are not published again, if they were read before the hooks arrived.
     assert!(!is_read || kinds("tool.pre") == 0, "{log}");
     // Rows stay what they are, also those of a process that was killed.
     serving.child.kill().unwrap();

@@ -134,7 +134,7 @@ fn alerts_name_project_and_session() {
     let serving = ten(&env);
     let Some(terminal) = Terminal::start(&env, 120, 40, &[]) else { return };
     terminal.wait_for_text(LIMIT, "10 live");
-    // Whoever has chosen a session keeps it.
+    // A session that the person chose stays selected.
     terminal.send(&["j"]);
     post(&serving, 5, call("PostToolUse", "first", "npm test"));
     post(&serving, 5, hook("Stop"));

@@ -51,7 +51,7 @@ enum Told {
 /// How a recorded source of another harness comes to a store.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// What the recording has under the first name stands in the home under the second one.
+    /// The recording's file of the first name is copied into the home under the second one.
     OnDisk(&'static str, &'static str),
     /// The lines of a file are posted in a dialect.
     Ingested(&'static str, &'static str),
@@ -498,7 +498,7 @@ fn check_ui(env: &TestEnv, sessions: &[Session]) -> Vec<String> {
         thread::sleep(Duration::from_millis(20));
         let now = shown(&terminal.capture());
         looks += 1;
-        // The list may be sorted anew meanwhile: then one comes twice, and one at the next round.
+        // The order may change between pages: then a session comes twice, or in the next round.
         if (now.is_none() || now == last) && looks < LOOKS {
             continue;
         }

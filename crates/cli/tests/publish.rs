@@ -276,7 +276,7 @@ fn line_that_is_no_event_aborts_its_run_and_says_which_line() {
         assert!(errors.starts_with(&format!("subscope: line 3: {field} is missing\n")), "{errors}");
         // Each of these sessions has a call of this id: a program's own ids are no sign of a copy.
         assert_eq!(agent(&serving, &sibling)["tool_calls"], 1, "{field}: {errors}");
-        // Whose a line without a run is, nobody knows.
+        // A line without a run has no owner.
         let behind = u64::from(field == "subagentRunId");
         assert_eq!(agent(&serving, &run)["tool_calls"], behind, "{field}");
     }
@@ -310,7 +310,7 @@ fn event_that_cannot_be_delivered_ends_the_command_with_event_and_cause() {
             "subscope: tool_call Read (c1) of run r1 (scout) could not be delivered to http://{address}/subagent-events: {cause}"
         );
         assert!(code == 1 && errors.starts_with(&named), "{errors}");
-        // The same on a pipe that stays open: nobody is left whose events it could wait for.
+        // The same on a pipe that stays open: every address has failed, so the command does not wait for more input.
         let mut child = publish(&env, &address, &[]).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(call("r1", "c1").as_bytes()).unwrap();
         let (code, errors) = ends(child);
@@ -383,7 +383,7 @@ fn spooled_run_goes_on_and_arrives_exactly_once() {
     );
     let waiting = spooled(&env);
     assert_eq!(waiting.len(), 4);
-    // What nobody can take is put aside and told; what comes behind it is taken.
+    // A file that cannot be read is set aside and reported; the files behind it are ingested.
     let broken = waiting[0].with_file_name(format!("{:016x}-00000001-0000000000000001-00000002.event", 1));
     fs::write(&broken, "{}").unwrap();
     let copies: Vec<_> = waiting.iter().map(|path| fs::read(path).unwrap()).collect();
@@ -394,7 +394,7 @@ fn spooled_run_goes_on_and_arrives_exactly_once() {
     for round in 0..2 {
         let serving = Serving::start(&env, "");
         until("the spool is not taken", || spooled(&env).is_empty());
-        // An ending is told when it is sure that nothing more comes.
+        // The end is published only when no earlier event can follow.
         until("it does not end", || events(&serving).iter().any(|kind| kind == "subagent.stop"));
         let row = agent(&serving, "r1");
         assert_eq!(
@@ -406,7 +406,7 @@ fn spooled_run_goes_on_and_arrives_exactly_once() {
         assert_eq!((count("tool.pre"), count("tool.post"), count("subagent.stop")), (2, 1, 1), "{kinds:?}");
         let said = serving.end("-TERM");
         assert_eq!(said.contains("subagentName is missing"), round == 0, "{said}");
-        // As after a crash between taking and removing: all of it stands there again.
+        // As after a crash between ingest and removal: the same files are in the spool again.
         for (path, body) in waiting.iter().zip(&copies) {
             fs::write(path, body).unwrap();
         }
@@ -687,7 +687,7 @@ fn check_example(file: &str) {
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("subagent_start") && errors.contains("could not be delivered"), "{errors}");
     assert!(errors.contains("refused") || errors.contains("ECONNREFUSED"), "{errors}");
-    // As on a system that does not tell a hub whose a connection is.
+    // As on a system where a hub cannot ask for the user of a connection.
     serving.end("-INT");
     let token = env.path("data/subscope/token");
     let serving = Serving::start(&env, &format!("--token-file {}", token.display()));

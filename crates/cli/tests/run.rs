@@ -187,7 +187,7 @@ fn one_shot_harness_tells_what_it_does_and_prints_what_it_would_have_printed() {
     let added =
         "options added: --output-format stream-json --verbose --forward-subagent-text --settings {\"hooks\":";
     assert!(ran.stderr.starts_with(added) && ran.stderr.contains("#### Explore"), "{}", ran.stderr);
-    // The answer is printed by the command, not told as well.
+    // The command prints the answer itself; it is not printed a second time as a block.
     let (last, others) = results.split_last().unwrap();
     let equal = others.iter().filter(|other| *other == last).count();
     assert_eq!(ran.stderr.matches(last.trim()).count(), equal, "{}", ran.stderr);
@@ -227,7 +227,7 @@ fn what_was_run_is_kept_and_is_the_tree_of_its_stream() {
     let direct = json(&env.run_with_stdin(&["tree", "-", "--json"], &stream("c-nested-text")).success());
     assert_eq!(direct["session"]["id"], session.as_str());
     assert_eq!(rows["sessions"][0]["agents"], direct["summary"]["agents"]);
-    // Its transcript is on no disk here: what is known of it was handed over.
+    // Its transcript is on no disk here: the hub has only what the run posted.
     let agent = agents(&direct).pop().unwrap().0;
     let shown = json(&env.run(&["show", &agent, "--json"]).success());
     assert_eq!(

@@ -134,7 +134,7 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     let more = more["events"].as_array().unwrap();
     assert!(more.len() > all.len());
     assert!(more.iter().map(|it| it["seq"].as_u64().unwrap()).is_sorted_by(|one, other| one < other));
-    // A place that was never given is of another log: the reader is told, and begins anew.
+    // An id that this log never gave belongs to another log: the reader gets `reset` and starts over.
     let told = serving.live("last-event-id: 18000000000000000000\r\n", 1).join().unwrap();
     assert!(told[0].contains("event: reset"), "{told:?}");
 }
@@ -280,7 +280,7 @@ fn folder_is_private_and_one_hub_has_it() {
     assert_eq!(taken.code, Some(1));
     assert!(taken.stderr.contains("cannot listen on"), "{}", taken.stderr);
     assert_eq!(serving.json("/healthz")["status"], "ok");
-    // What it is told stays out of what it says.
+    // An error message does not repeat the input.
     let secret = "sk-ant-api03-secret";
     let body = format!(r#"{{"subagentName":"w","subagentRunId":"r","timestamp":1,"type":"{secret}"}}"#);
     serving.post("/subagent-events", "", body.as_bytes());

@@ -219,7 +219,7 @@ fn http_hooks_are_answered_the_same() {
     assert!(answer.contains("content-type: application/json"), "{answer}");
     assert!(answer.contains(r#""continue":false"#), "{answer}");
     drop(hub);
-    // Without a hub it goes on, and nothing is told later that nobody waits for.
+    // Without a hub the agent continues, and no order is delivered later.
     assert_eq!(hook(&env, "a222", "PreToolUse", "a222-3"), "");
     assert_eq!(fs::read_dir(env.path("data/subscope/spool")).unwrap().count(), 1);
 }

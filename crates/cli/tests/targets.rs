@@ -131,7 +131,7 @@ fn stdin_is_a_source_like_any_other() {
     let merged = json(&run_with_stdin(&env, "tree --json -", &[&main], &bytes).success());
     let both = json(&tree_of(&env, &[&main, &stream]));
     assert_eq!(merged["agents"], both["agents"]);
-    // Part of a recording is told to be lost only where its pipe has ended.
+    // Agents of a part of a recording are lost only where its pipe has ended.
     let half: Vec<u8> = bytes.split_inclusive(|byte| *byte == b'\n').take(12).flatten().copied().collect();
     let cut = json(&run_with_stdin(&env, "tree --json -", &[], &half).success());
     assert!(agents(&cut).iter().all(|(_, status)| status != "running"), "{:?}", agents(&cut));

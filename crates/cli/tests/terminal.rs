@@ -29,7 +29,7 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     {
         assert!(screen.contains(words), "{words} in\n{screen}");
     }
-    // Drawn over and over, and yet each agent stands there once.
+    // Drawn over and over, and yet each agent is on the screen once.
     let drawn =
         screen.lines().filter(|line| line.contains("Release readiness") && line.contains('✓')).count();
     assert_eq!(drawn, 1, "{screen}");

@@ -239,7 +239,7 @@ fn without_a_target_new_sessions_are_followed_and_the_past_is_not_told() {
     let mut command = env.command();
     command.args(["watch", "--json"]);
     let mut watching = Watching::start(command);
-    // Written again and again: the moment from which on it follows is not told on stdout.
+    // Written again and again: stdout does not say when following begins.
     let began = clock::tick();
     let mut number = 0;
     while watching.count("New words") == 0 {

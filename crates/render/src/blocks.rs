@@ -86,7 +86,7 @@ struct DelayedMessage {
 struct RenderContext<'a> {
     options: &'a BlockOptions,
     names: &'a dyn Fn(&AgentId) -> Option<String>,
-    /// What stands before the names of a session's agents, where events of several sessions are printed.
+    /// Prefix of the names of a session's agents, where events of several sessions are printed.
     place: Option<&'a str>,
     /// The call that the event ends.
     call: Option<OpenCall>,

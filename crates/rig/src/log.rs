@@ -31,9 +31,9 @@ pub struct Exchange {
     pub outcome: Outcome,
     /// The id of the answer; empty where there is none.
     pub message: String,
-    /// The calls that it was told to make, in order.
+    /// The calls that the model asked for, in order.
     pub calls: Vec<Called>,
-    /// The tokens that it was told to have used.
+    /// The tokens that the API reported.
     pub spent: Spent,
 }
 

@@ -97,7 +97,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Some answer may wait for minutes: nobody waits for it.
+            // An answer may take minutes: its thread is not joined.
             runtime.shutdown_background();
         }
     }

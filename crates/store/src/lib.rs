@@ -151,7 +151,7 @@ pub enum StoreError {
         "the store is damaged; `subscope doctor --repair` sets it aside and keeps what can be read of it"
     )]
     Damaged(#[source] rusqlite::Error),
-    /// The full-text index was damaged and is deleted: the next index run builds it anew.
+    /// The full-text index was damaged and is deleted: the next index run rebuilds it.
     #[error("the full-text index was damaged and is being rebuilt: try again in a moment")]
     TextsDamaged,
     /// Any other storage error.

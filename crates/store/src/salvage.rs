@@ -1,7 +1,7 @@
 //! Reads the rows of a damaged SQLite file page by page, without SQLite: of the file only whole pages are needed, not
 //! the trees that lead to them. Format: <https://www.sqlite.org/fileformat2.html>.
 //!
-//! A page does not tell its table: the caller tells rows apart by their columns. Free pages are left out where the
+//! A page does not name its table: the caller recognizes rows by their columns. Free pages are left out where the
 //! header is intact; where it is not, deleted rows may come back.
 
 use std::{
@@ -18,7 +18,7 @@ use rusqlite::types::Value;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Length of the header, which precedes the first page's content.
 const HEADER_BYTES: usize = 100;
-/// Page size where no header tells it: SQLite's default, which our databases have.
+/// Page size where no header gives it: SQLite's default, which our databases have.
 const PAGE_BYTES: usize = 4096;
 /// Length of the WAL's header, and of the header of each of its frames.
 const WAL_HEADER_BYTES: u64 = 32;

@@ -182,7 +182,7 @@ impl Snapshots {
         self.texts.retain(|row| row.session_id != **session);
     }
 
-    /// Adds the row that removes a session of which only key, day and rev are known.
+    /// Adds the row that removes a session, from its key, day and rev.
     pub(crate) fn add_tombstone(&mut self, of: &Identity, session: &SessionId, day: u16, rev: u64) {
         let (tenant, session_id) = (of.tenant.as_str().to_owned(), session.to_string());
         let user = of.user.clone();

@@ -95,7 +95,7 @@ impl Recording {
         })
     }
 
-    /// The transcripts of subagents, by path. Empty for 1.0.x, where they stand in the main file.
+    /// The transcripts of subagents, by path. Empty for 1.0.x, where they are part of the main file.
     pub fn agents(&self) -> Vec<PathBuf> {
         self.transcripts(|_, stem| stem.starts_with("agent-") && stem.ends_with(".jsonl"))
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::page;
 
-/// What is known of one harness.
+/// Results for one harness.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     /// Its name in the registry of harnesses.

@@ -35,7 +35,7 @@ enum Source {
 
 const CLAUDE_CODE: &[&str] = &["claude-code"];
 const EVERY: &[&str] = &["claude-code", "codex", "copilot", "gemini", "opencode", "qwen"];
-/// Those whose recordings say how many tokens the whole session used, which is all that some tools tell.
+/// Those whose recordings say how many tokens the whole session used, which is all that some tools report.
 const WITH_SUMS: &[&str] = &["codex", "copilot", "gemini", "opencode", "qwen"];
 
 /// The scored tools; `oracle/rivals.py` has a function for each.

@@ -45,7 +45,7 @@ pub(crate) fn meta() -> Vec<Row> {
     let server = Server::subscope(home.path());
     let address = Address::Tcp(server.address.parse().expect("an address"));
     let mut feed = LiveFeed::open(Box::new(move || Client::connect(address.clone()))).expect("a feed");
-    // Indexing tells nothing. What threads that end have used is no longer known.
+    // Indexing publishes nothing. The processor time of threads that have ended is not counted.
     let mut rest = || loop {
         let before = processor_time(server.child.id());
         while feed.next(QUIET) != FeedItem::Idle {}

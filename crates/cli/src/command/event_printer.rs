@@ -123,7 +123,7 @@ impl<'c> EventPrinter<'c> {
         }
     }
 
-    /// Returns what tells a session from the others that are watched: its folder, and its id if another has the same one;
+    /// Returns what distinguishes a session from the others that are watched: its folder, and its id if that is not enough;
     /// `None` if it is the only one.
     fn place(&self, session: &SessionId) -> Option<String> {
         let folder = |tree: &Tree| tree.session.cwd.as_deref().map(|cwd| base_name(cwd).to_owned());

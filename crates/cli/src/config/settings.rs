@@ -139,7 +139,7 @@ pub(crate) struct UiSettings {
     pub(crate) theme: Theme,
     /// Visibility of the tree panel; auto shows it from the first subagent on.
     pub(crate) tree: TreePanel,
-    /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
+    /// How to report that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
     /// or also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
 }

@@ -159,7 +159,7 @@ fn full_disk_is_told_to_whoever_hands_over_and_loses_nothing() {
         assert_eq!(post(&serving, &name, "/x"), (200, String::new()));
         taken.push(name);
     }
-    // Whoever asks is answered with all that was acknowledged, which is then in the log.
+    // Queries are answered with all that was acknowledged, which is then in the log.
     assert_eq!(calls(&serving), taken);
     disk.fill(&env, 0);
     let big = noise(2 << 20);

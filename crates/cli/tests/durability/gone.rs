@@ -1,5 +1,5 @@
 //! A data folder that is removed or replaced under a hub that runs: it takes nothing more, leaves, and the next one
-//! takes in what was spooled meanwhile.
+//! ingests what was spooled meanwhile.
 
 use std::{fs, net::TcpStream, path::Path, thread, time::Duration};
 

@@ -78,7 +78,7 @@ impl Sent {
             )
         };
         match self.way {
-            // Nothing in it tells it from another: its delivery alone does.
+            // Its content has no key: only its delivery id distinguishes it.
             Way::Tcp | Way::Hook if name.ends_with(['0', '5']) => {
                 format!(r#"{{"session_id":"s{round}","hook_event_name":"SessionStart","source":"{name}"}}"#)
             }
@@ -150,7 +150,7 @@ fn round(number: u64, doors: &Doors<'_>, kill: impl FnOnce()) -> Vec<Sent> {
                     for count in 0.. {
                         let name = format!("{number}-{poster}-{count}");
                         let mut sent = Sent { way: *way, round: number, name, is_acknowledged: false };
-                        // A hook that begins after the kill finds nobody.
+                        // A hook that begins after the kill finds no hub.
                         let is_last = is_over.load(Ordering::SeqCst);
                         sent.is_acknowledged = doors.send(&sent);
                         let is_last = is_last || !sent.is_acknowledged;
@@ -180,7 +180,7 @@ fn logged(serving: &Serving, round: u64) -> BTreeMap<String, usize> {
             return found;
         }
         let page: Value = serde_json::from_str(&body).unwrap();
-        // What rows make known (that a session has begun) is told by nobody.
+        // Events that subscope derives from rows (the start of a session) have no poster.
         for event in page["events"].as_array().unwrap().iter().filter(|it| it["source"] != "subscope") {
             let name = match event["kind"].as_str().unwrap() {
                 "tool.pre" => &event["data"]["tool_use_id"],
@@ -203,7 +203,7 @@ fn is_there_once(serving: &Serving, sent: &[Sent], round: u64) {
         .filter(|sent| sent.round == round && sent.is_acknowledged)
         .flat_map(Sent::names)
         .collect();
-    // What hooks spooled is taken in within a second or two.
+    // The hub ingests what hooks spooled within a second or two.
     let began = clock::tick();
     let found = loop {
         let found = logged(serving, round);

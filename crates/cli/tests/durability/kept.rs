@@ -23,7 +23,7 @@ pub(crate) fn is_whole(folder: &Path) {
     let copies = tempfile::tempdir().unwrap();
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.map(|entry| entry.unwrap().path()) {
-        // What one process shares with another is made anew where its owner is gone.
+        // Shared duplicates are reassigned when the session that owned them is gone.
         if path.to_string_lossy().contains(".db") && !path.to_string_lossy().ends_with("-shm") {
             fs::copy(&path, copies.path().join(path.file_name().unwrap())).unwrap();
         }

@@ -67,7 +67,7 @@ fn body_of_many_sessions_lets_others_pass_and_costs_the_next_start_little() {
     let request = posting(&serving.address, "/api/v1/ingest/claude.hook?source=many", "", body.as_bytes());
     let stream = TcpStream::connect(&serving.address).unwrap();
     let poster = thread::spawn(move || exchange(stream, &request));
-    // The first of them are there before the last are taken, and whoever asks is answered.
+    // The first of them are there before the last are ingested, and queries are answered meanwhile.
     let began = clock::tick();
     while serving.tree("s000000").is_none() {
         assert!(began.elapsed() < LIMIT, "nothing is taken");

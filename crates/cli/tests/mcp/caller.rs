@@ -1,4 +1,4 @@
-//! An agent that is called as a tool stands below its caller, in the caller's session.
+//! An agent that is called as a tool is a child of its caller, in the caller's session.
 
 use std::fs;
 

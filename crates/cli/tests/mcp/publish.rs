@@ -42,7 +42,7 @@ async fn run_is_aborted_by_an_event_that_is_refused_and_siblings_go_on() {
     assert!(error.starts_with("the agent's run was aborted: tool_call Bash (toolu_1) of run bad"), "{error}");
     assert!(error.contains("500"), "{error}");
     assert_eq!(answer, "Done.");
-    // What was told before it stands, nothing behind it came, and the ending was tried once more.
+    // Earlier events stay, no later one arrived, and the end was posted once more.
     assert_eq!(listener.of("bad"), ["subagent_start", "thought_trace", "subagent_end"]);
     assert_eq!(listener.of("good").last().unwrap(), "subagent_end");
     mcp.close().await;

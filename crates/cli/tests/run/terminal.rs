@@ -66,7 +66,7 @@ fn stopping_and_going_on_are_one_job_for_the_shell() {
 #[test]
 fn a_pager_behind_it_and_a_command_that_asks_share_the_terminal() {
     let (env, _) = shell("");
-    // An interactive shell lets the system stop who reads from behind; others may have been told not to.
+    // An interactive shell lets the system stop a background job that reads; other shells may ignore that signal.
     let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return };
     terminal.type_text(&format!("PS1='ready$ '; S={}", env!("CARGO_BIN_EXE_subscope")));
     terminal.send(&["Enter"]);

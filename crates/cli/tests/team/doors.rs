@@ -290,7 +290,7 @@ fn writers_remove_their_own_sessions_only() {
     let removed = post(&server, &admin, removal(1).as_bytes());
     assert_eq!((removed.status, removed.json()["accepted"].as_u64()), (200, Some(1)));
     assert_eq!(tree(), 404);
-    // Of one that is not there nobody says whose it was.
+    // A session that does not exist has no owner: anybody may remove it.
     assert_eq!(post(&server, &bob, removal(1).as_bytes()).status, 200);
 }
 

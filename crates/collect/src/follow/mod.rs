@@ -6,7 +6,7 @@
 //! * **Folders are watched, files are not.** A file that nobody asked for costs nothing until it changes; a
 //!   followed one costs its path, its place and its last bytes, and is opened only while it is read.
 //! * **Watch, then list.** A file made between the two is seen at least once; opening twice does nothing.
-//! * **Nothing rests on the watcher alone.** Everything is listed again now and then, at once when the watcher
+//! * **Nothing depends on the watcher alone.** Everything is listed again now and then, at once when the watcher
 //!   lost something, and every second where it cannot work.
 //!
 //! Pitfalls: a renamed or removed folder says nothing about the files in it; an inode number can be used
@@ -60,7 +60,7 @@ pub struct FileId(pub u32);
 /// waited for. A file that is replaced by one with the same content makes no event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FileEvent<'a> {
-    /// A file is followed from now on, from its beginning; one that was gone goes on where it was, or says that it does
+    /// A file is followed from now on, from its beginning; one that was gone continues where it was, or says that it does
     /// not.
     Appeared {
         /// Its name from now on.
@@ -77,7 +77,7 @@ pub enum FileEvent<'a> {
         /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
         bytes: &'a [u8],
     },
-    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Told
+    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Sent
     /// once the file is as long as it was, or has stayed shorter for a second: until then somebody may be rewriting it.
     Restarted {
         /// The file.

@@ -147,7 +147,7 @@ impl Root {
                 state.watch.folder(folder);
             }
             Seen::File(found) => state.files.open(&found, out),
-            // Told once: a listing that is repeated every minute must not repeat it.
+            // Reported once: a listing that is repeated every minute must not repeat it.
             Seen::Skipped(Skipped { path, why }) if is_new => {
                 out.send(FileEvent::Problem { path: &path, what: &why });
             }

@@ -33,7 +33,7 @@ pub struct Spooled {
     pub delivery: Delivery,
     /// When it came: milliseconds since 1970, by the writer's clock.
     pub received_ms: Millis,
-    /// The bytes that were put there; nobody has looked into them.
+    /// The bytes that were spooled, unparsed.
     pub body: Vec<u8>,
     path: PathBuf,
 }

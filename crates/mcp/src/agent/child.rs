@@ -102,7 +102,7 @@ impl ChildProcess {
         Ok(())
     }
 
-    /// Tells the readers to stop once the pipes are empty: a process that outlived the run may keep them open.
+    /// Makes the readers stop once the pipes are empty: a process that outlived the run may keep them open.
     pub(super) fn stop_waiting(&self) {
         self.is_over.store(true, Ordering::Release);
     }

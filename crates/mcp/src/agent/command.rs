@@ -36,7 +36,7 @@ pub(super) struct OptionLike {
 /// is written to stdin. The program name is not a template. `None` for an empty command.
 ///
 /// # Errors
-/// A word that begins with a placeholder would begin with `-`, and no `--` stands before it.
+/// If the text for a placeholder at the start of a word begins with `-`, and no `--` precedes the word.
 pub(super) fn command_line(
     command: &[OsString],
     call: &AgentCall,

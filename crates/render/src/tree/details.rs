@@ -66,7 +66,7 @@ pub fn tool_words(call: &ToolCall, style: &Style) -> String {
 
 /// Most lines shown of each call's output, unless one agent is shown.
 const OUTPUT_LINES: usize = 5;
-/// What stands before the first line of an output.
+/// Prefix of the first line of an output.
 const OUTPUT_INDENT: &str = " ";
 
 /// Renders the detail lines of one agent.

@@ -141,7 +141,7 @@ fn say(messages: &mut Vec<Value>, role: &str, content: Value) {
     }
 }
 
-/// What a tool answered, as a message. Whoever asks for the last words of a person must not find it.
+/// What a tool answered, as a message. A search for the person's last message must not find it.
 fn result(messages: &mut Vec<Value>, texts: &[String]) {
     messages.push(json!({"role": "user", "content": [{"type": "tool_result", "content": texts.join("\n")}]}));
 }

@@ -89,7 +89,7 @@ CREATE TABLE slow_calls(
 ";
 
 /// Column that versions 1 and 2 do not have: the highest rev of a session's rows, by which another process sees what is
-/// new. 0 in rows of before: they are as new as their session is unknown to that process.
+/// new. 0 in rows of earlier versions: another process reads them when it does not know their session.
 const REV_COLUMN: &str = "
 ALTER TABLE sessions ADD COLUMN rev INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sessions_rev ON sessions(rev);

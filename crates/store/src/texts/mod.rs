@@ -191,7 +191,7 @@ pub struct Hit {
     pub span: ByteSpan,
 }
 
-/// Full-text index of a data folder. Damage found by a query or a write deletes it, since it can be built anew:
+/// Full-text index of a data folder. Damage found by a query or a write deletes it, since it can be rebuilt:
 /// [`StoreError::TextsDamaged`].
 pub struct TextIndex {
     db: Connection,
@@ -239,7 +239,7 @@ impl TextIndex {
         }
     }
 
-    /// Deletes the index of a data folder, so that it is built anew. Processes that have it open are not disturbed.
+    /// Deletes the index of a data folder, so that it is rebuilt. Processes that have it open are not disturbed.
     ///
     /// # Errors
     ///

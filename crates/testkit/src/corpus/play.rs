@@ -108,7 +108,7 @@ impl<'o> Play<'o> {
             Phase::Open => self.open(number),
             Phase::Think => self.think(number),
             Phase::Result { uuid, input } => self.take_result(number, &uuid, &input),
-            // Not in the queue: somebody else wakes them, or nobody.
+            // Not in the queue: another agent wakes them, or none does.
             phase @ (Phase::Wait { .. } | Phase::Done) => {
                 self.actors[number].phase = phase;
                 Ok(())

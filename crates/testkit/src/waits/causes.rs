@@ -249,7 +249,7 @@ impl Scene {
     /// The target continues at that time; it and the agents waiting for it end. Only their ends are reported.
     fn go_on(&mut self, at: Millis, probe: Millis, expected: Expected) -> ScriptOutcome {
         self.siblings_until(at);
-        // A call first: hooks do not tell of words.
+        // A call first: hooks report no text.
         let call = self.stage.call(self.target, at + 50, "Bash");
         self.stage.result(self.target, at + SECOND, &call);
         let mut at = at + 5 * SECOND;

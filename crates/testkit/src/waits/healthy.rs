@@ -126,7 +126,7 @@ impl Workload {
             at += match self.random.below(10) {
                 _ if is_instant => self.between(20, 3 * SECOND),
                 0..6 => self.between(SECOND, 60 * SECOND),
-                // Nobody tells when the answer came: question and tool are one silence.
+                // No line says when the person answered: question and tool are one silence.
                 _ if asks => self.between(SECOND, 4 * MINUTE),
                 6..9 => self.between(MINUTE, 8 * MINUTE),
                 _ => self.between(8 * MINUTE, 25 * MINUTE),

@@ -342,7 +342,7 @@ impl Stage {
             self.fire(0, at + 1, hook("Stop"), false);
             return self.announce(at + 2, stream::result("Done."));
         };
-        // Observed: a hook is there some milliseconds before what it tells of is written.
+        // Observed: a hook arrives some milliseconds before the line of the same event is written.
         self.fire(player, at - 20, hook("SubagentStop"), false);
         if self.wire.has_transcripts() && !self.is_old() {
             self.meta(player, at + 1, true);

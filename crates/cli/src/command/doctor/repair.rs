@@ -14,7 +14,7 @@ use crate::{
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Sets damaged files aside, keeps what can be read of them, and waits until a hub has built the rest anew from
+/// Sets damaged files aside, keeps what can be read of them, and waits until a hub has rebuilt the rest from
 /// transcripts, archive and received input.
 pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;

@@ -1,4 +1,4 @@
-//! Counts what stands below the harnesses' folders of transcripts, without reading more than first lines.
+//! Counts the files below the harnesses' folders of transcripts, without reading more than first lines.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Counts what stands in the folders; nothing in those that do not exist.
+    /// Counts the files of the folders; none in those that do not exist.
     pub(super) fn of(roots: &[Root], now_ms: Millis) -> Self {
         let live_within = FollowOptions::new(|| 0).live_within;
         let recent_since_ms =

@@ -1,5 +1,5 @@
-//! Reads a settings file and puts another text in its place, so that whoever reads it meanwhile sees the one or the
-//! other, and nothing in between.
+//! Reads a settings file and replaces its text atomically: a program that reads it meanwhile sees the old text or the
+//! new one.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -44,7 +44,7 @@ pub(in super::super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     }
 }
 
-/// Puts a text in the place of `before`, which must still stand there: written beside it, synced, renamed.
+/// Replaces the text `before`, which the file must still contain: writes a temporary file, syncs it and renames it.
 ///
 /// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
 /// the last look and the rename is overwritten: nothing that file systems offer prevents it.

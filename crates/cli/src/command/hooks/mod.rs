@@ -212,7 +212,7 @@ fn otel_url(scope: &Scope, settings: &dyn HookSettings) -> Option<String> {
     scope.hooks.otel_variables(&url).iter().all(is_set).then_some(url)
 }
 
-/// Tells what does not hinder, but may not be meant.
+/// Prints warnings: settings that work, but may not be intended.
 fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
     let path = scope.path.display();
     for obstacle in settings.obstacles() {

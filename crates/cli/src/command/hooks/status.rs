@@ -36,7 +36,7 @@ pub(crate) struct Row {
     scope: &'static str,
     path: String,
     exists: bool,
-    /// Whether any hook of ours stands there; `null` where the file cannot be read.
+    /// Whether any hook of ours is in it; `null` where the file cannot be read.
     installed: Option<bool>,
     /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
@@ -144,7 +144,7 @@ fn hub(data: &Path) -> Hub {
 
 fn waiting(data: &Path) -> Waiting {
     let folder = spool::folder(data);
-    // A spool that cannot be listed is nobody's but somebody else's.
+    // A spool that cannot be listed belongs to another user.
     let spool = Spool::open(&folder).ok();
     Waiting {
         folder: folder.to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! Which version of a harness is installed: it decides which events may stand in its settings.
+//! Which version of a harness is installed: it decides which events its settings may name.
 
 use std::{
     ffi::OsStr,

@@ -36,7 +36,7 @@ pub(super) type QueuedRequest = Option<IndexRequest>;
 pub(super) fn indexer(hub: HubHandle, requests: SyncSender<QueuedRequest>) -> Indexer {
     Arc::new(move |request| {
         if matches!(request, IndexRequest::Folders(_)) {
-            // Whoever asks now learns that it is not done.
+            // Queries from now on say that it is not complete.
             hub.reads_past(true);
         }
         requests.try_send(Some(request)).map_err(|error| match error {
@@ -86,7 +86,7 @@ pub(super) fn run(
                     }
                 }
                 Err(error) if is_stop(&error) => return,
-                // A damaged full text has been deleted: it is made anew.
+                // A damaged full-text index has been deleted: it is rebuilt.
                 Err(error) if has_texts && !TextIndex::exists(location.folder()) => {
                     tracing::warn!("{error:#}");
                     continue;

@@ -252,7 +252,7 @@ impl SessionQueuer<'_> {
         }
         let mut has_listed = false;
         while !self.state.has_ended() {
-            // A hub of before may have ended between an agent's end and its forwarding, and files may have grown since.
+            // An earlier hub may have ended between an agent's end and its forwarding, and files may have grown since.
             has_listed = has_listed || self.mark_stored();
             while !self.state.has_ended()
                 && self.state.queue.has_room()

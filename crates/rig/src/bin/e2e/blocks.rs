@@ -59,7 +59,7 @@ struct Printed {
     calls: Vec<String>,
     /// How many results came.
     results: usize,
-    /// What it waited for when it was told to be stalled.
+    /// What it waited for when it was reported as stalled.
     stalls: Vec<String>,
     /// The mark of its last block.
     last: String,

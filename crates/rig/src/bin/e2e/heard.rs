@@ -29,7 +29,7 @@ pub(crate) struct Heard {
     pub(crate) first: HashMap<String, Instant>,
     /// Reported stalls, in order.
     pub(crate) stalls: Vec<Event>,
-    /// How many events came by hooks before any file told them.
+    /// How many events came by hooks before any file had them.
     pub(crate) hooked: usize,
     /// Events that were left out because the reader was slow.
     pub(crate) missed: u64,

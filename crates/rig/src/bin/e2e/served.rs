@@ -28,7 +28,7 @@ use crate::{
 /// How long the hub may take to know all that the transcript says: far more than it needs.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What stands in a settings file before hooks are added to it, in nobody's favorite form.
+/// A settings file before hooks are added to it, oddly formatted.
 pub(crate) const SETTINGS: &str =
     "{ \"includeCoAuthoredBy\":false,\n\n\t\"permissions\" : {\"deny\":[ \"WebFetch\" ]} }";
 
@@ -130,7 +130,7 @@ fn settled(hub: &Hub, wanted: &Tree) -> Result<Tree> {
     }
 }
 
-/// How long after the call that asks for it was told each subagent stood in the live tree, at work.
+/// How long after the call that starts it each subagent was running in the live tree.
 fn delays(known: &BTreeMap<String, Known>, heard: &Heard, findings: &mut Findings) -> Vec<Duration> {
     let mut delays = Vec::new();
     for agent in known.values() {
@@ -209,7 +209,7 @@ impl Hub {
     }
 }
 
-/// A program that runs until it is told to end, or is dropped.
+/// A program that runs until it is asked to end, or is dropped.
 struct Background {
     child: Child,
 }
@@ -227,7 +227,7 @@ impl Background {
         Ok(Self { child })
     }
 
-    /// Tells it to end, which it must do well.
+    /// Asks it to end, which it must do with exit code 0.
     fn end(mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let status = self.child.wait()?;
@@ -240,7 +240,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // One that was told to end has ended already.
+        // One that was asked to end has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

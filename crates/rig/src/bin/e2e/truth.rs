@@ -19,9 +19,9 @@ pub(crate) struct Known {
     /// Who answered it.
     pub(crate) actor: String,
     parent: Option<String>,
-    /// The call that asked for it, and when that was told.
+    /// The call that started it, and when the model asked for that.
     pub(crate) spawn: Option<(String, Instant)>,
-    /// Ids and names of its calls, in the order in which they were told.
+    /// Ids and names of its calls, in the order in which the model asked for them.
     pub(crate) calls: Vec<(String, String)>,
     answers: usize,
     spent: Spent,

@@ -18,7 +18,7 @@ use subscope_testkit::env::TestEnv;
 
 /// How long a run of Claude Code may take: far more than any script does.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often something is looked at that nobody tells of.
+/// Polling interval for what no event reports.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// What agents may do without being asked. As root Claude Code refuses to skip permissions altogether.

@@ -24,7 +24,7 @@ use crate::{
 /// How long after the harness's own file a hub may show an agent or a call; a database is polled.
 const FILE_LIMIT: Duration = Duration::from_secs(1);
 const DATABASE_LIMIT: Duration = Duration::from_secs(2);
-/// How long a hub is left alone with files that nobody writes any more.
+/// How long a hub is left alone with files that no longer change.
 const ALONE: Duration = Duration::from_secs(2);
 
 /// Plays all of it with one harness.
