@@ -173,7 +173,7 @@ pub struct TrajectoryCall<'a> {
     #[serde(skip_serializing_if = "is_false")]
     pub is_interrupted: bool,
     /// Whether it is equal to the call before it (`true`) or to none (`false`), whatever its arguments; omitted: its
-    /// arguments say.
+    /// arguments tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_repeat: Option<bool>,
     /// Evidence for its agent.

@@ -115,7 +115,7 @@ enum Sent {
     Change,
     /// A change again that the reader has already applied.
     Repeat,
-    /// The reader's queue was full: all its rows are sent again.
+    /// The reader's queue was full: its rows are sent anew.
     Snapshot,
 }
 
