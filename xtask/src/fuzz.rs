@@ -49,9 +49,9 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("copilot_stream", |name| name.contains("/copilot/") && name.contains("/stdout")),
     ("copilot_hook", |name| name.contains("/copilot/") && name.ends_with("/hooks.jsonl")),
     ("gemini_chat", |name| name.contains("/gemini/") && name.contains("/chats/")),
-    // No recording has the chats of old versions, or telemetry: their words are those of newer chats.
+    // No recording has the chats of old versions: their words are those of newer chats.
     ("gemini_session", |name| name.contains("/gemini/") && name.contains("/chats/")),
-    ("gemini_telemetry", |name| name.contains("/gemini/") && name.contains("/chats/")),
+    ("gemini_telemetry", |name| name.ends_with("/telemetry.log")),
     ("claude_otel", is_otel),
     ("gemini_otel", is_otel),
     ("codex_otel", is_otel),

@@ -55,10 +55,12 @@ enum Way {
     OnDisk(&'static str, &'static str),
     /// The lines of a file are posted in a dialect.
     Ingested(&'static str, &'static str),
+    /// The same under another id of the session, as another source has the recorded one.
+    IngestedAs(&'static str, &'static str, &'static str),
 }
 
 /// The sources of the other harnesses: the rows of the second table.
-const OTHERS: [(&str, &str, Way); 14] = [
+const OTHERS: [(&str, &str, Way); 17] = [
     ("Codex: rollouts", "codex/0.169.0/v1_two_parallel", Way::OnDisk("sessions", "home/.codex/sessions")),
     ("Codex: `exec --json`", "codex/0.169.0/v1_child_error", Way::Ingested("codex.exec", "stdout.jsonl")),
     (
@@ -71,6 +73,11 @@ const OTHERS: [(&str, &str, Way); 14] = [
         "OpenCode: database",
         "opencode/1.18.33/two_parallel",
         Way::OnDisk("opencode.db", "data/opencode/opencode.db"),
+    ),
+    (
+        "OpenCode 1.1: storage",
+        "opencode/1.1.53/resume_denied",
+        Way::OnDisk("storage", "data/opencode/storage"),
     ),
     (
         "OpenCode: `run --format json`",
@@ -99,12 +106,20 @@ const OTHERS: [(&str, &str, Way); 14] = [
         "gemini/0.61.0/child_error",
         Way::Ingested("gemini.stream", "stdout.jsonl"),
     ),
+    ("Gemini CLI: hooks", "gemini/0.61.0/nested", Way::Ingested("gemini.hook", "hooks.jsonl")),
     ("Qwen Code: chats", "qwen/0.24.4/two_background", Way::OnDisk("dot_qwen", "home/.qwen")),
+    (
+        "Qwen Code: `stream-json`",
+        "qwen/0.24.4/two_background",
+        Way::IngestedAs("qwen.stream", "stdout.jsonl", "5d0f3c1e-9a0b-4c56-8f0a-0b1c2d3e4f50"),
+    ),
     ("Qwen Code: hooks", "qwen/0.24.4/hooks", Way::Ingested("qwen.hook", "hooks.jsonl")),
 ];
 
 /// What Gemini CLI prints does not say how an agent ended, and only agents that have ended are exported so.
 const UNENDED: &str = "Gemini CLI: `stream-json`";
+/// Hooks of Gemini CLI name no agent, so the session has its root alone.
+const AGENTLESS: &str = "Gemini CLI: hooks";
 const OF_ENDED: [&str; 4] = ["export execution", "export checkpoint", "HTTP execution", "HTTP checkpoint"];
 
 /// The sources: the rows of the table.
@@ -611,21 +626,29 @@ fn recording_of(name: &str) -> OtherRecording {
 /// Returns the session of a source of another harness, once the hub has an agent of it.
 fn bring(serving: &Serving, (name, recorded, way): (&'static str, &str, Way)) -> Session {
     let recording = recording_of(recorded);
-    if let Way::Ingested(dialect, file) = way {
-        let lines = fixtures::bytes(&recording.folder.join(file));
-        serving.post(&format!("/api/v1/ingest/{dialect}?source=parity"), "", &lines);
+    let recorded_id = recording.truth["session"]["id"].as_str().unwrap();
+    let mut id = recorded_id.to_owned();
+    if let Way::Ingested(dialect, file) | Way::IngestedAs(dialect, file, _) = way {
+        let mut lines = fixtures::text(&recording.folder.join(file));
+        if let Way::IngestedAs(.., other) = way {
+            lines = lines.replace(recorded_id, other);
+            other.clone_into(&mut id);
+        }
+        serving.post(&format!("/api/v1/ingest/{dialect}?source=parity"), "", lines.as_bytes());
     }
-    let id = recording.truth["session"]["id"].as_str().unwrap().to_owned();
+    let least = if name == AGENTLESS { 1 } else { 2 };
     let began = clock::tick();
     let tree = loop {
         let tree = serving.tree(&id);
-        if let Some(tree) = tree.filter(|tree| tree["agents"].as_array().is_some_and(|rows| rows.len() > 1)) {
+        if let Some(tree) =
+            tree.filter(|tree| tree["agents"].as_array().is_some_and(|rows| rows.len() >= least))
+        {
             break tree;
         }
         assert!(began.elapsed() < LIMIT, "{name}: {id} has no agent");
         thread::sleep(Duration::from_millis(20));
     };
-    let agent = &tree["agents"][1];
+    let agent = &tree["agents"][least - 1];
     // A word that somebody said: not all sources have the words of tasks.
     let (_, feed) = serving.get(&format!("/api/v1/sessions/{id}/feed?limit=1000"));
     let feed: Value = serde_json::from_str(&feed).unwrap();

@@ -4,9 +4,12 @@
 //! under another path, so everything that it says is known. One that is still being written ends where it can be read.
 
 use std::{
-    fs::File,
+    collections::BTreeMap,
+    fs::{File, Metadata},
     io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use zstd::{stream::read::Decoder, zstd_safe::get_frame_content_size};
@@ -59,11 +62,39 @@ impl Packed {
     }
 }
 
-/// Returns what is known of the content's length without keeping it: by the only frame's header, else by decoding.
+/// A file as it was last written: its device and number, its length, and the time in nanoseconds.
+type FileState = (u64, u64, u64, i64, i64);
+
+/// Lengths of contents that were found by decoding: a file that has not changed is decoded once for all looks at it.
+static KNOWN: Mutex<BTreeMap<FileState, u64>> = Mutex::new(BTreeMap::new());
+/// Most lengths that are remembered: 200 KiB.
+const MOST_KNOWN: usize = 4096;
+
+fn state(metadata: &Metadata) -> FileState {
+    (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Returns the length of the content, as far as it can be read.
 ///
 /// # Errors
 /// Where the file cannot be read.
 pub(crate) fn content_len(file: &mut File) -> io::Result<u64> {
+    let state = state(&file.metadata()?);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(len) = known().get(&state) {
+        return Ok(*len);
+    }
+    let len = decoded_len(file)?;
+    let mut known = known();
+    if known.len() >= MOST_KNOWN {
+        known.clear();
+    }
+    known.insert(state, len);
+    Ok(len)
+}
+
+/// Returns the length of the content without keeping it: by the only frame's header, else by decoding.
+fn decoded_len(file: &mut File) -> io::Result<u64> {
     let packed = file.metadata()?.len();
     let mut head = Vec::new();
     (&*file).take(HEADER_BYTES).read_to_end(&mut head)?;
@@ -171,6 +202,22 @@ mod tests {
                 assert!(read_span(&path, last as u64, 3).is_err());
             }
         }
+    }
+
+    #[test]
+    fn unchanged_file_is_decoded_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let content = content();
+        let path = &files(folder.path(), &content)[0];
+        let written = fs::metadata(path).unwrap();
+        assert_eq!(crate::length(path), Some(content.len() as u64));
+        // Nothing of it can be decoded any more; only the time says so.
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        (&file).write_all(&vec![0; written.len() as usize]).unwrap();
+        file.set_modified(written.modified().unwrap()).unwrap();
+        assert_eq!(crate::length(path), Some(content.len() as u64));
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_ne!(crate::length(path), Some(content.len() as u64));
     }
 
     #[test]

@@ -334,8 +334,9 @@ pub struct Response<'a> {
     pub has_call: bool,
     /// Whether the line has text.
     pub has_text: bool,
-    /// Whether its harness gives no reason for the end of a response, so that text ends the turn if nothing follows soon.
-    pub ends_if_last: bool,
+    /// Set where the harness gives no reason for the end of a response, so that text ends the turn if nothing follows soon:
+    /// the longest time in milliseconds that a call behind a text took in this source so far.
+    pub ends_if_last: Option<i64>,
     /// Whether the harness synthesized the line: its usage is not counted.
     pub synthetic: bool,
     /// Whether it reports an API error.

@@ -338,6 +338,132 @@ fn many_agents_that_say_the_same_at_the_same_place_are_each_right() {
     }
 }
 
+/// Repeats what a line says of an agent: the elements of its lists that say it, else the line.
+fn with_copies(
+    line: &str,
+    is_about: &dyn Fn(&str) -> bool,
+    copied: &dyn Fn(&str, usize) -> String,
+) -> String {
+    let mut json: Value = serde_json::from_str(line).unwrap();
+    let mut has_list = false;
+    for place in ["/toolCalls", "/content", "/message/parts"] {
+        let Some(list) = json.pointer_mut(place).and_then(Value::as_array_mut) else { continue };
+        let repeated = list.iter().flat_map(|item| {
+            let text = item.to_string();
+            // A line has its result of one call alone.
+            let is_listed = item.get("text").is_none()
+                && (place != "/message/parts" || item.get("functionCall").is_some());
+            let copies = (0..10).filter(|_| is_listed && is_about(&text));
+            let copies = copies.map(|number| serde_json::from_str(&copied(&text, number)).unwrap());
+            std::iter::once(item.clone()).chain(copies).collect::<Vec<Value>>()
+        });
+        let repeated: Vec<Value> = repeated.collect();
+        has_list |= repeated.len() > list.len();
+        *list = repeated;
+    }
+    if has_list || !is_about(line) {
+        return format!("{json}\n");
+    }
+    (0..10).fold(line.to_owned() + "\n", |all, number| all + &copied(line, number) + "\n")
+}
+
+/// The same of chats, where one line has the calls of several agents, and ids are made of each other. The name of a file
+/// has no odd characters.
+#[test]
+fn many_agents_of_one_message_are_each_right() {
+    const ODD: &str = "revièwer #2: a/b [x] <y> 漢字 100%";
+    for name in ["gemini/0.61.0/two_parallel", "qwen/0.24.4/two_background", "qwen/0.24.4/hooks"] {
+        let recording = other_recordings().into_iter().find(|it| it.name() == name).unwrap();
+        let original = &recording.truth["agents"][1];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (id, call, kind) =
+            (text(&original["id"]), text(&original["spawned_by"]), text(&original["type"]));
+        let tools: Vec<String> =
+            original["tools"].as_array().unwrap().iter().map(|tool| text(&tool["id"])).collect();
+        let is_gemini = recording.harness == "gemini";
+        let own_id =
+            |number: usize| if is_gemini { renamed(&id, number) } else { format!("{ODD}-{call}x{number}") };
+        let copied = |line: &str, number: usize| {
+            let line = if is_gemini { line.replace(&id, &own_id(number)) } else { line.to_owned() };
+            let mut line = line.replace(&call, &format!("{call}x{number}")).replace(&kind, ODD);
+            for tool in tools.iter().filter(|_| !is_gemini) {
+                line = line.replace(&format!("\"{tool}\""), &format!("\"{tool}x{number}\""));
+            }
+            // Ids of lines.
+            let line = line.replace("\"uuid\":\"", &format!("\"uuid\":\"{number}"));
+            let is_record =
+                ["user", "gemini"].iter().any(|kind| line.contains(&format!("\"type\":\"{kind}\"")));
+            match line.strip_prefix("{\"id\":\"").filter(|_| is_gemini && is_record) {
+                Some(rest) => format!("{{\"id\":\"{number}{rest}"),
+                None => line,
+            }
+        };
+        let is_about = |line: &str| line.contains(&id) || line.contains(&format!("\"{call}\""));
+        let mut parts = Vec::new();
+        for part in recording.disk() {
+            let lines = String::from_utf8(part.bytes.clone()).unwrap();
+            if part.spec.agent.as_deref() == Some(&id) {
+                parts.push(part.clone());
+                parts.extend((0..10).map(|number| {
+                    let bytes: String = lines.lines().map(|line| copied(line, number) + "\n").collect();
+                    let mut part = Part { bytes: bytes.into_bytes(), ..part.clone() };
+                    let plain =
+                        |sign: char| if sign.is_ascii_alphanumeric() || sign == '-' { sign } else { '_' };
+                    part.spec.agent = Some(own_id(number).chars().map(plain).collect());
+                    part
+                }));
+            } else if part.spec.agent.is_some() {
+                parts.push(part);
+            } else {
+                let bytes: String = lines.lines().map(|line| with_copies(line, &is_about, &copied)).collect();
+                parts.push(Part { bytes: bytes.into_bytes(), ..part });
+            }
+        }
+        for parts in [parts.clone(), parts.into_iter().rev().collect()] {
+            let tree = read(&parts, 1 << 16);
+            let rows = by_id(&tree["agents"]);
+            let expected = rows[&id];
+            assert_eq!(differences_of(expected, original), [""; 0], "{name}");
+            assert_eq!(rows.len(), recording.truth["agents"].as_array().unwrap().len() + 10, "{name}");
+            for number in 0..10 {
+                let row = rows[&own_id(number)];
+                let what = format!("{name} {number}: {row}");
+                let same = [
+                    "parent_id",
+                    "depth",
+                    "status",
+                    "tool_calls",
+                    "tool_errors",
+                    "usage",
+                    "name",
+                    "description",
+                ];
+                for field in same.into_iter().chain(["background", "model"]) {
+                    assert_eq!(row[field], expected[field], "{field} of {what}");
+                }
+                assert_eq!(
+                    (&row["spawned_by"], &row["type"]),
+                    (&format!("{call}x{number}").into(), &ODD.into()),
+                    "{what}"
+                );
+                let own: Vec<String> = by_id(&row["tools"]).into_keys().collect();
+                let new = |tool: &String| {
+                    if is_gemini { tool.replace(&id, &own_id(number)) } else { format!("{tool}x{number}") }
+                };
+                let mut should: Vec<String> = tools.iter().map(new).collect();
+                should.sort();
+                assert_eq!(own, should, "{what}");
+            }
+        }
+    }
+}
+
+/// Returns what of a row is not as its truth says, so that copies of it prove something.
+fn differences_of(row: &Value, truth: &Value) -> Vec<&'static str> {
+    let fields = ["parent_id", "spawned_by", "depth", "type", "tool_calls"].into_iter();
+    fields.filter(|field| row[field] != truth[field]).collect()
+}
+
 /// Returns another id of the same form.
 fn renamed(id: &str, number: usize) -> String {
     let digits: String = format!("{number:02}");

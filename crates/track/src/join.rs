@@ -104,7 +104,7 @@ impl Facts {
         self.has_local_command |= other.has_local_command;
         self.is_published |= other.is_published;
         self.has_transcript |= other.has_transcript;
-        self.text_ends_turns |= other.text_ends_turns;
+        self.longest_behind_text = self.longest_behind_text.max(other.longest_behind_text);
         self.span.join(&other.span);
         for (line, agent) in other.chains {
             self.chains.entry(line).or_insert(map.agent(agent));

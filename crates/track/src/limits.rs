@@ -9,9 +9,14 @@ const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
 /// The same while a call or a permission question is open.
 const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
-/// Silence after which a last text ends a turn whose harness never says so. Most calls end before, and then stand in the
-/// same message.
-pub(crate) const TEXT_ENDS_AFTER_MS: i64 = 2_000;
+/// Silences after which a last text may end a turn whose harness never says so: calls are written when they have ended,
+/// then into the message of the text.
+pub(crate) const TEXT_ENDS_AFTER_MS: [i64; 4] = [2_000, 8_000, 32_000, 128_000];
+
+/// Returns the least of these silences that is longer than each call behind a text took so far.
+pub(crate) fn text_ends_after(longest_call_ms: i64) -> Option<i64> {
+    TEXT_ENDS_AFTER_MS.into_iter().find(|silence| *silence > longest_call_ms)
+}
 
 /// Silence limits in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]

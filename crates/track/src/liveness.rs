@@ -35,7 +35,8 @@ pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let mut durations: Vec<i64> = live
         .iter()
         .flat_map(|row| limits.of(harness, row.model.as_deref()).all())
-        .chain([limits.permission_after_ms, TEXT_ENDS_AFTER_MS])
+        .chain([limits.permission_after_ms])
+        .chain(TEXT_ENDS_AFTER_MS)
         .collect();
     durations.sort_unstable();
     durations.dedup();

@@ -4,7 +4,7 @@
 //! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
 use subscope_model::{
-    AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SourceKind, SpawnMode, StopStep, Text,
+    AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SourceKind, SpawnMode, StopStep, Text, ToolClass,
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
     hooks::HookLog,
     identities::{AgentIdentity, AgentIndex, Identities},
-    limits::TEXT_ENDS_AFTER_MS,
+    limits::text_ends_after,
     owners::Ownership,
 };
 
@@ -243,9 +243,12 @@ impl Derivation<'_> {
     /// name no call that gives an agent its next turn.
     fn drop_ends_of_earlier_turns(&self, endings: &mut Vec<AgentEndFact>, identity: &AgentIdentity) {
         let Some(task) = self.facts_of(identity).flat_map(|agent| &agent.task_times).max() else { return };
+        let has_one_turn = self.turn_times(identity).is_empty();
         endings.retain(|end| {
-            let is_timeless = end.order.time == Millis::MIN || end.evidence == EndEvidence::Finished;
-            is_timeless || end.order.time >= *task
+            // Of several turns a result without a time may be of any.
+            let may_be_last = has_one_turn || end.evidence != EndEvidence::SpawnResult;
+            let is_timeless = end.order.time == Millis::MIN && may_be_last;
+            is_timeless || end.evidence == EndEvidence::Finished || end.order.time >= *task
         });
     }
 
@@ -267,12 +270,17 @@ impl Derivation<'_> {
         tasks
     }
 
-    /// Returns the end by the result of the spawn call, unless the agent was resumed since.
+    /// Returns the end by the result of the spawn call, or of the one that gave the agent its last turn: some harnesses
+    /// use the same tool for both.
     fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<AgentEndFact> {
-        let number = identity.origin?;
-        if last.is_some() {
-            return None;
-        }
+        let number = match last {
+            None => identity.origin?,
+            Some(last) => self.facts.call_by_id.get(&last.call).copied().filter(|number| {
+                let call = self.facts.call(*number);
+                let names_agent = call.spawn.as_ref().is_some_and(|spawn| spawn.agent.is_some());
+                call.class == ToolClass::Spawn && names_agent
+            })?,
+        };
         let spawn = self.facts.call(number).spawn.as_deref();
         let order = spawn.and_then(|spawn| spawn.result_order);
         let end = |status, report, error| {
@@ -394,8 +402,8 @@ impl Derivation<'_> {
     fn is_text_final(&self, silence: Silence) -> bool {
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
         // A hook that reports the begin of a turn reports its end, too.
-        let ends_soon = self.facts.text_ends_turns && !self.hooks.is_in_turn;
-        let limit = if ends_soon { TEXT_ENDS_AFTER_MS } else { silence.text_final_after_ms };
+        let longest = self.facts.longest_behind_text.filter(|_| !self.hooks.is_in_turn);
+        let limit = longest.and_then(text_ends_after).unwrap_or(silence.text_final_after_ms);
         silence.last.is_some_and(|last| silent(last) >= limit.min(silence.text_final_after_ms))
     }
 

@@ -182,7 +182,7 @@ impl<'a> Message<'a> {
             content: if stop_reason.is_some() { (0, 0) } else { self.measure() },
             has_call: has("tool_use"),
             has_text: has("text"),
-            ends_if_last: false,
+            ends_if_last: None,
             synthetic: self.model.is(SYNTHETIC_MODEL),
             api_error,
             accounts_only: false,

@@ -20,7 +20,10 @@ use subscope_model::{
     PromptKind, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass, Usage,
 };
 
-use super::tools::{self, first_text};
+use super::{
+    rollout::EMPTY,
+    tools::{self, first_text},
+};
 
 /// Decodes the messages of one connection.
 #[derive(Debug)]
@@ -199,12 +202,10 @@ impl AppServer {
         let id = item.id.filled();
         let text = |raw: Option<&'_ RawValue>| raw.is_some_and(|raw| raw.get() != "null");
         match item.kind.get().unwrap_or_default() {
-            "userMessage" if is_over => match first_text(item.content).map(|raw| out.line.raw(raw)) {
-                Some(text) => {
-                    out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
-                }
-                None => out.emit(Fact::Activity),
-            },
+            "userMessage" if is_over => {
+                let text = first_text(item.content).map_or(EMPTY, |raw| out.line.raw(raw));
+                out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
+            }
             "agentMessage" if is_over && text(item.text) => {
                 if let Some(text) = item.text.map(|raw| out.line.raw(raw)) {
                     out.emit_made(Fact::Message { message_id: id, text });

@@ -52,6 +52,9 @@ pub(super) struct Meta<'a> {
     pub(super) id: Str<'a>,
     session_id: Str<'a>,
     parent_thread_id: Str<'a>,
+    pub(super) agent_path: Str<'a>,
+    pub(super) agent_nickname: Str<'a>,
+    pub(super) agent_role: Str<'a>,
     pub(super) source: Source<'a>,
 }
 

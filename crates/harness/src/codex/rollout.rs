@@ -42,7 +42,7 @@ pub(super) struct Rollout {
     has_records: bool,
     /// Whether there was a response.
     has_responded: bool,
-    /// The last total of counted tokens, and how many there were.
+    /// The last total of counted tokens, and how many responses there were.
     counted: (Tokens, u64),
 }
 
@@ -172,6 +172,8 @@ struct Notification<'a> {
 const NOTIFIES: &str = "<subagent_notification>";
 /// How the message to a child begins that gives it a task.
 const NEW_TASK: &str = "Message Type: NEW_TASK";
+/// The text of a prompt that has none.
+pub(super) const EMPTY: RawJson<'static> = RawJson { json: "\"\"", offset: u64::MAX };
 /// The conversation was compacted.
 const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
@@ -220,13 +222,16 @@ impl Rollout {
         };
         let parent = if parent == root { Parent::Root } else { Parent::Agent(parent) };
         let spawn = meta.source.0.unwrap_or_default();
-        let filled = |name: Str<'a>| name.0.filter(|name| !name.is_empty());
-        let path = filled(spawn.agent_path);
+        // Both places say the same, where both say it.
+        let filled = |name: Str<'a>, other: Str<'a>| {
+            [name, other].into_iter().find_map(|name| name.0.filter(|name| !name.is_empty()))
+        };
+        let path = filled(spawn.agent_path, meta.agent_path);
         out.emit_made(Fact::Spawn(Spawn {
             agent: Some(&own),
             parent: Some(parent),
-            agent_type: filled(spawn.agent_role),
-            name: filled(spawn.agent_nickname),
+            agent_type: filled(spawn.agent_role, meta.agent_role),
+            name: filled(spawn.agent_nickname, meta.agent_nickname),
             description: path.as_deref().and_then(|path| path.rsplit('/').next()).map(Into::into),
             mode: Some(SpawnMode::Foreground),
             starts: true,
@@ -437,9 +442,11 @@ impl LineDecoder for Rollout {
             }
             "token_usage_record" => {
                 self.has_records = true;
-                let id = payload.response_id.filled().unwrap_or_default();
                 if let Some(tokens) = &payload.usage {
-                    self.respond(id, tokens, &mut out);
+                    let (_, number) = self.counted;
+                    self.counted.1 += 1;
+                    let made = format!("record {number}");
+                    self.respond(payload.response_id.filled().unwrap_or(&made), tokens, &mut out);
                 }
             }
             "compacted" => out.emit(COMPACTED),
@@ -451,7 +458,9 @@ impl LineDecoder for Rollout {
 }
 
 fn prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
-    match text.map(|raw| out.line.raw(raw)) {
+    // A person may send pictures alone.
+    let empty = (what == PromptKind::Asked).then_some(EMPTY);
+    match text.map(|raw| out.line.raw(raw)).or(empty) {
         // No other source has its id.
         Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what }),
         None => out.emit(Fact::Activity),

@@ -10,7 +10,7 @@
 //! prompt. The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent
 //! says that it ended well (`$set.summary`), and nothing of any other end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -38,10 +38,12 @@ pub(super) struct Chat {
     agent: Option<String>,
     is_announced: bool,
     cwd: String,
-    /// Records that were read: type and id.
-    known: HashSet<(bool, String)>,
+    /// Records that were read, by type and id: whether one had tokens, and whether one had calls.
+    known: HashMap<(bool, String), [bool; 2]>,
     /// Calls whose end was read.
     ended: HashSet<String>,
+    /// The longest time in milliseconds from a text until a call behind it had ended.
+    longest_behind_text: i64,
 }
 
 /// One line. Fields of all line types together: they do not collide.
@@ -83,8 +85,9 @@ impl Chat {
             hint: hint.clone(),
             is_announced: false,
             cwd: String::new(),
-            known: HashSet::new(),
+            known: HashMap::new(),
             ended: HashSet::new(),
+            longest_behind_text: 0,
         }
     }
 
@@ -157,17 +160,19 @@ impl Chat {
         }
     }
 
-    /// Reads a record of a copy of the history, which adds nothing to one that was read.
+    /// Reads a record of a copy of the history, which adds nothing to a fuller one that was read.
     fn copied<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
-        let is_known = record.id.get().is_some_and(|id| self.known.contains(&key(record, id)));
-        if !is_known {
+        let known = record.id.get().and_then(|id| self.known.get(&key(record, id)));
+        let adds = |known: &[bool; 2]| record.fullness().iter().zip(known).any(|(own, known)| own > known);
+        if known.is_none_or(adds) {
             self.record(record, out);
         }
     }
 
     fn record<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
         if let Some(id) = record.id.filled() {
-            self.known.insert(key(record, id));
+            let known = self.known.entry(key(record, id)).or_default();
+            known.iter_mut().zip(record.fullness()).for_each(|(known, own)| *known |= own);
         }
         out.head.time = record.timestamp.get().and_then(parse_rfc3339);
         match record.kind.get() {
@@ -215,6 +220,8 @@ impl Chat {
                 outcome,
                 result: out.raw(response.response.error.or(response.response.output)),
                 refused: is_spawn && error.is_some(),
+                // A record of the model with the call says more.
+                is_provisional: true,
                 ..CallEnd::default()
             }));
         }
@@ -241,6 +248,11 @@ impl Chat {
             Some(json) if json.starts_with('"') => json.len() > 2,
             _ => parts.iter().any(|part| part.text.is_some()),
         };
+        if has_text && let Some(written) = out.head.time {
+            let ends = calls.iter().filter_map(|call| call.timestamp.get().and_then(parse_rfc3339));
+            let longest = ends.map(|end| end - written).max();
+            self.longest_behind_text = self.longest_behind_text.max(longest.unwrap_or_default());
+        }
         // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word
         // of the harness alone.
         out.emit_made(Fact::Response(Response {
@@ -248,7 +260,7 @@ impl Chat {
             model: record.model.filled(),
             has_text,
             has_call: has_call || !is_root,
-            ends_if_last: is_root,
+            ends_if_last: is_root.then_some(self.longest_behind_text),
             synthetic: record.tokens.is_none(),
             ..Response::default()
         }));

@@ -51,10 +51,11 @@ pub(super) fn classify(path: &Path) -> Option<Place> {
     }
     let folder = path.parent()?;
     let is_in_chats = folder.parent()?.file_name()? == CHATS;
-    (is_in_chats && is_uuid(stem)).then(|| Place {
+    let session = folder.file_name()?.to_str()?;
+    (is_in_chats && (is_uuid(stem) || is_uuid(session))).then(|| Place {
         role: Role::Agent,
         dialect: Some(CHAT),
-        session: folder.file_name().and_then(|name| name.to_str()).map(str::to_owned),
+        session: Some(session.to_owned()),
         agent: Some(stem.to_owned()),
         workflow: None,
     })

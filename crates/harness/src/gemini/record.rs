@@ -64,6 +64,13 @@ pub(super) struct ToolCall<'a> {
     pub(super) result_display: Option<&'a RawValue>,
 }
 
+impl Record<'_> {
+    /// Returns whether it has tokens, and whether it has calls: a copy may lack them.
+    pub(super) fn fullness(&self) -> [bool; 2] {
+        [self.tokens.is_some(), self.tool_calls.is_some_and(|calls| calls.get() != "[]")]
+    }
+}
+
 impl<'a> ToolCall<'a> {
     /// Returns what the model sees of the result.
     pub(super) fn response(&self) -> Option<FunctionResponse<'a>> {

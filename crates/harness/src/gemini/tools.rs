@@ -87,14 +87,14 @@ pub(super) fn begin_of_kind(call: CallBegin<'_>) -> CallBegin<'_> {
     CallBegin { class: ToolClass::Spawn, spawn: Some(spawn), ..call }
 }
 
-/// What the text of a call begins with that was not allowed.
-const DENIAL: &str = "Tool execution denied by policy";
+/// What the text of a call begins with that a rule or a person did not allow. The second is of public conversations.
+const DENIALS: &[&str] = &["Tool execution denied by policy", "[Operation Cancelled] Reason: User denied"];
 
 /// Returns how a call ended, by the harness's word and the text.
 pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
     match status {
         Some("success") => Outcome::Ok,
-        Some("error") if text.is_some_and(is_denial) => Outcome::Denied,
+        Some("error" | "cancelled") if text.is_some_and(is_denial) => Outcome::Denied,
         Some("error") => Outcome::Error,
         Some("cancelled") => Outcome::Interrupted,
         Some(_) | None => Outcome::Over,
@@ -103,7 +103,8 @@ pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
 
 /// Whether a text says that a call was not allowed.
 fn is_denial(text: &str) -> bool {
-    text.trim_start_matches("Error: ").starts_with(DENIAL)
+    let text = text.trim_start_matches("Error: ");
+    DENIALS.iter().any(|denial| text.starts_with(denial))
 }
 
 /// What a call shows of the agent that it started. Of a refused call it is a string.

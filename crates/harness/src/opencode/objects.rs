@@ -148,6 +148,8 @@ pub(super) struct Objects {
     prompts: HashMap<String, Option<Millis>>,
     /// Messages whose end was emitted, and whether as an error.
     ended: HashMap<String, bool>,
+    /// The message of each agent's session that ended its turn, while no other follows.
+    last: HashMap<String, String>,
     /// Texts and thoughts that were emitted, by part.
     texts: HashSet<String>,
     /// Calls whose begin, and whose agent, were emitted.
@@ -228,6 +230,13 @@ impl Objects {
             self.prompts.insert(id.to_owned(), out.head.time);
             return out.emit(Fact::Activity);
         }
+        let session = info.session_id.get().unwrap_or_default();
+        if self.last.get(session).is_some_and(|last| last != id) && !self.ended.contains_key(id) {
+            // The last message says how its agent ended: what one before it said is over.
+            self.last.remove(session);
+            let time = info.time.created.signed().or(out.head.time);
+            out.emit_of(out.head.claim, time, Fact::TurnStart);
+        }
         let is_over = info.time.completed.0.is_some() || info.error.is_some();
         let ends_turn = is_over && !info.finish.is(CALLS_TOOLS) && info.finish.filled().is_some();
         out.emit_made(Fact::Response(Response {
@@ -248,6 +257,9 @@ impl Objects {
         }
         self.ended.insert(id.to_owned(), info.error.is_some());
         if info.error.is_some() || ends_turn {
+            if !is_root {
+                self.last.insert(session.to_owned(), id.to_owned());
+            }
             end(info.error, is_root, out);
         }
     }
@@ -320,7 +332,8 @@ impl Objects {
         }
         let agent = state.metadata.session_id.filled().filter(|_| is_spawn);
         let arguments = state.arguments();
-        let resumed = arguments.task_id.filled().filter(|_| is_spawn).map(str::to_owned);
+        // A call that was refused gives no agent a turn.
+        let resumed = state.resumed(&arguments).filter(|_| agent.is_some()).map(str::to_owned);
         if let Some(agent) = agent.filter(|_| self.linked.insert(key.to_owned())) {
             let (agent_type, description, mode) = arguments.spawn();
             let is_first = resumed.is_none();

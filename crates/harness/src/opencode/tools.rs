@@ -126,7 +126,15 @@ impl<'a> CallState<'a> {
 
     /// Whether the agent that the call started works on.
     pub(super) fn left_agent_running(&self) -> bool {
-        self.output.is_some_and(|raw| raw.get().starts_with("\"<task") && raw.get().contains(STILL_RUNNING))
+        // The report that follows the tag is the agent's own.
+        let tag = self.output.and_then(|raw| raw.get().split('>').next()).unwrap_or_default();
+        tag.starts_with("\"<task") && tag.contains(STILL_RUNNING)
+    }
+
+    /// Returns the agent that the call gives its next turn. A call that names one which is not there starts another.
+    pub(super) fn resumed<'s>(&self, arguments: &'s Arguments<'_>) -> Option<&'s str> {
+        let named = arguments.task_id.filled()?;
+        self.metadata.session_id.filled().is_none_or(|agent| agent == named).then_some(named)
     }
 }
 
@@ -152,7 +160,7 @@ pub(super) fn begin<'a>(
     if class == ToolClass::Spawn {
         call.detail = arguments.description.0.clone();
         // A call that gives an agent its next turn starts none.
-        call.spawn = arguments.task_id.filled().is_none().then(|| SpawnInput {
+        call.spawn = state.resumed(&arguments).is_none().then(|| SpawnInput {
             agent_type: arguments.subagent_type.0,
             description: arguments.description.0,
             prompt: arguments.prompt.map(|raw| line.raw(raw)),

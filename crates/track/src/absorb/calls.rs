@@ -15,7 +15,7 @@ use crate::facts::{
 
 impl Recording<'_, '_> {
     pub(super) fn record_response(&mut self, fact: &Response<'_>) {
-        self.facts.text_ends_turns |= fact.ends_if_last;
+        self.facts.longest_behind_text = self.facts.longest_behind_text.max(fact.ends_if_last);
         if !fact.accounts_only {
             self.set_last_line(classify_line(fact));
             self.record_root_line(classify_line(fact));

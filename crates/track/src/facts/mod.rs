@@ -430,8 +430,9 @@ pub(crate) struct Facts {
     pub(crate) is_published: bool,
     /// Whether a transcript reports anything.
     pub(crate) has_transcript: bool,
-    /// Whether the root's last text ends its turn if nothing follows soon.
-    pub(crate) text_ends_turns: bool,
+    /// Set where the root's last text ends its turn if nothing follows soon: the longest time in milliseconds that a call
+    /// behind a text took.
+    pub(crate) longest_behind_text: Option<i64>,
     /// Activity on lines that name no actor.
     pub(crate) unattributed: ActivitySpan,
     /// Whether the user gave a command to the harness itself: the session is interactive.
