@@ -13,6 +13,7 @@ const DETAIL_CHARACTERS: usize = 40;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ToolArguments<'a> {
+    #[serde(alias = "filePath")]
     file_path: Str<'a>,
     notebook_path: Str<'a>,
     path: Str<'a>,
@@ -23,6 +24,7 @@ pub struct ToolArguments<'a> {
     skill: Str<'a>,
     to: Str<'a>,
     task_id: Str<'a>,
+    agent_id: Str<'a>,
     #[serde(rename = "runId")]
     run_id: Str<'a>,
 }
@@ -35,7 +37,7 @@ impl<'a> ToolArguments<'a> {
 
     /// Returns the file, under the names of file tools.
     pub fn file(&self) -> Option<&Cow<'a, str>> {
-        self.file_path.0.as_ref().or(self.notebook_path.0.as_ref())
+        self.file_path.0.as_ref().or(self.notebook_path.0.as_ref()).or(self.path.0.as_ref())
     }
 
     /// Returns the id of the run that the call starts, if the tool is an agent.
@@ -56,6 +58,7 @@ impl<'a> ToolArguments<'a> {
             .or(self.skill.0)
             .or(self.to.0)
             .or(self.task_id.0)
+            .or(self.agent_id.0)
     }
 }
 

@@ -1,3 +1,4 @@
 //! What several harnesses share.
 
 pub(crate) mod parts;
+pub(crate) mod tools;

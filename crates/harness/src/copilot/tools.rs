@@ -2,43 +2,36 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscope_decode::{
-    ToolArguments,
-    lenient::{Flag, LineText, Str},
-};
+use subscope_decode::lenient::{Flag, LineText, Str};
 use subscope_model::{CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
 
-/// The tool that starts an agent.
-const SPAWN_TOOL: &str = "task";
+use crate::common::tools::Tools;
+
+const TOOLS: Tools = Tools {
+    spawn: "task",
+    instant: &[
+        "view",
+        "grep",
+        "glob",
+        "edit",
+        "create",
+        "apply_patch",
+        "str_replace_editor",
+        "report_intent",
+        "list_agents",
+    ],
+    writing: &["edit", "create", "str_replace_editor"],
+    has_local_ids: true,
+};
 /// The tool that gives an agent its next turn.
 pub(super) const WRITE_TOOL: &str = "write_agent";
-/// Tools that end at once unless somebody must allow them.
-const INSTANT_TOOLS: &[&str] = &[
-    "view",
-    "grep",
-    "glob",
-    "edit",
-    "create",
-    "apply_patch",
-    "str_replace_editor",
-    "report_intent",
-    "list_agents",
-];
-/// Tools that write the file named by their arguments.
-const WRITING_TOOLS: &[&str] = &["edit", "create", "str_replace_editor"];
 
 /// Returns the class of a tool.
 pub(super) fn class(tool: &str) -> ToolClass {
-    if tool == SPAWN_TOOL {
-        ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
-    } else {
-        ToolClass::Other
-    }
+    TOOLS.class(tool)
 }
 
-/// Arguments of the tools that concern agents, and of those that write files.
+/// Arguments of the tools that concern agents.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Arguments<'a> {
@@ -49,7 +42,6 @@ struct Arguments<'a> {
     mode: Str<'a>,
     prompt: Option<&'a RawValue>,
     agent_id: Str<'a>,
-    path: Str<'a>,
 }
 
 fn parse(json: &str) -> Arguments<'_> {
@@ -64,36 +56,17 @@ pub(super) fn begin<'a>(
     line: LineText<'a>,
     digest: u64,
 ) -> CallBegin<'a> {
-    let class = class(name);
-    let mut call = CallBegin {
-        id,
-        name,
-        class,
-        input: input.map(|raw| line.raw(raw)),
-        digest,
-        // Programs that serve models number calls in each session.
-        has_local_id: true,
-        ..CallBegin::default()
-    };
-    let Some(json) = input.map(RawValue::get) else { return call };
-    let arguments = parse(json);
-    if class == ToolClass::Spawn {
-        call.detail = arguments.description.0.clone();
-        call.spawn = Some(SpawnInput {
+    TOOLS.begin(id, name, input, line, digest, |json| {
+        let arguments = parse(json);
+        SpawnInput {
             agent_type: arguments.agent_type.0,
             description: arguments.description.0,
             name: arguments.name.0,
             prompt: arguments.prompt.map(|raw| line.raw(raw)),
             model: arguments.model.0,
             mode: arguments.mode.get().and_then(mode),
-        });
-        return call;
-    }
-    if WRITING_TOOLS.contains(&name) {
-        call.writes = arguments.path.0;
-    }
-    call.detail = ToolArguments::parse(json).detail().or(arguments.agent_id.0);
-    call
+        }
+    })
 }
 
 /// Returns the agent that a call of [`WRITE_TOOL`] writes to.

@@ -170,6 +170,8 @@ mod tests {
         let agent = "fcbb6fe2-4de9-4815-aff4-05257de28004";
         let expected = Some((Role::Agent, Some(CHAT), Some("s1".to_owned()), Some(agent.to_owned())));
         assert_eq!(of(&format!("/t/g/chats/s1/{agent}.jsonl")), expected);
+        let named = Some((Role::Agent, Some(CHAT), Some(agent.to_owned()), Some("explorer-1".to_owned())));
+        assert_eq!(of(&format!("/t/g/chats/{agent}/explorer-1.jsonl")), named, "by the session's name");
         for none in ["/t/g/logs.json", "/t/g/chats/s1/x.jsonl", "/x/session-a.jsonl", "/t/session-.json", ""]
         {
             assert_eq!(of(none), None, "{none}");

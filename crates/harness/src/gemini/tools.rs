@@ -2,40 +2,34 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscope_decode::{
-    ToolArguments,
-    lenient::{LineText, Str},
-};
+use subscope_decode::lenient::{LineText, Str};
 use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
 
-/// The tool that starts an agent. Up to 0.34 each kind of agent is a tool of its own.
-pub(super) const SPAWN_TOOL: &str = "invoke_agent";
-/// Tools that end at once unless somebody must allow them.
-const INSTANT_TOOLS: &[&str] = &[
-    "read_file",
-    "read_many_files",
-    "write_file",
-    "replace",
-    "glob",
-    "grep_search",
-    "search_file_content",
-    "list_directory",
-    "complete_task",
-    "write_todos",
-    "save_memory",
-];
-/// Tools that write the file named by their arguments.
-const WRITING_TOOLS: &[&str] = &["write_file", "replace"];
+use crate::common::tools::Tools;
+
+/// Its tools. Up to 0.34 each kind of agent is a tool of its own.
+const TOOLS: Tools = Tools {
+    spawn: "invoke_agent",
+    instant: &[
+        "read_file",
+        "read_many_files",
+        "write_file",
+        "replace",
+        "glob",
+        "grep_search",
+        "search_file_content",
+        "list_directory",
+        "complete_task",
+        "write_todos",
+        "save_memory",
+    ],
+    writing: &["write_file", "replace"],
+    has_local_ids: false,
+};
 
 /// Returns the class of a tool.
 pub(super) fn class(tool: &str) -> ToolClass {
-    if tool == SPAWN_TOOL {
-        ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
-    } else {
-        ToolClass::Other
-    }
+    TOOLS.class(tool)
 }
 
 /// Arguments of the tool that starts an agent.
@@ -54,27 +48,15 @@ pub(super) fn begin<'a>(
     line: LineText<'a>,
     digest: u64,
 ) -> CallBegin<'a> {
-    let class = class(name);
-    let mut call =
-        CallBegin { id, name, class, input: input.map(|raw| line.raw(raw)), digest, ..CallBegin::default() };
-    let Some(json) = input.map(RawValue::get) else { return call };
-    if class == ToolClass::Spawn {
+    TOOLS.begin(id, name, input, line, digest, |json| {
         let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
-        call.detail = arguments.agent_name.0.clone();
-        call.spawn = Some(SpawnInput {
+        SpawnInput {
             agent_type: arguments.agent_name.0,
             prompt: arguments.prompt.map(|raw| line.raw(raw)),
             mode: Some(SpawnMode::Foreground),
             ..SpawnInput::default()
-        });
-        return call;
-    }
-    let arguments = ToolArguments::parse(json);
-    if WRITING_TOOLS.contains(&name) {
-        call.writes = arguments.file().cloned();
-    }
-    call.detail = arguments.detail();
-    call
+        }
+    })
 }
 
 /// Returns the begin of a call whose tool is a kind of agent, as up to 0.34.

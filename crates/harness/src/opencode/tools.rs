@@ -3,18 +3,31 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    ToolArguments, digest,
+    digest,
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
 
-/// The tool that starts an agent, or gives one its next turn.
-const SPAWN_TOOL: &str = "task";
-/// Tools that end at once unless somebody must allow them.
-const INSTANT_TOOLS: &[&str] =
-    &["read", "glob", "grep", "list", "edit", "write", "patch", "apply_patch", "todowrite", "todoread"];
-/// Tools that write the file named by their arguments.
-const WRITING_TOOLS: &[&str] = &["edit", "write"];
+use crate::common::tools::Tools;
+
+/// Its tools. The one that starts an agent gives one its next turn, too.
+const TOOLS: Tools = Tools {
+    spawn: "task",
+    instant: &[
+        "read",
+        "glob",
+        "grep",
+        "list",
+        "edit",
+        "write",
+        "patch",
+        "apply_patch",
+        "todowrite",
+        "todoread",
+    ],
+    writing: &["edit", "write"],
+    has_local_ids: true,
+};
 /// How the error of a call begins that a rule or a person refused. Versions before 1.18 write `Error: ` before it.
 const DENIALS: &[&str] = &[
     "The user has specified a rule which prevents you from using this specific tool call",
@@ -27,13 +40,7 @@ const STILL_RUNNING: &str = "state=\\\"running\\\"";
 
 /// Returns the class of a tool.
 pub(super) fn class(tool: &str) -> ToolClass {
-    if tool == SPAWN_TOOL {
-        ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
-    } else {
-        ToolClass::Other
-    }
+    TOOLS.class(tool)
 }
 
 /// The state of a call.
@@ -76,7 +83,7 @@ pub(super) struct ModelName<'a> {
     pub(super) model_id: Str<'a>,
 }
 
-/// Arguments of the tools that concern agents, and of those that write files.
+/// Arguments of the tool that concerns agents.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Arguments<'a> {
@@ -85,9 +92,7 @@ pub(super) struct Arguments<'a> {
     prompt: Option<&'a RawValue>,
     background: Flag,
     /// The agent that goes on.
-    pub(super) task_id: Str<'a>,
-    #[serde(rename = "filePath")]
-    file_path: Str<'a>,
+    task_id: Str<'a>,
 }
 
 impl<'a> CallState<'a> {
@@ -145,34 +150,18 @@ pub(super) fn begin<'a>(
     state: &CallState<'a>,
     line: LineText<'a>,
 ) -> CallBegin<'a> {
-    let class = class(name);
-    let json = state.input.map_or("", RawValue::get);
-    let mut call = CallBegin {
-        id,
-        name,
-        class,
-        input: state.input.map(|raw| line.raw(raw)),
-        digest: digest(name, json),
-        has_local_id: true,
-        ..CallBegin::default()
-    };
+    let digest = digest(name, state.input.map_or("", RawValue::get));
     let arguments = state.arguments();
-    if class == ToolClass::Spawn {
-        call.detail = arguments.description.0.clone();
-        // A call that gives an agent its next turn starts none.
-        call.spawn = state.resumed(&arguments).is_none().then(|| SpawnInput {
-            agent_type: arguments.subagent_type.0,
-            description: arguments.description.0,
-            prompt: arguments.prompt.map(|raw| line.raw(raw)),
-            mode: Some(mode(arguments.background)),
-            ..SpawnInput::default()
-        });
-        return call;
-    }
-    if WRITING_TOOLS.contains(&name) {
-        call.writes = arguments.file_path.0;
-    }
-    call.detail = ToolArguments::parse(json).detail();
+    let is_resumed = state.resumed(&arguments).is_some();
+    let mut call = TOOLS.begin(id, name, state.input, line, digest, |_| SpawnInput {
+        agent_type: arguments.subagent_type.0,
+        description: arguments.description.0,
+        prompt: arguments.prompt.map(|raw| line.raw(raw)),
+        mode: Some(mode(arguments.background)),
+        ..SpawnInput::default()
+    });
+    // A call that gives an agent its next turn starts none.
+    call.spawn = call.spawn.filter(|_| !is_resumed);
     call
 }
 

@@ -2,37 +2,30 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscope_decode::{
-    ToolArguments,
-    lenient::{Flag, LineText, Str},
-};
+use subscope_decode::lenient::{Flag, LineText, Str};
 use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
 
-/// The tool that starts an agent.
-const SPAWN_TOOL: &str = "agent";
-/// Tools that end at once unless somebody must allow them.
-const INSTANT_TOOLS: &[&str] = &[
-    "read_file",
-    "write_file",
-    "edit",
-    "glob",
-    "grep_search",
-    "list_directory",
-    "todo_write",
-    "list_agents",
-];
-/// Tools that write the file named by their arguments.
-const WRITING_TOOLS: &[&str] = &["write_file", "edit"];
+use crate::common::tools::Tools;
+
+const TOOLS: Tools = Tools {
+    spawn: "agent",
+    instant: &[
+        "read_file",
+        "write_file",
+        "edit",
+        "glob",
+        "grep_search",
+        "list_directory",
+        "todo_write",
+        "list_agents",
+    ],
+    writing: &["write_file", "edit"],
+    has_local_ids: true,
+};
 
 /// Returns the class of a tool.
 pub(super) fn class(tool: &str) -> ToolClass {
-    if tool == SPAWN_TOOL {
-        ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
-    } else {
-        ToolClass::Other
-    }
+    TOOLS.class(tool)
 }
 
 /// Arguments of the tool that starts an agent.
@@ -54,37 +47,17 @@ pub(super) fn begin<'a>(
     line: LineText<'a>,
     digest: u64,
 ) -> CallBegin<'a> {
-    let class = class(name);
-    let mut call = CallBegin {
-        id,
-        name,
-        class,
-        input: input.map(|raw| line.raw(raw)),
-        digest,
-        // Programs that serve models number calls in each session.
-        has_local_id: true,
-        ..CallBegin::default()
-    };
-    let Some(json) = input.map(RawValue::get) else { return call };
-    if class == ToolClass::Spawn {
+    TOOLS.begin(id, name, input, line, digest, |json| {
         let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
-        call.detail = arguments.description.0.clone();
-        call.spawn = Some(SpawnInput {
+        SpawnInput {
             agent_type: arguments.subagent_type.0,
             description: arguments.description.0,
             prompt: arguments.prompt.map(|raw| line.raw(raw)),
             model: arguments.model.0,
             mode: arguments.run_in_background.0.map(mode),
             ..SpawnInput::default()
-        });
-        return call;
-    }
-    let arguments = ToolArguments::parse(json);
-    if WRITING_TOOLS.contains(&name) {
-        call.writes = arguments.file().cloned();
-    }
-    call.detail = arguments.detail();
-    call
+        }
+    })
 }
 
 /// Returns how an agent is run, from a flag.
