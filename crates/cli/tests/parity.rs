@@ -268,7 +268,8 @@ impl Session {
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
-    source == UNENDED && OF_ENDED.contains(&verb)
+    let is_of_agents = ["export trace", "HTTP trace"].contains(&verb);
+    [UNENDED, AGENTLESS].contains(&source) && OF_ENDED.contains(&verb) || source == AGENTLESS && is_of_agents
 }
 
 /// The lines of a published subagent; its name is that of its run.
@@ -809,7 +810,7 @@ fn page() -> String {
         let cells = OTHERS.iter().map(|(source, ..)| if is_empty(source, verb) { " – |" } else { " ✓ |" });
         writeln!(page, "| {verb} |{}", cells.collect::<String>()).unwrap();
     }
-    page.push_str("\n– works, and has no agent: the source does not say how one ended, and only ended ones are exported so.\n");
+    page.push_str("\n– works, and has no agent: the source names none, or does not say how one ended, and only ended ones are exported so.\n");
     page.push_str("\nWhose agents `stop` reaches is on the page [Each agent](harnesses.md).\n");
     page
 }

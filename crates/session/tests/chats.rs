@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 use subscope_harness::{Role, classify, harness_of};
-use subscope_model::PriceTable;
+use subscope_model::{EventKind, PriceTable};
 use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
     fixtures,
     others::{OtherRecording, differences, other_recordings},
-    sessions::{LATER, Part, options},
+    sessions::{LATER, Part, events, options},
 };
 
 /// Reads sources in this order, in chunks of this size; returns the tree of the only session.
@@ -59,6 +59,34 @@ fn recordings_give_their_truth_from_each_source_and_from_all() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The telemetry file of Gemini has neither ids of calls nor of responses; its objects are on many lines.
+#[test]
+fn telemetry_file_says_nothing_else_and_beside_others_nothing_twice() {
+    let all =
+        other_recordings().into_iter().filter(|recording| recording.folder.join("telemetry.log").is_file());
+    let all: Vec<OtherRecording> = all.collect();
+    assert!(all.len() >= 3);
+    for recording in all {
+        let telemetry = OtherRecording::stream(&[recording.folder.join("telemetry.log")]);
+        let alone = read(&telemetry, 61);
+        assert_eq!(differences(&alone, &recording.truth, false), [""; 0], "{}", recording.name());
+        let rows = alone["agents"].as_array().unwrap().len();
+        assert_eq!(rows, recording.truth["agents"].as_array().unwrap().len(), "{}", recording.name());
+        let streams = recording.streams.iter().flat_map(|files| OtherRecording::stream(files));
+        let rest = [recording.disk(), streams.collect()].concat();
+        for parts in [[telemetry.clone(), rest.clone()].concat(), [rest, telemetry].concat()] {
+            assert_eq!(
+                differences(&read(&parts, 1 << 20), &recording.truth, true),
+                [""; 0],
+                "{}",
+                recording.name()
+            );
+            let prompts = events(&parts).into_iter().filter(|event| event.kind == EventKind::UserPrompt);
+            assert_eq!(prompts.filter(|event| event.actor_id.0.is_root()).count(), 1, "{}", recording.name());
+        }
+    }
 }
 
 /// Returns agents and calls of a tree, with what is certain of them.
@@ -466,6 +494,7 @@ fn differences_of(row: &Value, truth: &Value) -> Vec<&'static str> {
 
 /// Returns another id of the same form.
 fn renamed(id: &str, number: usize) -> String {
-    let digits: String = format!("{number:02}");
+    // None of the recorded ones ends so.
+    let digits: String = format!("{:02}", number + 80);
     format!("{}{digits}", &id[..id.len() - 2])
 }

@@ -318,7 +318,7 @@ mod gemini {
         for lines in [[answered.clone(), failed.clone()], [failed, answered.clone()]] {
             assert_eq!(sketch(&tree(&[chat(&lines)])), "root lost: read_file error\n");
         }
-        assert_eq!(sketch(&tree(&[chat(&[answered])])), "root lost: read_file ok\n");
+        assert_eq!(sketch(&tree(&[chat(std::slice::from_ref(&answered))])), "root lost: read_file ok\n");
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod gemini {
             let end = subscope_model::parse_rfc3339(&at(10)).unwrap();
             tree_at(&read(&parts, options(false)), end + after).agents[0].status.as_str()
         };
-        let behind_text = [answer("g1", 2, "I will read it.", &[long.clone()]), last.clone()];
+        let behind_text = [answer("g1", 2, "I will read it.", std::slice::from_ref(&long)), last.clone()];
         assert_eq!((until(&behind_text, 7_500), until(&behind_text, 8_500)), ("running", "completed"));
         let alone = [answer("g1", 2, "", &[long]), last];
         assert_eq!((until(&alone, 1_500), until(&alone, 2_500)), ("running", "completed"));

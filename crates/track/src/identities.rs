@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentId, Millis, Outcome, SourceKind, SpawnMode, Text, ToolClass};
 
 use crate::facts::{
@@ -108,8 +108,11 @@ pub(crate) fn derive_identities(facts: &Facts) -> Identities {
         identity.starter = identity.starter.or_else(|| starters.get(&agent_ref).copied());
         of_ref[agent_ref as usize] = Some(number);
     }
+    let resuming: HashSet<&Text> =
+        facts.agents.iter().flat_map(|agent| &agent.triggers).map(|trigger| &trigger.call).collect();
     for (number, call) in facts.numbered_calls() {
-        if of_call.contains_key(&number) {
+        // A call that gave a known agent its next turn has started none.
+        if of_call.contains_key(&number) || call.id.as_ref().is_some_and(|id| resuming.contains(id)) {
             continue;
         }
         if let Some(is_pending) = prove_agent(facts, call) {

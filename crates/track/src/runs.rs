@@ -171,6 +171,11 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
         }
         keys.push((other, same.map_or(other, |same| &prompts[same]).key()));
     }
+    // Records come in any order: that one is about a prompt says only that it is the same.
+    let recorded_prompts = by_kind(SourceKind::Otel);
+    for other in &recorded_prompts {
+        keys.extend(prompts.iter().find(|prompt| prompt.is_same(other)).map(|same| (other, same.key())));
+    }
     // Streams count only if no other source has prompts.
     let streamed = stream_runs(facts);
     if prompts.is_empty() && streamed.all.is_empty() {

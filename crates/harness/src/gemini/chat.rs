@@ -255,8 +255,9 @@ impl Chat {
         }
         // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word
         // of the harness alone.
+        // Without tokens it is named no response: the record may come again with them.
         out.emit_made(Fact::Response(Response {
-            message_id: message_id.unwrap_or_default(),
+            message_id: message_id.filter(|_| record.tokens.is_some()).unwrap_or_default(),
             model: record.model.filled(),
             has_text,
             has_call: has_call || !is_root,

@@ -122,7 +122,7 @@ impl LineDecoder for Telemetry {
         let is_root = agent.is_none() || (event == "api_response" && !attributes.role.is(AGENT_ROLE));
         let agent = agent.filter(|_| !is_root);
         let claim = agent.map_or(Claim::Root(Basis::Wire), |agent| Claim::Agent(agent, Basis::Wire));
-        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, sink);
+        let mut out = Emitter::new(SourceKind::Otel, Clock::Otel, claim, text, sink);
         out.head.time = attributes.timestamp.get().and_then(parse_rfc3339);
         out.head.session = attributes.session.filled().or(hinted.as_deref());
         match event {

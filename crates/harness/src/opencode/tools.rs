@@ -153,6 +153,7 @@ pub(super) fn begin<'a>(
     let digest = digest(name, state.input.map_or("", RawValue::get));
     let arguments = state.arguments();
     let is_resumed = state.resumed(&arguments).is_some();
+    let is_linked = state.metadata.session_id.filled().is_some();
     let mut call = TOOLS.begin(id, name, state.input, line, digest, |_| SpawnInput {
         agent_type: arguments.subagent_type.0,
         description: arguments.description.0,
@@ -160,8 +161,11 @@ pub(super) fn begin<'a>(
         mode: Some(mode(arguments.background)),
         ..SpawnInput::default()
     });
-    // A call that gives an agent its next turn starts none.
-    call.spawn = call.spawn.filter(|_| !is_resumed);
+    if is_resumed {
+        // A call that gives an agent its next turn starts none.
+        call.spawn = None;
+        call.class = if is_linked { call.class } else { ToolClass::Other };
+    }
     call
 }
 

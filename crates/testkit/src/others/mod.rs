@@ -30,12 +30,7 @@ struct Sources {
 const HARNESSES: &[Sources] = &[
     Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks", "rpc"], least: 8 },
     Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout", "hooks"], least: 6 },
-    Sources {
-        harness: "gemini",
-        on_disk: &["dot_gemini_tmp"],
-        streams: &["stdout", "hooks", "telemetry"],
-        least: 4,
-    },
+    Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
     Sources {
         harness: "opencode",
         on_disk: &["opencode.db", "storage"],

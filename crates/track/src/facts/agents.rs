@@ -1,7 +1,7 @@
 //! Facts about agents: what describes them, how they were started, and how sources say that they ended.
 
 use smallvec::SmallVec;
-use subscope_model::{AgentStatus, EndEvidence, MicroUsd, Millis, SourceKind, SpawnMode, StopStep, Text};
+use subscope_model::{AgentStatus, EndEvidence, MicroUsd, Millis, SpawnMode, StopStep, Text};
 
 use super::{ActivitySpan, Best, CallIndex, FactOrder, keep_least};
 
