@@ -256,6 +256,19 @@ mod codex {
     }
 }
 
+/// The events of Copilot.
+mod copilot {
+    use super::*;
+
+    #[test]
+    fn prompt_of_pictures_alone_is_a_run() {
+        let event = |kind: &str, data: Value| json!({ "type": kind, "data": data, "id": kind, "timestamp": "2026-11-21T20:52:22.163Z", "parentId": null });
+        let start = event("session.start", json!({ "sessionId": "s1", "copilotVersion": "1.0.102" }));
+        let prompt = event("user.message", json!({ "attachments": [{ "type": "file", "path": "a.png" }] }));
+        assert_eq!(tree(&[part("events.jsonl", &[start, prompt])]).session.runs, 1);
+    }
+}
+
 /// Chats of Gemini.
 mod gemini {
     use super::*;

@@ -20,10 +20,8 @@ use subscope_model::{
     PromptKind, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass, Usage,
 };
 
-use super::{
-    rollout::EMPTY,
-    tools::{self, first_text},
-};
+use super::tools::{self, first_text};
+use crate::common::EMPTY_TEXT;
 
 /// Decodes the messages of one connection.
 #[derive(Debug)]
@@ -203,7 +201,7 @@ impl AppServer {
         let text = |raw: Option<&'_ RawValue>| raw.is_some_and(|raw| raw.get() != "null");
         match item.kind.get().unwrap_or_default() {
             "userMessage" if is_over => {
-                let text = first_text(item.content).map_or(EMPTY, |raw| out.line.raw(raw));
+                let text = first_text(item.content).map_or(EMPTY_TEXT, |raw| out.line.raw(raw));
                 out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
             }
             "agentMessage" if is_over && text(item.text) => {

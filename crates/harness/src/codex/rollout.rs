@@ -25,6 +25,7 @@ use super::{
     layout::Meta,
     tools::{self, first_text, words},
 };
+use crate::common::EMPTY_TEXT;
 
 /// Decodes one rollout.
 #[derive(Debug)]
@@ -172,8 +173,6 @@ struct Notification<'a> {
 const NOTIFIES: &str = "<subagent_notification>";
 /// How the message to a child begins that gives it a task.
 const NEW_TASK: &str = "Message Type: NEW_TASK";
-/// The text of a prompt that has none.
-pub(super) const EMPTY: RawJson<'static> = RawJson { json: "\"\"", offset: u64::MAX };
 /// The conversation was compacted.
 const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
@@ -458,8 +457,7 @@ impl LineDecoder for Rollout {
 }
 
 fn prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
-    // A person may send pictures alone.
-    let empty = (what == PromptKind::Asked).then_some(EMPTY);
+    let empty = (what == PromptKind::Asked).then_some(EMPTY_TEXT);
     match text.map(|raw| out.line.raw(raw)).or(empty) {
         // No other source has its id.
         Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what }),

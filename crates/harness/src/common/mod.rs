@@ -2,3 +2,8 @@
 
 pub(crate) mod parts;
 pub(crate) mod tools;
+
+use subscope_model::RawJson;
+
+/// The text of a prompt that has none: a person may send pictures alone.
+pub(crate) const EMPTY_TEXT: RawJson<'static> = RawJson { json: "\"\"", offset: u64::MAX };

@@ -22,6 +22,7 @@ use subscope_model::{
 };
 
 use super::tools;
+use crate::common::EMPTY_TEXT;
 
 /// Decodes the events of one source.
 #[derive(Debug)]
@@ -369,7 +370,7 @@ fn is_empty_list(json: &str) -> bool {
 }
 
 fn prompt<'a>(message: &Message<'a>, out: &mut Emitter<'a, '_>) {
-    let Some(text) = out.raw(message.content) else { return out.emit(Fact::Activity) };
+    let text = out.raw(message.content).unwrap_or(EMPTY_TEXT);
     // Hooks do not have its id; its line has one in the other sources.
     out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
 }

@@ -112,12 +112,12 @@ fn stop_both(world: &World) -> Result<()> {
 }
 
 /// The tree of the newest session that the hub knows.
-fn live_tree(world: &World) -> Result<Option<Tree>> {
+pub(crate) fn live_tree(world: &World) -> Result<Option<Tree>> {
     let shown = subscope(world, "tree last --json")?;
     Ok(shown.status.success().then(|| serde_json::from_slice(&shown.stdout)).transpose()?)
 }
 
 /// Runs subscope beside the run.
-fn subscope(world: &World, words: &str) -> Result<Output> {
+pub(crate) fn subscope(world: &World, words: &str) -> Result<Output> {
     world.subscope(words).output().with_context(|| format!("subscope {words}"))
 }

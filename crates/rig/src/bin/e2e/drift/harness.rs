@@ -263,6 +263,11 @@ impl Harness {
         }
     }
 
+    /// Whether the answer to a hook ends one of its agents.
+    pub(crate) fn can_stop_agents(self) -> bool {
+        matches!(self, Self::ClaudeCode | Self::Copilot)
+    }
+
     /// Variables of its environment.
     pub(crate) fn variables(self, url: &str) -> Vec<(&'static str, String)> {
         let fixed: &[(&str, &str)] = match self {

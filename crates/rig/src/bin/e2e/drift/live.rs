@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{Stage, compare, harness::Harness, settled, watch::FileWatch};
+use super::{Stage, compare, harness::Harness, settled, stopping, watch::FileWatch};
 use crate::{
     finding::Findings,
     heard::Listener,
@@ -37,6 +37,9 @@ pub(super) fn play(harness: Harness, programs: &Programs, findings: &mut Finding
     for script in ["parallel", "refused"] {
         ran(harness, programs, script, findings)?;
     }
+    if harness.can_stop_agents() {
+        stopping::play(harness, programs, findings)?;
+    }
     Ok(())
 }
 
@@ -50,7 +53,15 @@ enum Hooks {
 fn files_without_hub(harness: Harness, programs: &Programs) -> Result<BTreeSet<String>> {
     let stage = Stage::set(harness, programs, "parallel")?;
     stage.run(0)?;
-    Ok(contents(&stage).keys().map(|path| general(path)).collect())
+    Ok(names(&stage, &contents(&stage)).into_iter().collect())
+}
+
+/// The names of files without what is another in each run.
+fn names(stage: &Stage, files: &Contents) -> Vec<String> {
+    let root = stage.world.env().root().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // Folders may be named by the path of the working folder, with other signs in the place of some.
+    let root = root.trim_start_matches(|character: char| !character.is_ascii_alphanumeric());
+    files.keys().map(|path| general(Path::new(&path.to_string_lossy().replace(root, "root")))).collect()
 }
 
 /// The harness beside a hub.
@@ -93,7 +104,7 @@ fn served(
     );
     if hooks == Hooks::None {
         let more: Vec<String> =
-            left.keys().map(|path| general(path)).filter(|path| !plain.contains(path)).collect();
+            names(&stage, &left).into_iter().filter(|path| !plain.contains(path)).collect();
         findings.same("files that are there with a hub alone", more, vec![]);
     }
     let tree = settled(world)?;
@@ -115,8 +126,8 @@ fn served(
     findings.same(format!("{what}: events that the live feed left out"), heard.missed, 0);
     if hooks == Hooks::Installed {
         obey(world, &format!("hooks remove --harness {}", harness.name()))?;
-        // Gemini CLI writes its settings itself, in its own form.
-        if harness == Harness::Gemini {
+        // These write their settings themselves, in their own form.
+        if matches!(harness, Harness::Gemini | Harness::Qwen) {
             let text =
                 settings().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
             findings.same("hooks remove leaves nothing", text.contains("subscope"), false);

@@ -5,6 +5,7 @@ mod compare;
 mod harness;
 mod live;
 mod script;
+mod stopping;
 mod watch;
 
 use std::{
