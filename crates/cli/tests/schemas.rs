@@ -192,7 +192,13 @@ fn answers_about_what_is_stored_are_valid() {
         let last = tree["agents"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
         schemas.check_named(&answer(&format!("show --json {id}/{last}")), id);
     }
-    schemas.has_seen("agent", 30);
+    schemas.has_seen("agent-row", 30);
+    for level in ["figures", "titles", "text"] {
+        let words = format!("forward --dry-run --machine m --content {level}");
+        let sent = run(&env, &words, &[]).success();
+        json_lines(&sent).iter().for_each(|line| schemas.check_named(line, &words));
+    }
+    schemas.has_seen("team", 90);
     let feed = env.write("feed.jsonl", run(&env, "export last --as feed", &[]).stdout);
     schemas.check_named(&json(&run(&env, "import --json", &[&feed]).success()), "import");
 }
@@ -211,6 +217,7 @@ fn answers_of_the_hub_are_valid() {
         for part in ["tree", "events", "feed"] {
             schemas.check_named(&serving.json(&format!("/api/v1/sessions/{id}/{part}")), id);
         }
+        schemas.check_named(&serving.json(&format!("/api/v1/agents/root?session={id}")), id);
         let (status, timeline) = serving.get(&format!("/api/v1/sessions/{id}/timeline"));
         if status == 200 {
             schemas.check_named(&json(&timeline), id);

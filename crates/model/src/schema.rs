@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, Ordered, ProcessEnd, SessionPage, Setup,
-    Stats, Status, StopOrder, TrajectoryLine, Tree,
+    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd, SessionPage,
+    Setup, Snapshot, Stats, Status, StopOrder, TrajectoryLine, Tree,
     feed::{FeedPosition, MissedData},
 };
 
@@ -38,6 +38,11 @@ fn schema_of<T: JsonSchema>() -> Schema {
 
 /// Formats of this crate, by name.
 pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
+    FormatSchema::of::<OneAgent>(
+        "agent",
+        "One agent, with its session",
+        "`GET /api/v1/agents/{id}`, `get_agent` of `mcp query`",
+    ),
     FormatSchema::of::<AtifTrajectory>(
         "atif",
         "`extra.subscope` of a trajectory in ATIF",
@@ -132,6 +137,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "stop-asked",
         "The answer to a request to stop an agent",
         "`stop --json`, `POST /api/v1/agents/{id}/stop`",
+    ),
+    FormatSchema::of::<Snapshot>(
+        "team",
+        "A session as it is sent to a team's server",
+        "`forward --dry-run`, `POST /team/v1/sessions`",
     ),
     FormatSchema::of::<TrajectoryLine<'_>>(
         "trajectory",

@@ -8,7 +8,20 @@ use crate::{Millis, SessionRow, Text, Tree};
 pub const SNAPSHOT_SCHEMA: &str = "subscope.team/1";
 
 /// How much of a session's content leaves its machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ContentLevel {
     /// Ids, types, models, names of tools, times, statuses, counts, tokens, cost, and the project's name.
@@ -35,7 +48,7 @@ impl ContentLevel {
 }
 
 /// A session's rows, as one line of a request to a team's server. A later snapshot replaces an earlier one whole.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Snapshot {
     /// Always [`SNAPSHOT_SCHEMA`].
     pub schema: Text,
@@ -64,7 +77,7 @@ pub struct Snapshot {
 }
 
 /// A searchable passage of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SnapshotText {
     /// Its id within the session: the same each time that it is sent.
     pub doc: u64,

@@ -2,17 +2,25 @@
 
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{Text, Usage};
+use subscope_model::{FormatSchema, Text, Usage};
 
 /// Schema version of [`Groups`].
 pub(crate) const GROUPS_SCHEMA: &str = "subscope.groups/1";
+
+/// Formats of this crate.
+pub const FORMAT_SCHEMAS: &[FormatSchema] = &[FormatSchema::of::<Groups>(
+    "groups",
+    "Sums of a team's sessions by some dimensions",
+    "`GET /api/v1/stats?by=` of a team's server",
+)];
 
 /// Name of the group of what no model is known for.
 pub(crate) const UNATTRIBUTED: &str = "unattributed";
 
 /// What sums are grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dimension {
     /// Project.
@@ -126,7 +134,7 @@ impl GroupQuery {
 }
 
 /// Sums by some dimensions, the greatest cost first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Groups {
     /// Always `subscope.groups/1`.
     pub schema: Text,
@@ -139,7 +147,7 @@ pub struct Groups {
 }
 
 /// Sums of one combination of values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupRow {
     /// The value of each dimension, by its name.
     #[serde(flatten)]

@@ -22,7 +22,7 @@ mod tables;
 mod tokens;
 
 pub use engine::{Engine, EngineError};
-pub use figures::{Dimension, GroupQuery, GroupRow, Groups};
+pub use figures::{Dimension, FORMAT_SCHEMAS, GroupQuery, GroupRow, Groups};
 pub use gather::{Gather, GatherError};
 pub use read::{Reader, TeamFilter};
 pub use rows::Snapshots;

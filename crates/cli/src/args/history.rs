@@ -129,7 +129,7 @@ pub(crate) struct ShowArgs {
     /// Set the level of detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Print the agent's row as JSON (subscope.agent/1) instead of text.
+    /// Print the agent's row as JSON (subscope.agent-row/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -7,28 +7,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schemars::JsonSchema;
 use serde_json::{Value, json};
-use subscope_model::{FormatSchema, OneAgent};
+use subscope_model::FormatSchema;
 use subscope_testkit::generated;
 
 use super::{config, doctor, history, hooks, import};
 
-/// The route names session and agent apart, the command prints the agent's row with the id of the session.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-enum AgentDocument {
-    Route(Box<OneAgent>),
-    Command(history::show::ShownAgent<'static>),
-}
-
 /// Formats of the command line.
 const FORMAT_SCHEMAS: [FormatSchema; 8] = [
-    FormatSchema::of::<AgentDocument>(
-        "agent",
-        "One agent of a session",
-        "`show --json`, `GET /api/v1/agents/{id}`",
+    FormatSchema::of::<history::show::ShownAgent<'static>>(
+        "agent-row",
+        "The row of one agent, with the id of its session",
+        "`show --json`",
     ),
     FormatSchema::of::<config::ConfigReport>(
         "config",
@@ -52,16 +42,17 @@ const FORMAT_SCHEMAS: [FormatSchema; 8] = [
 ];
 
 /// Formats without a schema, with the reason.
-const OTHERS: [(&str, &str); 3] = [
-    ("groups", "an answer of a team's server, which its OpenAPI document describes"),
-    ("team", "a session on its way to a team's server, which reads it itself"),
-    ("truth", "answers of test recordings"),
-];
+const OTHERS: [(&str, &str); 1] = [("truth", "answers of test recordings")];
 
 /// All formats, by name.
 fn formats() -> Vec<FormatSchema> {
-    let mut all =
-        [subscope_model::FORMAT_SCHEMAS, subscope_server::FORMAT_SCHEMAS, &FORMAT_SCHEMAS[..]].concat();
+    let of_crates = [
+        subscope_model::FORMAT_SCHEMAS,
+        subscope_server::FORMAT_SCHEMAS,
+        subscope_team::FORMAT_SCHEMAS,
+        &FORMAT_SCHEMAS[..],
+    ];
+    let mut all = of_crates.concat();
     all.sort_by_key(|format| format.name);
     all
 }
@@ -72,12 +63,8 @@ fn document(format: &FormatSchema) -> Value {
     let name = format!("subscope.{}/{}", format.name, format.version);
     // Parts of a trajectory name its format.
     let named = if format.name.starts_with("atif") { "subscope.atif/1" } else { name.as_str() };
-    let places =
-        ["/properties/schema", "/$defs/OneAgent/properties/schema", "/$defs/ShownAgent/properties/schema"];
-    for place in places {
-        if let Some(field) = schema.pointer_mut(place) {
-            *field = json!({ "description": "Name and version of the format.", "const": named });
-        }
+    if let Some(field) = schema.pointer_mut("/properties/schema") {
+        *field = json!({ "description": "Name and version of the format.", "const": named });
     }
     schema["title"] = name.into();
     schema

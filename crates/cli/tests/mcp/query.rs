@@ -145,6 +145,7 @@ async fn events_come_in_order_by_pages_and_filters() {
         if after.is_null() {
             break;
         }
+        assert!(after.is_u64(), "as of the route: {after}");
     }
     assert_eq!(paged, all.iter().map(|event| event["id"].clone()).collect::<Vec<_>>());
     let calls =

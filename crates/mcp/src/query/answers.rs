@@ -196,8 +196,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
             bound::truncate_texts(data, EVENT_CHARS, &mut left_out);
         }
     });
-    let next = shown.last().and_then(|event| event.get("seq")).filter(|_| has_more);
-    let next = next.map(|seq| seq.to_string());
+    let next = shown.last().and_then(|event| event.get("seq")).filter(|_| has_more).cloned();
     let mut answer = json!({ "schema": "subscope.events/1", "events": shown, "next": next, "total": total });
     bound::note(&mut answer, &[("characters", left_out)]);
     Ok(answer)

@@ -51,7 +51,7 @@ pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<
 
 /// Returns the page offset of the `after` argument; 0 if missing.
 pub(super) fn offset(arguments: &JsonObject) -> Result<usize, QueryError> {
-    // Models may pass the number instead of the string.
+    // Of events it is a number; models may pass one instead of a string elsewhere, too.
     if let Some(number) = arguments.get("after").and_then(Value::as_u64) {
         return Ok(usize::try_from(number).unwrap_or(usize::MAX));
     }

@@ -19,6 +19,8 @@ pub(super) const CALLS: (usize, usize) = (50, 200);
 pub(super) const HITS: (usize, usize) = (20, 50);
 pub(super) const EVENTS: (usize, usize) = (50, 200);
 
+const AFTER: &str = "The `next` of the page before, for the page behind it.";
+
 /// Returns all tools.
 pub(super) fn all() -> Vec<Tool> {
     let session = || {
@@ -26,7 +28,8 @@ pub(super) fn all() -> Vec<Tool> {
             "The session: its id, the beginning of its id, or `last` for the newest of this project (usually your own).",
         )
     };
-    let after = || text("The `next` of the page before, for the page behind it.");
+    let after = || text(AFTER);
+    let after_event = json!({ "type": ["integer", "string"], "description": AFTER });
     vec![
         tool(
             LIST_SESSIONS,
@@ -85,7 +88,7 @@ pub(super) fn all() -> Vec<Tool> {
                     "description": "Only these kinds, for example tool.pre, tool.post, tool.failure, agent.message, reasoning, \
                                     subagent.start, subagent.stop, user.prompt, permission.request, stall.",
                 },
-                "limit": limit(EVENTS), "after": after(),
+                "limit": limit(EVENTS), "after": after_event,
             }),
         ),
     ]

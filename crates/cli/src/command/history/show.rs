@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Schema of `--json`.
-const SCHEMA: &str = "subscope.agent/1";
+const SCHEMA: &str = "subscope.agent-row/1";
 
 /// Output of `--json`: the agent's row in the tree, with its session.
 #[derive(Serialize, JsonSchema)]
