@@ -4,6 +4,7 @@ usage: otel.py SUBSCOPE FOLDER PHOENIX ROTEL COLLECTOR FIXTURES; prints a line t
 PHOENIX, ROTEL and COLLECTOR are the programs; ROTEL and COLLECTOR may be `-`: then what they are for is left out.
 """
 
+import http.server
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -197,36 +199,72 @@ def check_phoenix(phoenix):
     report(f"phoenix: {len(expected)} spans of {len(sums)} sessions, pushed three times, are there once; parents, kinds and tokens are those of the trees")
 
 
-def check_kills(phoenix):
-    env = home("killed", SCENARIOS)
+class Slow:
+    """Passes posted requests on, each after a pause, so that a push through it is in its middle for as long as is needed."""
+
+    def __init__(self, to, pause=0.5):
+        slow = self
+        self.passed = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                time.sleep(pause)
+                kept = {name: self.headers[name] for name in ["content-type", "content-encoding"] if self.headers[name]}
+                try:
+                    with urllib.request.urlopen(urllib.request.Request(to + self.path, data=body, headers=kept), timeout=30) as answer:
+                        status, said = answer.status, answer.read()
+                        slow.passed += 1
+                except OSError:
+                    status, said = 503, b""
+                self.send_response(status)
+                self.send_header("content-type", "application/x-protobuf")
+                self.send_header("content-length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+KILLED = ["k-big", "c-nested", "d-background", "b-parallel", "g-resume", "a-single", "c-deep", "e-taskstop", "n-worktrees", "l-hostile-output"]
+
+
+def check_kills():
+    env = home("killed", KILLED)
     expected = {}
-    for scenario in SCENARIOS:
+    for scenario in KILLED:
         expected |= exported(main_of(scenario), env=env)
     subscope("index", env=env)
-    words = [SUBSCOPE, "export", "--all", "--as", "otlp", "--to", phoenix.url]
-    whole = time.monotonic()
-    subprocess.run(words, capture_output=True, env=env)
-    whole = time.monotonic() - whole
     fresh = Phoenix("phoenix-killed")
-    words[-1] = fresh.url
+    # Each session is a request of its own at least.
+    slow = Slow(fresh.url)
+    words = [SUBSCOPE, "export", "--all", "--as", "otlp", "--to", slow.url]
+    push = lambda: subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
     counts = []
-    for part in [0.3, 0.5, 0.7, 0.9]:
-        pushing = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
-        time.sleep(whole * part)
+    for requests in [1, 3, 6]:
+        before, pushing = slow.passed, push()
+        wait_for(f"{requests} requests are pushed", lambda: slow.passed >= before + requests, 60)
         pushing.kill()
         pushing.wait()
         # Phoenix answers before it has stored them.
         time.sleep(2)
         counts.append(len(fresh.all("spans")))
-    # The receiver is killed while it is pushed to, and is back before the push gives up.
-    pushing = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
-    time.sleep(whole / 3)
+    if not all(0 < count < len(expected) for count in counts):
+        wrong("kills", f"after {counts} of {len(expected)} spans: not in the middle of the push")
+    # The receiver is killed while it is pushed to, and is back before the push gives up or after it.
+    before, pushing = slow.passed, push()
+    wait_for("two requests are pushed", lambda: slow.passed >= before + 2, 60)
     end(fresh.process, signal.SIGKILL)
     fresh.start()
     pushing.wait(120)
-    subscope("export", "--all", "--as", "otlp", "--to", fresh.url, env=env)
+    subscope("export", "--all", "--as", "otlp", "--to", slow.url, env=env)
     check("spans after kills", fresh.settled(len(expected)) == expected, True)
-    report(f"kills: pushes killed after {counts} spans, and the receiver once: {len(expected)} spans are there once")
+    report(f"kills: pushes killed after {counts} of {len(expected)} spans, and the receiver once: all are there once")
     end(fresh.process)
 
 
@@ -386,7 +424,7 @@ try:
     if ROTEL != "-":
         check_rotel_out(phoenix)
     check_forwarding(phoenix)
-    check_kills(phoenix)
+    check_kills()
 finally:
     for process in started:
         process.kill()

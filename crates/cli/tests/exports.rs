@@ -5,10 +5,14 @@
 
 mod common;
 
-use common::{agents, env, json, json_lines, run};
+use std::collections::BTreeMap;
+
+use common::{agents, env, json, json_lines, run, serving::Serving};
 use serde_json::Value;
+use subscope_hub::clock;
 use subscope_testkit::{
     fixtures::{Recording, recording, text},
+    lines::{self, events},
     secrets::{left_in, secrets},
     truth::TruthAgent,
 };
@@ -312,5 +316,112 @@ fn csv_is_read_by_a_reader_of_csv() {
         assert_eq!(&record[12], row["tool_calls"].to_string());
         assert_eq!(&record[26], row["result"].as_str().unwrap_or_default());
         assert_eq!(&record[27], row["error"].as_str().unwrap_or_default());
+    }
+}
+
+/// The spans of an export by id: trace, parent and name.
+fn spans(lines: &str) -> BTreeMap<String, [String; 3]> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut all = BTreeMap::new();
+    for request in json_lines(lines) {
+        for span in request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap() {
+            let words = ["traceId", "parentSpanId", "name"].map(|key| text(&span[key]));
+            assert!(all.insert(text(&span["spanId"]), words).is_none(), "an id twice: {span}");
+        }
+    }
+    all
+}
+
+/// Moves all times of OpenTelemetry records.
+fn shift(value: &mut Value, later_ms: i64) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| shift(value, later_ms)),
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                if name.to_lowercase().ends_with("timeunixnano") {
+                    let known = value.as_str().map_or_else(|| value.as_i64(), |text| text.parse().ok());
+                    *value = (known.unwrap() + later_ms * 1_000_000).to_string().into();
+                } else {
+                    shift(value, later_ms);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What programs post of a session that has no transcript: path and body, in order.
+fn posted(way: &str) -> (String, Vec<(String, String)>) {
+    let nested = recording("2.1.330", "j-otel-nested");
+    let id = nested.truth().session.id;
+    match way {
+        "hooks" => {
+            let path = "/api/v1/ingest/claude.hook?source=hooks".to_owned();
+            (id, text(&nested.hooks()).lines().map(|line| (path.clone(), line.to_owned())).collect())
+        }
+        "events" => {
+            let line = |second: i64, line: lines::Line| {
+                let line =
+                    line.session("published").set("timestamp", clock::now_ms() - 20_000 + second * 1_000);
+                ("/subagent-events".to_owned(), line.line())
+            };
+            let all = [
+                events::start("lead", "r1"),
+                events::start("inner", "r2").parent_run("r1"),
+                events::event("tool_call", "inner", "r2").set("toolName", "Bash").set("toolCallId", "c2"),
+                events::event("tool_result", "inner", "r2").set("toolName", "Bash").set("toolCallId", "c2"),
+                events::end("inner", "r2"),
+                events::event("tool_call", "lead", "r1").set("toolName", "Read").set("toolCallId", "c1"),
+                events::event("tool_result", "lead", "r1").set("toolName", "Read").set("toolCallId", "c1"),
+                events::end("lead", "r1"),
+            ];
+            ("published".to_owned(), (0..).zip(all).map(|(second, one)| line(second, one)).collect())
+        }
+        file => {
+            let file = nested.otel().into_iter().find(|path| path.ends_with(file)).unwrap();
+            // Now: an agent that was silent for days is lost.
+            let later_ms = clock::now_ms() - 1_795_293_876_885;
+            let line = |line: &str| {
+                let mut line: Value = serde_json::from_str(line).unwrap();
+                shift(&mut line["body"], later_ms);
+                (line["path"].as_str().unwrap().replacen("/otel", "", 1), line["body"].to_string())
+            };
+            (id, text(&file).lines().map(line).collect())
+        }
+    }
+}
+
+#[test]
+fn session_without_a_transcript_is_exported_while_it_runs_and_again_under_the_same_ids() {
+    for way in ["hooks", "events", "otel-logs.jsonl", "otel-traces.jsonl"] {
+        let env = env();
+        let serving = Serving::start(&env, "");
+        let (session, bodies) = posted(way);
+        let (early, late) = bodies.split_at(bodies.len() * 3 / 4);
+        let post = |(path, body): &(String, String)| {
+            serving.post(path, "", body.as_bytes());
+        };
+        let export = |format: &str| run(&env, &format!("export {session} --as {format}"), &[]).success();
+        early.iter().for_each(post);
+        let running = spans(&export("otlp"));
+        late.iter().for_each(post);
+        let ended = spans(&export("otlp"));
+        for (id, words) in &running {
+            assert_eq!(ended.get(id), Some(words), "{way}");
+        }
+        assert!(ended.len() > running.len(), "{way}: {} and {} spans", running.len(), ended.len());
+        assert_eq!(spans(&export("otlp")), ended, "{way}: the same again");
+        // What the other formats say of it is what its rows say.
+        let tree = json(&run(&env, &format!("tree --json {session}"), &[]).success());
+        let document = env.write("work/trajectory.json", export("atif"));
+        let back = json(&run(&env, "tree --json", &[&document]).success());
+        assert_eq!(agents(&back).len(), agents(&tree).len(), "{way}");
+        for format in ["trace", "execution", "csv", "html", "feed"] {
+            assert!(!export(format).is_empty(), "{way} {format}");
+        }
+        let trace = env.path("work/trace.pftrace");
+        run(&env, &format!("export {session} --as perfetto -o"), &[&trace]).success();
+        assert!(std::fs::metadata(trace).unwrap().len() > 100, "{way}");
+        serving.end("-TERM");
     }
 }

@@ -44,6 +44,7 @@ enum Told {
     ImportedCheckpoint,
     ImportedFeed,
     ImportedAtif,
+    Otel,
     /// A source of another harness: of [`OTHERS`].
     Other(&'static str),
 }
@@ -120,10 +121,12 @@ const OTHERS: [(&str, &str, Way); 17] = [
 const UNENDED: &str = "Gemini CLI: `stream-json`";
 /// Hooks of Gemini CLI name no agent, so the session has its root alone.
 const AGENTLESS: &str = "Gemini CLI: hooks";
+/// What OpenTelemetry records have of texts is inside their attributes, where the full text does not look.
+const UNSEARCHED: [&str; 2] = ["search", "page: search"];
 const OF_ENDED: [&str; 4] = ["export execution", "export checkpoint", "HTTP execution", "HTTP checkpoint"];
 
 /// The sources: the rows of the table.
-const SOURCES: [(Told, &str); 11] = [
+const SOURCES: [(Told, &str); 12] = [
     (Told::Transcript, "transcript"),
     (Told::Stream, "stream-json, ingested"),
     (Told::Hooks, "hooks alone, ingested"),
@@ -135,6 +138,7 @@ const SOURCES: [(Told, &str); 11] = [
     (Told::ImportedCheckpoint, "checkpoint, imported"),
     (Told::ImportedFeed, "feed, imported"),
     (Told::ImportedAtif, "ATIF document, imported"),
+    (Told::Otel, "OpenTelemetry alone, posted"),
 ];
 
 /// The commands with expected output, the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
@@ -259,12 +263,16 @@ impl Session {
 
     /// Whether the output of a command has none of its agents.
     fn is_empty(&self, verb: &str) -> bool {
-        is_empty(self.name(), verb)
+        is_empty(self.name(), verb) || is_unsearched(self.told, verb)
     }
 
     fn cannot(&self, verb: &str) -> bool {
         CANNOT.contains(&(self.told, verb))
     }
+}
+
+fn is_unsearched(told: Told, verb: &str) -> bool {
+    told == Told::Otel && UNSEARCHED.contains(&verb)
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
@@ -363,6 +371,16 @@ fn import(env: &TestEnv, recording: &Recording, format: &str) {
     assert_eq!((&again["repeat"], &again["sessions"]), (&json!(true), &taken["sessions"]), "{format}");
 }
 
+/// Posts the OpenTelemetry records of a recording as their program did.
+fn post_records(serving: &Serving, recording: &Recording) {
+    for file in recording.otel() {
+        for line in fixtures::text(&file).lines().map(json) {
+            let path = line["path"].as_str().unwrap().replacen("/otel", "", 1);
+            serving.post(&path, "", line["body"].to_string().as_bytes());
+        }
+    }
+}
+
 /// Makes a session of each source.
 fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let of = |scenario: &str| recording("2.1.330", scenario);
@@ -375,6 +393,7 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let (stream, hooks) = (of("b-parallel"), of("d-background"));
     serving.post("/api/v1/ingest/claude.stream?source=parity", "", &fixtures::bytes(&stream.streams()[0]));
     serving.post("/api/v1/ingest/claude.hook?source=parity", "", &fixtures::bytes(&hooks.hooks()));
+    post_records(&serving, &of("j-otel-nested"));
     let mut publish = command(env, "publish");
     publish.env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{}", serving.address));
     run(publish, published("parity-post", "giraffe.md").as_bytes()).success();
@@ -408,6 +427,7 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
         Session { word: "goes".to_owned(), ..Session::of(Told::ImportedCheckpoint, &checkpoint) },
         Session { word: "isolation".to_owned(), ..Session::of(Told::ImportedFeed, &feed) },
         Session::of(Told::ImportedAtif, &atif),
+        Session::of(Told::Otel, &of("j-otel-nested")),
     ];
     assert_eq!(listed(env).len(), all.len());
     (serving, all)
@@ -560,7 +580,8 @@ fn until_indexed(env: &TestEnv, sessions: &[Session]) {
     let is_found = |session: &Session| {
         run(command(env, &session.filled("search {word} --session {id}", env)), b"").code == Some(0)
     };
-    while let Some(missing) = sessions.iter().find(|session| !is_found(session)) {
+    let searched = || sessions.iter().filter(|session| !session.is_empty("search"));
+    while let Some(missing) = searched().find(|session| !is_found(session)) {
         assert!(began.elapsed() < LIMIT, "the full text has no {} of {}", missing.word, missing.name());
         thread::sleep(Duration::from_millis(200));
     }
@@ -728,6 +749,19 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
             "agent_type": "Explore", "prompt_id": "p", "tool_name": "Bash", "tool_use_id": call, "tool_input": {}});
         serving.post("/hooks/claude", "", payload.to_string().as_bytes());
     }
+    let pairs = [
+        ("session.id", "open-records"),
+        ("agent_id", "open-recorded"),
+        ("event.name", "tool_decision"),
+        ("tool_use_id", "t1"),
+        ("tool_name", "Bash"),
+        ("decision", "accept"),
+    ];
+    let attributes = pairs.map(|(key, text)| json!({"key": key, "value": {"stringValue": text}}));
+    let record = json!({"timeUnixNano": format!("{}000000", clock::now_ms()), "attributes": attributes});
+    let service = json!({"attributes": [{"key": "service.name", "value": {"stringValue": "claude-code"}}]});
+    let body = json!({"resourceLogs": [{"resource": service, "scopeLogs": [{"logRecords": [record]}]}]});
+    serving.post("/v1/logs", "", body.to_string().as_bytes());
     serving.post("/subagent-events", "", start("open-post").as_bytes());
     let events = env.write("work/open.jsonl", start("open-run"));
     let mut job = command(&env, "run -- sh -c");
@@ -757,6 +791,7 @@ fn stop_works_with_every_source_that_hears_and_says_of_the_others_why_not() {
         (Told::ImportedCheckpoint, ended(&imported[0]), ENDED),
         (Told::ImportedFeed, ended(&imported[1]), ENDED),
         (Told::ImportedAtif, ended(&imported[2]), ENDED),
+        (Told::Otel, "open-recorded".to_owned(), UNHEARD),
     ];
     assert_eq!(cells.len(), SOURCES.len());
     for (told, id, why) in cells {
@@ -791,8 +826,12 @@ fn page() -> String {
     write!(page, "\n|---|{}\n", "---|".repeat(SOURCES.len())).unwrap();
     let commands = VERBS.iter().map(|(verb, ..)| *verb).chain(IN_TURN).chain([UI]);
     for verb in commands.chain(ROUTES.iter().map(|(name, _)| *name)) {
-        let cells =
-            SOURCES.iter().map(|(told, _)| if CANNOT.contains(&(*told, verb)) { " ✗ |" } else { " ✓ |" });
+        let cell = |told: Told| match (CANNOT.contains(&(told, verb)), is_unsearched(told, verb)) {
+            (true, _) => " ✗ |",
+            (false, true) => " – |",
+            (false, false) => " ✓ |",
+        };
+        let cells = SOURCES.iter().map(|(told, _)| cell(*told));
         writeln!(page, "| {verb} |{}", cells.collect::<String>()).unwrap();
     }
     let cells = SOURCES.iter().map(|(told, _)| if STOPPABLE.contains(told) { " ✓ |" } else { " ✗ |" });
@@ -802,6 +841,9 @@ fn page() -> String {
         "\n`stop` needs an agent at work, and a hub. Otherwise it says: “{UNHEARD}”, or “{ENDED}”."
     )
     .unwrap();
+    page.push_str(
+        "\n– works, and finds nothing: what OpenTelemetry records have of texts is not in the full text.\n",
+    );
     write!(page, "\n## Other harnesses\n\n| command |").unwrap();
     OTHERS.iter().for_each(|(source, ..)| write!(page, " {source} |").unwrap());
     write!(page, "\n|---|{}\n", "---|".repeat(OTHERS.len())).unwrap();

@@ -64,11 +64,18 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     span_of(&mut Source::open(path)?, offset, len)
 }
 
-/// Reads spans as [`read_span`] does; the file of the last one stays open, because the next one is mostly of the same.
+/// Reads spans as [`read_span`] does; the file of the last one stays open, and what follows it in memory, because the next
+/// one is mostly there.
 #[derive(Default)]
 pub struct SpanReader {
     opened: Option<(PathBuf, Source)>,
+    /// A part of the file, and where it begins.
+    window: Vec<u8>,
+    window_at: u64,
 }
+
+/// What [`SpanReader`] reads at once: several lines.
+const WINDOW_BYTES: usize = 64 << 10;
 
 impl SpanReader {
     /// Reads a span of a file.
@@ -82,10 +89,27 @@ impl SpanReader {
         }
         let opened = match self.opened.take().filter(|(known, _)| known == path) {
             Some(opened) => opened,
-            None => (path.to_owned(), Source::open(path)?),
+            None => {
+                self.window.clear();
+                (path.to_owned(), Source::open(path)?)
+            }
         };
         let (_, file) = self.opened.insert(opened);
-        span_of(file, offset, len)
+        if len > WINDOW_BYTES {
+            return span_of(file, offset, len);
+        }
+        let span = |window: &[u8], window_at: u64| {
+            let from = usize::try_from(offset.checked_sub(window_at)?).ok()?;
+            window.get(from..from.checked_add(len)?).map(<[u8]>::to_vec)
+        };
+        if let Some(found) = span(&self.window, self.window_at) {
+            return Ok(found);
+        }
+        self.window.clear();
+        self.window_at = offset;
+        file.seek(SeekFrom::Start(offset))?;
+        file.by_ref().take(WINDOW_BYTES as u64).read_to_end(&mut self.window)?;
+        span(&self.window, self.window_at).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 

@@ -21,8 +21,8 @@ use std::{
 
 use serde::Serialize;
 use subscope_model::{
-    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifSession, AtifTrajectory, EndEvidence, Event, Flag, Payload,
-    SessionDetail, Text, Tree,
+    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifSession, AtifTrajectory, EndEvidence, Flag, Payload,
+    SessionDetail, SessionText, Text, Tree,
 };
 
 use self::{
@@ -45,8 +45,8 @@ pub struct AtifSource<'s> {
     pub tree: &'s Tree,
     /// Its runs and responses; `None` if only rows are known.
     pub detail: Option<&'s SessionDetail>,
-    /// Its events, in feed order: they have the texts of messages and prompts. Events of calls are not needed.
-    pub events: &'s [Event],
+    /// Its prompts, messages and thoughts, in order.
+    pub texts: &'s [SessionText],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
     pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
 }
@@ -157,7 +157,8 @@ fn extra(source: &AtifSource<'_>, sources: &AtifSources<'_>, agent: &Agent) -> A
         reported.unwrap_or_else(|| EndEvidence::LastLine.as_str().into())
     };
     let is_completed = agent.status == AgentStatus::Completed;
-    let result = agent.result.clone().or_else(|| sources.last_text(agent).filter(|_| is_completed));
+    let result =
+        agent.result.clone().or_else(|| is_completed.then(|| sources.last_text(source, agent)).flatten());
     AtifTrajectory {
         schema: ATIF_EXTRA_SCHEMA.into(),
         session: agent.id.is_root().then(|| session(source.tree)),
@@ -182,6 +183,13 @@ fn extra(source: &AtifSource<'_>, sources: &AtifSources<'_>, agent: &Agent) -> A
         error: agent.error.clone(),
         usage: totals,
         cost_micro_usd: agent.cost_micro_usd.filter(|_| totals.is_some()),
+    }
+}
+
+impl AtifSource<'_> {
+    /// Reads a text; empty if it cannot be read any more.
+    fn read(&self, text: &SessionText) -> String {
+        text.read(self.resolve).unwrap_or_default()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use subscope_model::{CHECKPOINT_VERSION, Checkpoint, Event, Payload, SessionDetail, Tree};
+use subscope_model::{CHECKPOINT_VERSION, Checkpoint, Payload, SessionDetail, SessionText, Tree};
 
 use crate::{
-    AtifSource, Format, Mask, Redacted, SpanSource, SpanWriter, execution, write_atif, write_execution,
-    write_otlp,
+    AtifSource, Format, MAX_LINE_BYTES, Mask, Redacted, SpanSource, SpanWriter, execution, write_atif,
+    write_execution, write_otlp,
 };
 
 /// A session to be exported.
@@ -15,8 +15,8 @@ pub struct DownloadSource<'s> {
     pub tree: &'s Tree,
     /// Its runs and responses; `None` if only rows are known.
     pub detail: Option<&'s SessionDetail>,
-    /// Its events, in feed order.
-    pub events: &'s [Event],
+    /// Its prompts, messages and thoughts, in order.
+    pub texts: &'s [SessionText],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
     pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
     /// Returns OpenTelemetry's name of the provider of a model.
@@ -43,8 +43,8 @@ pub fn write_download(
             write_json(out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
         }
         Format::Atif => {
-            let DownloadSource { tree, detail, events, resolve, .. } = *source;
-            let source = AtifSource { tree, detail, events, resolve };
+            let DownloadSource { tree, detail, texts, resolve, .. } = *source;
+            let source = AtifSource { tree, detail, texts, resolve };
             write_json(out, mask, &mut |out| write_atif(&source, out))?;
         }
         Format::Otlp => {
@@ -52,7 +52,7 @@ pub fn write_download(
             let (tree, provider) = (source.tree, source.provider);
             // It masks what it has by itself.
             let source = SpanSource { tree, detail, provider, contents: None, mask };
-            write_otlp(SpanWriter::new(&source).requests(), out)?;
+            write_otlp(SpanWriter::new(&source).requests(MAX_LINE_BYTES), out)?;
         }
         Format::Trace | Format::Feed | Format::Html | Format::Csv | Format::Perfetto => return Ok(false),
     }

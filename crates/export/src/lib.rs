@@ -35,7 +35,10 @@ pub use feed::{Shape, write_feed};
 pub use format::{Format, UnknownFormat};
 pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
-pub use otlp::{Contents, SpanId, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids, write_otlp};
+pub use otlp::{
+    Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, SpanId, SpanSource, SpanWriter, encode_otlp, rejected_spans,
+    span_ids, write_otlp,
+};
 pub use perfetto::write_perfetto;
 pub use redact::{Mask, Redacted, redact};
 pub use snapshot::{SnapshotHead, snapshot, snapshot_line, tombstone};

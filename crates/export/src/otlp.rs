@@ -14,7 +14,9 @@ mod units;
 
 use std::{
     collections::{HashMap, HashSet},
-    io::{self, BufWriter, Write},
+    io::{self, Write},
+    sync::mpsc::{Receiver, sync_channel},
+    thread,
 };
 
 use opentelemetry_proto::tonic::{
@@ -36,7 +38,11 @@ use units::{Figures, Unit, Units};
 use crate::{execution::agent_type, redact::Mask};
 
 /// Most bytes of a request in protobuf: what receivers take by default (gRPC, 4 MiB).
-const MAX_REQUEST_BYTES: usize = 4 << 20;
+pub const MAX_REQUEST_BYTES: usize = 4 << 20;
+
+/// Most bytes of a request that becomes a line, in protobuf; as JSON it has about twice as many. Several are in memory at
+/// once, and a span there is several times larger.
+pub const MAX_LINE_BYTES: usize = 512 << 10;
 
 /// Attributes of most spans at most.
 const MAX_ATTRIBUTES: usize = 24;
@@ -55,8 +61,8 @@ pub struct SpanSource<'s> {
     pub mask: Mask,
 }
 
-/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter. Each is written before the next
-/// one is made.
+/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter. While one becomes JSON, on a
+/// thread of its own, the next one is made.
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
@@ -64,11 +70,35 @@ pub fn write_otlp(
     requests: impl IntoIterator<Item = ExportTraceServiceRequest>,
     w: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut w = BufWriter::new(w);
-    for request in requests {
-        serde_json::to_writer(&mut w, &request)?;
-        w.write_all(b"\n")?;
-    }
+    let ended = || io::Error::other("the thread that writes JSON has ended");
+    thread::scope(|scope| {
+        let (sender, made) = sync_channel::<ExportTraceServiceRequest>(1);
+        let (to_writer, lines) = sync_channel(1);
+        scope.spawn(move || {
+            for request in made {
+                let line = serde_json::to_vec(&request);
+                if to_writer.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut write = |lines: &Receiver<serde_json::Result<Vec<u8>>>| {
+            let line = lines.recv().map_err(|_| ended())??;
+            w.write_all(&line)?;
+            w.write_all(b"\n")
+        };
+        let mut waiting = 0;
+        for request in requests {
+            sender.send(request).map_err(|_| ended())?;
+            waiting += 1;
+            if waiting > 1 {
+                write(&lines)?;
+                waiting -= 1;
+            }
+        }
+        drop(sender);
+        (0..waiting).try_for_each(|_| write(&lines))
+    })?;
     w.flush()
 }
 
@@ -147,7 +177,7 @@ pub struct SpanWriter<'s> {
 impl<'s> SpanWriter<'s> {
     /// Sorts out which span is whose; makes none yet.
     pub fn new(source: &'s SpanSource<'s>) -> Self {
-        let messages = source.contents.as_ref().map(|contents| Messages::new(contents.events));
+        let messages = source.contents.as_ref().map(Messages::new);
         let agents = source.tree.agents.iter().filter(|agent| agent.usage.is_some_and(|usage| usage.floor));
         let mut shared_floors: HashSet<&str> = agents.map(|agent| agent.id.as_str()).collect();
         for response in source.detail.responses.iter().filter(|it| it.usage.is_some_and(|usage| usage.floor))
@@ -165,23 +195,25 @@ impl<'s> SpanWriter<'s> {
         Self { source, units, responses, calls, traces, invocations, shared_floors, messages }
     }
 
-    /// Returns the spans in requests of at most 4 MiB each, none if nothing has ended. Left out are the units of running
-    /// agents, and those above them.
-    pub fn requests(&self) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
-        self.requests_of(self.spans())
+    /// Returns the spans in requests of at most so many bytes in protobuf each ([`MAX_REQUEST_BYTES`] or
+    /// [`MAX_LINE_BYTES`]), none if nothing has ended. Left out are the units of running agents, and those above them.
+    pub fn requests(&self, max_bytes: usize) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
+        self.requests_of(self.spans(), max_bytes)
     }
 
-    /// Returns the spans whose ids are not known, as [`Self::requests`] does.
+    /// Returns the spans whose ids are not known, as [`Self::requests`] does, for a receiver.
     pub fn requests_without<'a>(
         &'a self,
         known: &'a HashSet<SpanId>,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
-        self.requests_of(self.spans().filter(|span| !span_id(span).is_some_and(|id| known.contains(&id))))
+        let is_new = |span: &Span| !span_id(span).is_some_and(|id| known.contains(&id));
+        self.requests_of(self.spans().filter(is_new), MAX_REQUEST_BYTES)
     }
 
     fn requests_of<'a>(
         &'a self,
         spans: impl Iterator<Item = Span> + 'a,
+        max_bytes: usize,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
         let empty = self.request(Vec::new()).encoded_len();
         let mut spans = spans.peekable();
@@ -190,7 +222,7 @@ impl<'s> SpanWriter<'s> {
             while let Some(span) = spans.peek() {
                 // Tag and length of the span, and longer lengths of what it is in.
                 bytes += span.encoded_len() + 16;
-                if bytes > MAX_REQUEST_BYTES && !request.is_empty() {
+                if bytes > max_bytes && !request.is_empty() {
                     break;
                 }
                 request.extend(spans.next());
@@ -314,7 +346,7 @@ impl<'s> SpanWriter<'s> {
         attributes.text("subscope.basis", Some(call.basis.as_str()));
         attributes.text("subscope.status", Some(call.status.as_str()));
         if let Some(contents) = &self.source.contents {
-            let read = |of| payload(of, contents.resolve, self.source.mask);
+            let read = |of| payload(of, contents, self.source.mask);
             attributes.text("gen_ai.tool.call.arguments", read(call.input.as_deref()));
             attributes.text("gen_ai.tool.call.result", read(call.result.as_deref()));
         }

@@ -277,10 +277,11 @@ impl<'t> SessionTracks<'t> {
         Ok(())
     }
 
-    /// Returns the start of a call. One without a time that started agents began at the latest with the first of them.
+    /// Returns the start of a call. One that started agents began at the latest with the first of them, whatever the
+    /// clocks of its sources say: a flow that ends before it begins is none.
     fn start(&self, call: &ToolCall) -> Option<Millis> {
-        let started = || self.spawned(call).iter().filter_map(|agent| agent.intervals.first());
-        call.started_at_ms.or_else(|| started().map(|[from, _]| *from).min())
+        let started = self.spawned(call).iter().filter_map(|agent| agent.intervals.first());
+        call.started_at_ms.into_iter().chain(started.map(|[from, _]| *from)).min()
     }
 
     /// Returns the agents whose start is known that a call started.

@@ -25,6 +25,7 @@ mod raw_json;
 mod record;
 mod schema;
 mod session_keys;
+mod session_text;
 mod setup;
 mod snapshot;
 mod stop;
@@ -71,6 +72,7 @@ pub use record::{
 };
 pub use schema::{FORMAT_SCHEMAS, FormatSchema};
 pub use session_keys::SessionKeys;
+pub use session_text::SessionText;
 pub use setup::{SETUP_SCHEMA, Setup};
 pub use snapshot::{ContentLevel, SNAPSHOT_SCHEMA, Snapshot, SnapshotText};
 pub use stop::{StopOrder, StopStep};

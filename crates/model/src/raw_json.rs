@@ -121,6 +121,18 @@ pub enum Payload {
     },
 }
 
+impl Payload {
+    /// Refers to JSON in a source; keeps its text if it cannot be read there again.
+    pub fn of(raw: RawJson<'_>, source: SourceId, is_read_once: bool) -> Self {
+        match u32::try_from(raw.json.len()) {
+            Ok(len) if raw.offset != u64::MAX && !is_read_once => {
+                Self::At { source, offset: raw.offset, len }
+            }
+            _ => Self::Inline(raw.json.into()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use subscope_export::{DownloadSource, Format, Mask, write_download};
 use subscope_hub::{AskError, ReplyCallback};
-use subscope_model::{Event, Millis, SessionId, Tree};
+use subscope_model::{Event, Millis, SessionId, SessionText, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
@@ -67,7 +67,8 @@ pub(crate) async fn read_session(
     let events = events.unwrap_or_default();
     let file = request.file.and_then(|(format, mask)| {
         let (resolve, provider) = (&|_: &_| None, &|_: Option<&str>| None);
-        let source = DownloadSource { tree: &tree, detail: None, events: &events, resolve, provider };
+        let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
+        let source = DownloadSource { tree: &tree, detail: None, texts: &texts, resolve, provider };
         let mut file = Vec::new();
         // Writing to memory does not fail.
         write_download(format, &source, mask, &mut file).is_ok_and(|is_made| is_made).then_some(file)

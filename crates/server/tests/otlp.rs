@@ -7,6 +7,11 @@ mod common;
 use std::io::Write as _;
 
 use common::{HttpResponse, Running, start};
+use opentelemetry_proto::tonic::collector::{
+    logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
+    trace::v1::ExportTraceServiceRequest,
+};
+use prost::Message as _;
 use serde_json::{Value, json};
 use subscope_testkit::fixtures::{recording, text};
 
@@ -122,6 +127,59 @@ fn recorded_bodies_become_the_tree_of_their_session_in_any_encoding() {
     }
 }
 
+/// A value without fields that are null: opentelemetry-proto reads none.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(without_nulls),
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns a request in protobuf, as opentelemetry-proto writes it.
+fn encoded(path: &str, mut body: Value) -> Vec<u8> {
+    without_nulls(&mut body);
+    let wrong = |error: serde_json::Error| -> Vec<u8> { panic!("{path}: {error}") };
+    match path {
+        "/v1/traces" => serde_json::from_value(body)
+            .map_or_else(wrong, |request: ExportTraceServiceRequest| request.encode_to_vec()),
+        "/v1/logs" => serde_json::from_value(body)
+            .map_or_else(wrong, |request: ExportLogsServiceRequest| request.encode_to_vec()),
+        _ => serde_json::from_value(body)
+            .map_or_else(wrong, |request: ExportMetricsServiceRequest| request.encode_to_vec()),
+    }
+}
+
+#[test]
+fn recorded_bodies_in_protobuf_give_the_tree_that_they_give_in_json() {
+    let (json, protobuf) = (start(), start());
+    for (path, body) in bodies("j-otel-nested") {
+        assert_eq!(json.post_with(&path, JSON, body.to_string()).status, 200);
+        let answer = protobuf.post_with(&path, PROTOBUF, encoded(&path, body));
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{path}");
+        assert_eq!(answer.header("content-type"), Some("application/x-protobuf"));
+    }
+    let path = "/api/v1/sessions/78ab64e8-70c9-40a8-8a29-2204cf979037/tree";
+    let [expected, found] = [&json, &protobuf].map(|server| {
+        let mut tree = server.get(path).json();
+        // How often rows were derived.
+        let rows = tree["agents"].as_array_mut().unwrap();
+        rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("rev")));
+        tree["session"].as_object_mut().unwrap().remove("rev");
+        tree
+    });
+    assert_eq!(expected["summary"]["tool_calls"], 13);
+    for part in ["session", "agents", "summary", "problems"] {
+        assert_eq!(found[part], expected[part], "{part}");
+    }
+    for count in ["otlp_records_total", "otlp_records_foreign_total", "otlp_records_broken_total"] {
+        assert_eq!(metric(&protobuf, count), metric(&json, count), "{count}");
+    }
+}
+
 #[test]
 fn same_body_twice_is_one_and_is_kept_byte_for_byte() {
     let server = start();
@@ -179,13 +237,15 @@ fn null_counts_as_absent_and_numbers_may_be_texts() {
     let span = json!({
         "traceId": "1b644c24eb5f76a0d11975a315f49d7c", "spanId": "2290f097559ba599", "parentSpanId": null,
         "name": "claude_code.tool", "kind": 1, "startTimeUnixNano": 1_795_293_870_083_000_000_u64,
-        "endTimeUnixNano": "1795293870591218571", "events": null, "links": null, "status": null, "futureField": {"x": [1]},
+        "endTimeUnixNano": "1795293870591218571", "events": [null], "links": null, "status": null, "futureField": {"x": [1]},
         "attributes": [
             { "key": "session.id", "value": { "stringValue": "s" } },
             { "key": "tool_use_id", "value": { "stringValue": "t1" } },
             { "key": "tool_name", "value": { "stringValue": "Bash" } },
             { "key": "duration_ms", "value": { "intValue": "508" } },
             { "key": "odd", "value": null }, null,
+            { "key": "list", "value": { "arrayValue": { "values": [null, { "stringValue": null }, {}] } } },
+            { "key": "none", "value": { "kvlistValue": { "values": null } } },
         ],
     });
     let scoped = |scope: Value| {

@@ -416,6 +416,21 @@ fn memory_for_bodies_is_one_and_bounded() {
         line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
     };
     assert!(resident("VmHWM:") < 900 << 10, "{} KiB", resident("VmHWM:"));
+    // A sender of OpenTelemetry hears when to come again, and what still fits is taken.
+    let mut more = server.connect();
+    more.write_all(head.replace(&(200 << 20).to_string(), &(100 << 20).to_string()).as_bytes()).unwrap();
+    (0..99).for_each(|_| more.write_all(&piece).unwrap());
+    let mut tries = 0;
+    let busy = loop {
+        let answer = server.post_with("/v1/logs", "content-type: application/json\r\n", vec![b' '; 40 << 20]);
+        tries += 1;
+        if answer.status != 400 || tries > 300 {
+            break answer;
+        }
+    };
+    assert_eq!((busy.status, busy.header("retry-after")), (429, Some("1")), "{busy:?}");
+    assert_eq!(server.post_with("/v1/logs", "content-type: application/json\r\n", "{}").status, 200);
+    drop(more);
     // The budget is released, and requests succeed again.
     drop(held);
     let mut tries = 0;

@@ -6,15 +6,15 @@ use std::{borrow::Cow, collections::HashSet};
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, SourceKind, SourcePosition, Text,
-    Tree, event_id, stable_hash,
+    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, SessionText, SourceKind,
+    SourcePosition, Text, Tree, event_id, stable_hash,
 };
 use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
     feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
     lifecycle::{LifecycleState, add_session_data},
-    pending_event::{OwnedCall, OwnedClaim, PendingEvent},
+    pending_event::{OwnedCall, OwnedClaim, PendingEvent, TextPlace},
     router::UnreadLines,
 };
 
@@ -39,10 +39,25 @@ pub(crate) struct SessionFeed {
 const HOLD_MS: Millis = 1_000;
 
 /// Events of calls without ids, and those after them in their sources, until a source has call ids or for [`HOLD_MS`].
+/// And OpenTelemetry records whose event another source may still name, until nobody is at work: see [`is_unnamed`].
 #[derive(Default)]
 struct HeldEvents {
     events: Vec<PendingEvent>,
     since: Option<Millis>,
+    records: Vec<PendingEvent>,
+}
+
+/// Whether an event is that of a record that does not have the identity which other sources of the session have: of a
+/// response whose message's id they name, or of a prompt that is no run of theirs (yet).
+fn is_unnamed(event: &PendingEvent, answers: &HashMap<u64, Text>, attribution: &Attribution<'_>) -> bool {
+    if event.source_kind != SourceKind::Otel {
+        return false;
+    }
+    match answer_of(event) {
+        Some((None, request)) => attribution.has_lines() && !answers.contains_key(&stable_hash(request)),
+        Some((Some(_), _)) => false,
+        None => event.kind == EventKind::UserPrompt && attribution.run_begun_in(event.place).is_none(),
+    }
 }
 
 impl HeldEvents {
@@ -50,11 +65,17 @@ impl HeldEvents {
     fn take_due(
         &mut self,
         new: Vec<PendingEvent>,
-        attribution: &Attribution<'_>,
+        answers: &HashMap<u64, Text>,
+        derived: &Derived<'_>,
         now: &Now<'_>,
     ) -> Vec<PendingEvent> {
+        let Derived { tree, attribution } = derived;
         let mut all = std::mem::take(&mut self.events);
+        all.append(&mut self.records);
         all.extend(new);
+        if now.is_growing && tree.agents.iter().any(|row| row.status.is_live()) {
+            (self.records, all) = all.into_iter().partition(|event| is_unnamed(event, answers, attribution));
+        }
         let is_nameless = |event: &PendingEvent| matches!(event.call, OwnedCall::Line);
         let may_hold = now.is_growing && !attribution.has_call_ids() && all.iter().any(is_nameless);
         let since = self.since.take().unwrap_or(now.at);
@@ -102,10 +123,9 @@ struct ReportedMessages {
 
 impl ReportedMessages {
     /// Returns the key of a message; `None` if it is known by its line's id, or repeats one of the same source.
-    fn key(&mut self, pending: &PendingEvent, actor: &Actor, run: u32, text: &str) -> Option<String> {
-        let (kind, is_thought) = (pending.source_kind, pending.kind == EventKind::Reasoning);
-        let word = if is_thought { "thought" } else { "message" };
-        let text = if is_thought { stable_hash(&format!("{word}/{text}")) } else { stable_hash(text) };
+    fn key(&mut self, pending: &PendingEvent, actor: &Actor, run: u32, text: u64) -> Option<String> {
+        let kind = pending.source_kind;
+        let word = if pending.kind == EventKind::Reasoning { "thought" } else { "message" };
         // A hook repeats the text if it comes again for one end.
         let is_hook = kind == SourceKind::Hook;
         let line = if is_hook { format!("{actor}/{run}/{text}") } else { pending.key.clone() };
@@ -197,11 +217,11 @@ impl SessionFeed {
         unread: &UnreadLines,
     ) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
-        let pending = self.held.take_due(pending, attribution, now);
         for (message, request) in pending.iter().filter_map(answer_of) {
             let id = message.map(|message| event_id(&tree.session.id, &format!("usage/{message}")));
             id.map(|id| self.answers.insert(stable_hash(request), id));
         }
+        let pending = self.held.take_due(pending, &self.answers, derived, now);
         let orders = order_pending(&pending, derived);
         let publish = |(event, order)| self.publish(event, order, tree, attribution);
         let mut placed: Vec<PlacedEvent> = pending.into_iter().zip(orders).filter_map(publish).collect();
@@ -224,6 +244,23 @@ impl SessionFeed {
         events
     }
 
+    /// Returns the prompts, messages and thoughts of pending events in order, each once.
+    pub(crate) fn texts(&mut self, derived: &Derived<'_>, pending: Vec<PendingEvent>) -> Vec<SessionText> {
+        let Derived { tree, attribution } = derived;
+        let orders = order_pending(&pending, derived);
+        let text = |(mut pending, order): (PendingEvent, EventOrder)| {
+            let place = pending.text_place.take()?;
+            let PlacedEvent { order, event, .. } = self.publish(pending, order, tree, attribution)?;
+            let TextPlace { message_id, prompt_id, payload } = *place;
+            let Event { kind, at_ms, run, actor_id: Actor(agent), .. } = event;
+            Some((order, SessionText { kind, at_ms, run, agent, message_id, prompt_id, payload }))
+        };
+        let mut placed: Vec<(EventOrder, SessionText)> =
+            pending.into_iter().zip(orders).filter_map(text).collect();
+        placed.sort_by_key(|(order, _)| *order);
+        placed.into_iter().map(|(_, text)| text).collect()
+    }
+
     fn publish(
         &mut self,
         mut pending: PendingEvent,
@@ -238,12 +275,17 @@ impl SessionFeed {
         }
         let (actor, basis) = attribution.actor(&pending.claim.borrow(), call, place);
         let begun = attribution.run_begun_in(place).filter(|_| pending.kind == EventKind::UserPrompt);
+        let is_record = pending.source_kind == SourceKind::Otel;
+        if is_record && pending.kind == EventKind::UserPrompt && begun.is_none() {
+            // A notice that an agent has ended is recorded as a prompt, too.
+            return None;
+        }
         let run = begun.map_or_else(
             || attribution.run_at(pending.time.or(order.time()), Some(place)),
             // The hook of a prompt may come before its line.
             |run| run.number,
         );
-        let key = match &pending.text {
+        let key = match pending.text {
             Some(text) => self.messages.key(&pending, &actor, run, text)?.into(),
             None => event_key(&pending, attribution),
         };

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use subscope_model::{AgentId, Event, EventKind, Millis, SourceId, SourceKind, SourcePosition};
 use subscope_track::{Attribution, Derived};
 
-use crate::pending_event::PendingEvent;
+use crate::{lifecycle::started_at, pending_event::PendingEvent};
 
 /// Sort key of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ impl EventOrder {
 /// Returns the sort keys of pending events.
 pub(crate) fn order_pending(pending: &[PendingEvent], derived: &Derived<'_>) -> Vec<EventOrder> {
     let starts = derived.tree.agents.iter().filter(|row| !row.id.is_root());
-    let starts = starts.filter_map(|row| Some((&row.id, row.started_at_ms?))).collect();
+    let starts = starts.filter_map(|row| Some((&row.id, started_at(&derived.tree, row, 0)?))).collect();
     let mut sources: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (number, event) in pending.iter().enumerate() {
         sources.entry(event.place.source.0).or_default().push(number);

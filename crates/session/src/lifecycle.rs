@@ -370,7 +370,8 @@ fn start_event(tree: &Tree, row: &Agent, interval: usize) -> Event {
     )
 }
 
-fn started_at(tree: &Tree, row: &Agent, interval: usize) -> Option<Millis> {
+/// Returns when an interval of an agent began; without a time of its own, when its call did.
+pub(crate) fn started_at(tree: &Tree, row: &Agent, interval: usize) -> Option<Millis> {
     let own = row.intervals.get(interval).map(|interval| interval[0]).or(row.started_at_ms);
     own.or_else(|| spawn_time(tree, row))
 }

@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, RawJson,
-    SourceKind, SourcePosition, StopStep, stable_hash,
+    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, Payload, PromptKind,
+    RawJson, SourceKind, SourcePosition, StopStep, Text, stable_hash,
 };
 use subscope_track::CallName;
 
@@ -73,11 +73,50 @@ pub(crate) struct PendingEvent {
     pub(crate) call: OwnedCall,
     /// Whether it only says where an agent without times starts or ends: it is not published.
     pub(crate) is_mark: bool,
-    /// Text of a message or thought, which several kinds of sources may report.
-    pub(crate) text: Option<String>,
+    /// Hash of the text of a message or thought, which several kinds of sources may report.
+    pub(crate) text: Option<u64>,
+    /// Where the text is, if only texts are wanted; the event has no other data then.
+    pub(crate) text_place: Option<Box<TextPlace>>,
     /// Whether its line has an id, which is that of the same line in other sources.
     pub(crate) has_line_id: bool,
     pub(crate) data: Value,
+}
+
+/// Where the text of a prompt, message or thought is, and what it belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct TextPlace {
+    pub(crate) message_id: Option<Text>,
+    pub(crate) prompt_id: Option<Text>,
+    pub(crate) payload: Payload,
+}
+
+/// What events are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventUse {
+    /// The feed.
+    Feed,
+    /// Texts, which are read when they are written: where they are is enough.
+    Texts {
+        /// Whether the source cannot be read again.
+        is_read_once: bool,
+    },
+}
+
+impl EventUse {
+    /// Returns where a text is, if texts are wanted.
+    fn place(
+        self,
+        observation: &Observation<'_>,
+        [message_id, prompt_id]: [Option<&str>; 2],
+        raw: RawJson<'_>,
+    ) -> Option<Box<TextPlace>> {
+        let Self::Texts { is_read_once } = self else { return None };
+        Some(Box::new(TextPlace {
+            message_id: message_id.map(Text::from),
+            prompt_id: prompt_id.map(Text::from),
+            payload: Payload::of(raw, observation.place.source, is_read_once),
+        }))
+    }
 }
 
 /// Converts an observation to a feed event; `None` if it only affects rows. `label` names its source.
@@ -85,6 +124,7 @@ pub(crate) fn to_pending_event(
     observation: &Observation<'_>,
     dialect: Dialect,
     label: &str,
+    wanted: EventUse,
 ) -> Option<PendingEvent> {
     let mut event = PendingEvent {
         kind: EventKind::Problem,
@@ -97,6 +137,7 @@ pub(crate) fn to_pending_event(
         call: OwnedCall::None,
         is_mark: false,
         text: None,
+        text_place: None,
         has_line_id: observation.line_id.is_some(),
         data: Value::Null,
     };
@@ -123,24 +164,35 @@ pub(crate) fn to_pending_event(
             event.kind = EventKind::UserPrompt;
             event.key =
                 prompt_id.map_or_else(|| line_key("prompt", Some(text.json)), |id| format!("prompt/{id}"));
+            // Its key depends on its text.
             event.data = json!({ "text": text.text(), "prompt_id": prompt_id });
+            event.text_place = wanted.place(observation, [None, *prompt_id], *text);
         }
         Fact::Message { message_id, text } => {
             event.kind = EventKind::AgentMessage;
             event.key = line_key("line", Some(text.json));
-            let text = text.text().into_owned();
-            if text.trim().is_empty() {
+            let words = text.text();
+            if words.trim().is_empty() {
                 return None;
             }
-            event.data = json!({ "scope": Value::Null, "text": text, "message_id": message_id });
-            event.text = Some(text);
+            event.text = Some(stable_hash(&words));
+            event.text_place = wanted.place(observation, [*message_id, None], *text);
+            if event.text_place.is_none() {
+                event.data = json!({ "scope": Value::Null, "text": words, "message_id": message_id });
+            }
         }
         Fact::Thought { message_id, text } => {
             event.kind = EventKind::Reasoning;
             event.key = line_key("thought", text.map(|raw| raw.json));
-            let text = text.map(|raw| raw.text().into_owned()).filter(|text| !text.is_empty());
-            event.data = json!({ "text": text, "encrypted": text.is_none(), "message_id": message_id });
-            event.text = text;
+            let words = text.map(|raw| raw.text()).filter(|words| !words.is_empty());
+            event.text = words.as_ref().map(|words| stable_hash(&format!("thought/{words}")));
+            if let (Some(raw), EventUse::Texts { .. }) = (text, wanted) {
+                // One without words has no text.
+                words.as_ref()?;
+                event.text_place = wanted.place(observation, [*message_id, None], *raw);
+            } else {
+                event.data = json!({ "text": words, "encrypted": words.is_none(), "message_id": message_id });
+            }
         }
         Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
             event.kind = EventKind::Usage;
@@ -208,15 +260,15 @@ pub(crate) fn to_pending_event(
             event.key = line_key("report", Some(report.json));
             let text = report.text().into_owned();
             event.claim = OwnedClaim::Agent(end.agent?.to_owned(), Basis::Wire);
+            event.text = Some(stable_hash(&text));
             event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
-            event.text = Some(text);
         }
         Fact::TurnEnd { text: Some(text), .. } if observation.kind == SourceKind::Hook => {
             event.kind = EventKind::AgentMessage;
             event.key = line_key("turn", Some(text.json));
             let text = text.text().into_owned();
+            event.text = Some(stable_hash(&text));
             event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
-            event.text = Some(text);
         }
         Fact::Stop { step, call, .. } => {
             event.kind = EventKind::Notification;

@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 use slab::Slab;
 use subscope_decode::{Decoder, Dialect, SUBAGENT_EVENTS, Unrecognized, UnrecognizedLines};
 use subscope_model::{
-    AgentId, Claim, Clock, Decoded, Event, Fact, Millis, Observation, Problem, SessionDetail, SessionId,
-    SessionKeys, SourceId, SourceKind, SourcePosition, Tree,
+    AgentId, Claim, Clock, Decoded, Event, EventKind, Fact, Millis, Observation, Problem, SessionDetail,
+    SessionId, SessionKeys, SessionText, SourceId, SourceKind, SourcePosition, Tree,
 };
 use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -38,7 +38,7 @@ pub enum EventScope {
     Nothing,
     /// Waits: requests for permission and retries; also what follows from rows, as stalls.
     Waits,
-    /// Prompts, messages and thoughts.
+    /// Prompts, messages and thoughts, for [`SessionRouter::texts`]: where they are, not what they say.
     Texts,
     /// All.
     All,
@@ -53,8 +53,14 @@ impl EventScope {
     /// Whether the event of a fact is recorded.
     pub(crate) fn includes(self, fact: &Fact<'_>) -> bool {
         let is_text = matches!(fact, Fact::Prompt { .. } | Fact::Message { .. } | Fact::Thought { .. });
-        let is_of_wait =
-            matches!(fact, Fact::Permission { .. } | Fact::Retry { .. } | Fact::Spawn(_) | Fact::AgentEnd(_));
+        let is_of_wait = matches!(
+            fact,
+            Fact::Permission { .. }
+                | Fact::Note { kind: EventKind::PermissionRequest, .. }
+                | Fact::Retry { .. }
+                | Fact::Spawn(_)
+                | Fact::AgentEnd(_)
+        );
         match self {
             Self::Nothing => false,
             Self::Waits => is_of_wait,
@@ -289,14 +295,13 @@ impl SessionRouter {
                     }
                     _ => seen,
                 };
-                target.tracker.inline_payloads(spec.origin.is_read_once());
                 if let (Claim::Agent(agent, _), Fact::Spawn(_), Some(at)) =
                     (seen.claim, &seen.fact, *received)
                     && dialect == SUBAGENT_EVENTS
                 {
                     target.tracker.record_heard(agent, at);
                 }
-                if target.absorb(seen, dialect, &spec.label, options.events) && options.events.is_any() {
+                if target.absorb(seen, dialect, spec, options.events) && options.events.is_any() {
                     sessions.changed.insert(number);
                 }
             }
@@ -474,6 +479,13 @@ impl SessionRouter {
         let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
         let session = number.and_then(|number| all.get_mut(number));
         session.map(|session| session.whole_feed(now, unassigned_problems, unread_lines)).unwrap_or_default()
+    }
+
+    /// Returns all prompts, messages and thoughts of a session, in order of time; complete with [`EventScope::Texts`].
+    pub fn texts(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<SessionText> {
+        let number = self.index_of(session);
+        let session = number.and_then(|number| self.sessions.all.get_mut(number));
+        session.map(|session| session.texts(now)).unwrap_or_default()
     }
 
     /// Returns the time at which [`SessionRouter::update`] has events of a session without new input.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use subscope_decode::Dialect;
-use subscope_model::{Event, Millis, Observation, Problem, SessionId, SourceId, Tree};
+use subscope_model::{Event, Millis, Observation, Payload, Problem, SessionId, SessionText, SourceId, Tree};
 use subscope_track::{Now, Tracker, next_deadline};
 
 use crate::{
     feed::SessionFeed,
-    pending_event::{PendingEvent, to_pending_event},
+    pending_event::{EventUse, PendingEvent, to_pending_event},
     router::{EventScope, RouterOptions, UnreadLines, add_problems},
+    source::SourceSpec,
 };
 
 /// One session.
@@ -63,18 +64,24 @@ impl Session {
         &self.sources
     }
 
-    /// Joins one observation; its event is published by the next update if `events` includes it. Returns `false` if it
-    /// was dropped because of the cutoff.
+    /// Joins one observation; its event is published by the next update if `events` includes it. `spec` describes its
+    /// source. Returns `false` if it was dropped because of the cutoff.
     pub(crate) fn absorb(
         &mut self,
         seen: &Observation<'_>,
         dialect: Dialect,
-        label: &str,
+        spec: &SourceSpec,
         events: EventScope,
     ) -> bool {
+        let is_read_once = spec.origin.is_read_once();
+        self.tracker.inline_payloads(is_read_once);
         let is_taken = self.tracker.absorb(seen);
         if is_taken && events.includes(&seen.fact) {
-            self.pending_events.extend(to_pending_event(seen, dialect, label));
+            let wanted = match events {
+                EventScope::Texts => EventUse::Texts { is_read_once },
+                EventScope::Nothing | EventScope::Waits | EventScope::All => EventUse::Feed,
+            };
+            self.pending_events.extend(to_pending_event(seen, dialect, &spec.label, wanted));
         }
         is_taken
     }
@@ -85,6 +92,11 @@ impl Session {
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
         self.pending_events.extend(other.pending_events.into_iter().map(|mut event| {
             event.place.source.0 += base;
+            if let Some(Payload::At { source, .. }) =
+                event.text_place.as_mut().map(|place| &mut place.payload)
+            {
+                source.0 += base;
+            }
             event
         }));
     }
@@ -115,6 +127,19 @@ impl Session {
         SessionUpdate { tree: derived.tree, events, deadline }
     }
 
+    /// Returns all prompts, messages and thoughts in order of time; complete with [`EventScope::Texts`].
+    pub(crate) fn texts(&mut self, now: &Now<'_>) -> Vec<SessionText> {
+        self.sort_pending();
+        let derived = self.tracker.derive(now);
+        self.feed.texts(&derived, std::mem::take(&mut self.pending_events))
+    }
+
+    /// Two sources may report one event: the first is published, so the better source goes first.
+    fn sort_pending(&mut self) {
+        self.pending_events
+            .sort_by_key(|event| (event.time.is_none(), event.source_kind, event.place.offset));
+    }
+
     /// Returns the whole feed in order of time.
     pub(crate) fn whole_feed(
         &mut self,
@@ -122,9 +147,7 @@ impl Session {
         unassigned: &[Problem],
         lines: &UnreadLines,
     ) -> Vec<Event> {
-        // Two sources may report one event: the first is published, so the better source goes first.
-        self.pending_events
-            .sort_by_key(|event| (event.time.is_none(), event.source_kind, event.place.offset));
+        self.sort_pending();
         let mut events = self.update(now, unassigned, lines).events;
         for (seq, event) in events.iter_mut().enumerate() {
             event.seq = seq as u64 + 1;

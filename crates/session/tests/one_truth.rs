@@ -56,7 +56,7 @@ fn choices() -> Vec<Choice> {
             is_other: false,
         });
         choices.extend(trajectories(&recording));
-        choices.extend(otel(&recording));
+        choices.extend(otel(&recording, &tellings));
     }
     for recording in other_recordings() {
         let all = recording.choices().into_iter();
@@ -68,20 +68,37 @@ fn choices() -> Vec<Choice> {
     choices
 }
 
-/// A recording's OpenTelemetry records: log events alone, spans alone.
-fn otel(recording: &Recording) -> Vec<Choice> {
+/// A recording's OpenTelemetry records: log events alone, spans alone, each and all of them with each of the other
+/// sources.
+fn otel(recording: &Recording, tellings: &[Telling]) -> Vec<Choice> {
     let part = |file: &PathBuf| Part::new(&file.file_name().unwrap().to_string_lossy(), bytes(file));
     let all: Vec<Part> = recording.otel().iter().map(part).collect();
-    let choice = |name: &str, parts: Vec<Part>| Choice {
-        name: format!("{} {name}", recording.name()),
-        parts,
-        is_other: false,
-    };
-    let single = |word: &str| {
-        let own = all.iter().filter(|part| part.spec.label.contains(word)).cloned().collect::<Vec<_>>();
-        (!own.is_empty()).then(|| choice(word, own))
-    };
-    [single("otel-logs"), single("otel-traces")].into_iter().flatten().collect()
+    let mut choices = Vec::new();
+    for word in ["otel-logs", "otel-traces", "otel"] {
+        let own: Vec<Part> = all.iter().filter(|part| part.spec.label.contains(word)).cloned().collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut add = |with: &str, others: Vec<Part>| {
+            let name = format!("{} {word}{with}", recording.name());
+            // In both orders: what comes first gives no other result.
+            for (order, parts) in
+                [("", [own.clone(), others.clone()]), (", last", [others.clone(), own.clone()])]
+            {
+                let parts = parts.concat();
+                choices.push(Choice { name: format!("{name}{order}"), parts, is_other: false });
+                if others.is_empty() {
+                    break;
+                }
+            }
+        };
+        add("", Vec::new());
+        for telling in tellings {
+            add(&format!(" and {telling:?}"), parts_of(recording, &[*telling]));
+        }
+        add(" merged", parts_of(recording, tellings));
+    }
+    choices
 }
 
 /// A recording's sessions as trajectories: exported to ATIF and read again.
@@ -93,7 +110,7 @@ fn trajectories(recording: &Recording) -> Vec<Choice> {
     let now = now(LATER, &prices);
     let sessions: Vec<SessionId> = router.sessions().cloned().collect();
     let exported = |session: &SessionId| {
-        let (tree, events) = (router.tree(session, &now).unwrap(), router.whole_feed(session, &now));
+        let (tree, texts) = (router.tree(session, &now).unwrap(), router.texts(session, &now));
         let detail = router.detail(session, &now).unwrap();
         let resolve = |payload: &Payload| match payload {
             Payload::Inline(text) => Some(text.to_string()),
@@ -102,7 +119,7 @@ fn trajectories(recording: &Recording) -> Vec<Choice> {
                 Some(String::from_utf8(bytes.to_vec()).unwrap())
             }
         };
-        let source = AtifSource { tree: &tree, detail: Some(&detail), events: &events, resolve: &resolve };
+        let source = AtifSource { tree: &tree, detail: Some(&detail), texts: &texts, resolve: &resolve };
         let mut document = Vec::new();
         write_atif(&source, &mut document).unwrap();
         let (lines, problems) = atif_lines(&document, "trajectory.json").unwrap();

@@ -171,7 +171,8 @@ impl Tracker {
         Derived { tree, attribution }
     }
 
-    /// Derives runs, responses and triggers for a moment. Complete only with [`FactDetail::Payloads`].
+    /// Derives runs, responses and triggers for a moment. Ids and endings of responses are known from
+    /// [`FactDetail::Responses`] on, their calls with [`FactDetail::Payloads`].
     pub fn detail(&self, now: &Now<'_>) -> SessionDetail {
         let attribution = self.attribute();
         let derivation = self.derivation(&attribution, now);
@@ -314,6 +315,12 @@ impl Attribution<'_> {
     /// Returns the identity of the prompt in a line within the session: the same for all sources that report it.
     pub fn prompt_key(&self, place: SourcePosition, text: &str) -> Option<&str> {
         self.runs.prompt_key(line(place), text)
+    }
+
+    /// Returns whether a source other than OpenTelemetry records reports what the agents do: it has the ids of prompts and
+    /// responses, which records may lack.
+    pub fn has_lines(&self) -> bool {
+        self.facts.has_transcript || !self.facts.streams.is_empty()
     }
 
     /// Returns whether a hook reports the first process that opened the session. Not one that resumed a session whose

@@ -2,11 +2,12 @@
 //!
 //! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams
 //! have no prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each
-//! stream with activity after its last result.
+//! stream with activity after its last result. OpenTelemetry records begin runs where nothing else does; elsewhere those
+//! of the same prompts add their times.
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentStatus, Millis, SourceKind, SpawnMode, Text, stable_hash};
 
 use crate::facts::{Facts, LastLine, PromptFact};
@@ -45,6 +46,8 @@ pub(crate) struct SessionRuns {
     starts: Vec<(Millis, u32)>,
     /// Of each source, the offsets of lines that begin a run with its number, sorted.
     lines: HashMap<u32, Vec<(u64, u32)>>,
+    /// Sources whose lines are in no order: spans come when they end, the one of a prompt after all that it led to.
+    unordered: HashSet<u32>,
     /// Identity of each prompt within the session, by the hash of its text and the line that reports it.
     prompt_keys: HashMap<(LinePlace, u64), String>,
 }
@@ -55,8 +58,8 @@ impl SessionRuns {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the run of a line, from 1; 0 before the first. By its place if its source has lines that begin runs, as
-    /// the clocks of several sources differ; else by its time. Without both: 1 if there is any run, else 0.
+    /// Returns the run of a line, from 1; 0 before the first. By its place if its source has lines in order that begin
+    /// runs, as the clocks of several sources differ; else by its time. Without both: 1 if there is any run, else 0.
     pub(crate) fn at(&self, time: Option<Millis>, place: Option<LinePlace>) -> u32 {
         let by_time = || match time {
             Some(time) if !self.starts.is_empty() => {
@@ -65,8 +68,9 @@ impl SessionRuns {
             }
             _ => self.count().min(1),
         };
+        let ordered = place.filter(|(source, _)| !self.unordered.contains(source));
         let Some((begins, offset)) =
-            place.and_then(|(source, offset)| Some((self.lines.get(&source)?, offset)))
+            ordered.and_then(|(source, offset)| Some((self.lines.get(&source)?, offset)))
         else {
             return by_time();
         };
@@ -124,6 +128,8 @@ impl SessionRuns {
 /// A prompt without its repeats.
 struct Prompt<'f> {
     first: &'f PromptFact,
+    /// The first id that a line of it has.
+    id: Option<&'f Text>,
     /// Lines that report it.
     lines: Vec<LinePlace>,
     /// Number of prompts with the same text before it.
@@ -132,7 +138,7 @@ struct Prompt<'f> {
 
 impl Prompt<'_> {
     fn key(&self) -> String {
-        match &self.first.id {
+        match self.id {
             Some(id) => format!("prompt/{id}"),
             None => format!("prompt/{:x}/{}", self.first.hash, self.repeats),
         }
@@ -140,7 +146,7 @@ impl Prompt<'_> {
 
     /// Whether two sources report the same prompt.
     fn is_same(&self, other: &Self) -> bool {
-        match (&self.first.id, &other.first.id) {
+        match (self.id, other.id) {
             (Some(id), Some(other)) => id == other,
             _ => (self.first.hash, self.repeats) == (other.first.hash, other.repeats),
         }
@@ -163,8 +169,11 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     }
     let mut keys: Vec<(&Prompt<'_>, String)> = prompts.iter().map(|prompt| (prompt, prompt.key())).collect();
     // Prompts of streams make no runs: some versions do not distinguish the answer to a notification from that to a prompt.
-    let streamed_prompts = by_kind(SourceKind::Stream);
-    for other in kinds.iter().chain([&streamed_prompts]).flatten() {
+    // Nor do those of records: see [`asked_in_records`].
+    let (streamed_prompts, records) = (by_kind(SourceKind::Stream), by_kind(SourceKind::Otel));
+    runs.unordered.extend(records.iter().flat_map(|prompt| &prompt.lines).map(|(source, _)| *source));
+    let more = if prompts.is_empty() { &[][..] } else { records.as_slice() };
+    for other in kinds.iter().chain([&streamed_prompts]).flatten().chain(more) {
         let same = prompts.iter().position(|prompt| prompt.is_same(other));
         if let Some(run) = same {
             runs.add_report(run, other.first.time, other.lines.iter().copied());
@@ -178,10 +187,23 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     }
     // Streams count only if no other source has prompts.
     let streamed = stream_runs(facts);
-    if prompts.is_empty() && streamed.all.is_empty() {
-        runs = recorded_runs(facts);
-    } else if prompts.is_empty() {
-        runs = streamed;
+    if prompts.is_empty() {
+        let unordered = std::mem::take(&mut runs.unordered);
+        let has_streamed = !streamed.all.is_empty();
+        runs = SessionRuns { unordered, ..streamed };
+        for (number, prompt) in asked_in_records(facts, &records).into_iter().enumerate() {
+            if number >= runs.all.len() {
+                if has_streamed {
+                    break;
+                }
+                runs.push(None, []);
+            }
+            runs.add_report(number, prompt.first.time, prompt.lines.iter().copied());
+            runs.add_prompt_key(prompt, &prompt.key());
+            if let Some(run) = runs.all.get_mut(number) {
+                run.prompt_key = Some(prompt.key());
+            }
+        }
     } else if runs.starts.is_empty() && runs.all.len() == streamed.all.len() {
         // Nothing else says which lines of a stream belong to which prompt of a hook log without times.
         for (number, run) in streamed.all.iter().enumerate() {
@@ -218,10 +240,18 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<Prompt<'f>
         places.insert(place, number);
         let line = (prompt.source, prompt.order.offset);
         match found.get_mut(number) {
-            Some(same) => same.lines.push(line),
+            Some(same) => {
+                same.lines.push(line);
+                same.id = same.id.or(prompt.id.as_ref());
+            }
             None => {
                 let before = repeats.entry(prompt.hash).or_default();
-                found.push(Prompt { first: prompt, lines: vec![line], repeats: *before });
+                found.push(Prompt {
+                    first: prompt,
+                    id: prompt.id.as_ref(),
+                    lines: vec![line],
+                    repeats: *before,
+                });
                 *before += 1;
             }
         }
@@ -283,11 +313,10 @@ fn stream_runs(facts: &Facts) -> SessionRuns {
     runs
 }
 
-/// Derives the runs of OpenTelemetry records, where nothing else has prompts. The record of a prompt leaves its text out
-/// unless asked for it, and a notice that a background agent has ended is recorded as one, too: what follows such an end
-/// is no prompt.
-fn recorded_runs(facts: &Facts) -> SessionRuns {
-    let mut runs = SessionRuns::default();
+/// Returns those prompts of OpenTelemetry records that begin runs. The record of a prompt leaves its text out unless
+/// asked for it, and a notice that a background agent has ended is recorded as one, too: what follows such an end is no
+/// prompt.
+fn asked_in_records<'p, 'f>(facts: &Facts, records: &'p [Prompt<'f>]) -> Vec<&'p Prompt<'f>> {
     let mut noticed: Vec<Millis> = facts
         .ends
         .iter()
@@ -300,23 +329,16 @@ fn recorded_runs(facts: &Facts) -> SessionRuns {
         .collect();
     noticed.sort_unstable();
     let mut before = None;
-    for prompt in distinct(facts.prompts.iter().filter(|prompt| prompt.kind == SourceKind::Otel)) {
+    let mut is_notice = |prompt: &Prompt<'_>| {
         let time = prompt.first.time;
-        let is_notice = before.zip(time).is_some_and(|(before, time)| {
+        let follows_end = before.zip(time).is_some_and(|(before, time)| {
             let first = noticed.partition_point(|end| *end < before);
             noticed.get(first).is_some_and(|end| *end <= time)
         });
         before = time.or(before);
-        if is_notice && prompt.first.is_redacted() {
-            continue;
-        }
-        runs.push(time, prompt.lines.iter().copied());
-        runs.add_prompt_key(&prompt, &prompt.key());
-        if let Some(run) = runs.all.last_mut() {
-            run.prompt_key = Some(prompt.key());
-        }
-    }
-    runs
+        follows_end && prompt.first.is_redacted()
+    };
+    records.iter().filter(|prompt| !is_notice(prompt)).collect()
 }
 
 /// Adds the end of each run's last turn.

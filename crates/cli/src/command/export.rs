@@ -18,7 +18,10 @@ use subscope_session::{EventScope, FactDetail};
 
 use self::spans::SpanExport;
 use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
-use crate::{output::HarmlessJson, prelude::*};
+use crate::{
+    output::{HarmlessJson, in_background},
+    prelude::*,
+};
 
 pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
     if args.shape.is_some() && args.format != Format::Feed {
@@ -35,7 +38,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let events = reading.events;
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
-    let events = if events == EventScope::Nothing { Vec::new() } else { loaded.events(context)? };
+    let texts = if events == EventScope::Texts { loaded.texts(context)? } else { Vec::new() };
+    let has_events = matches!(events, EventScope::All | EventScope::Waits);
+    let events = if has_events { loaded.events(context)? } else { Vec::new() };
     if loaded.has_rows_only {
         // A feed consists of texts only, and spans are made of responses.
         if args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty()) {
@@ -67,7 +72,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         Format::Otlp => {
             let mut export = SpanExport::open(args, context)?;
-            export.export(&loaded, &events)?;
+            export.export(&loaded, &texts)?;
             export.finish();
         }
         Format::Atif => {
@@ -75,7 +80,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             let source = AtifSource {
                 tree: &loaded.tree,
                 detail: detail.as_ref(),
-                events: &events,
+                texts: &texts,
                 resolve: &|payload| loaded.payload(payload),
             };
             write_json(args, &mut |out| write_atif(&source, out))?;
@@ -102,8 +107,8 @@ pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
         Format::Trace | Format::Feed | Format::Html => (FactDetail::Payloads, EventScope::All),
         Format::Atif => (FactDetail::Payloads, EventScope::Texts),
         Format::Otlp if args.content => (FactDetail::Payloads, EventScope::Texts),
-        // With payloads are kept the ids of responses.
-        Format::Execution | Format::Checkpoint | Format::Otlp => (FactDetail::Payloads, EventScope::Nothing),
+        Format::Otlp => (FactDetail::Responses, EventScope::Nothing),
+        Format::Execution | Format::Checkpoint => (FactDetail::Payloads, EventScope::Nothing),
         Format::Perfetto => (FactDetail::Rows, EventScope::Waits),
         Format::Csv => (FactDetail::Rows, EventScope::Nothing),
     };
@@ -143,22 +148,44 @@ fn mask_secrets(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// Writes escaped JSON, masked if requested, to the output.
+/// Writes escaped JSON, masked if requested, to the output: on a thread of its own, while `work` makes more of it.
 fn write_json(
     args: &ExportArgs,
     work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    let mut masked = |out: &mut dyn Write| {
-        let mut out = HarmlessJson::new(out);
-        if args.mask() == Mask::Nothing {
-            return work(&mut out);
+    let mask = args.mask();
+    match &args.output {
+        None => in_background(|chunks| write_chunks(chunks, io::stdout(), mask), work)
+            .map_err(|error| CliError::write("stdout", error)),
+        Some(path) => {
+            let wrong = |error| CliError::because(format!("cannot write {}", path.display()), error);
+            let file = File::create(path).map_err(wrong)?;
+            in_background(|chunks| write_chunks(chunks, file, mask), work).map_err(wrong)
         }
-        let mut out = Redacted::new(out);
-        work(&mut out)?;
-        out.finish().map(|_| ())
-    };
-    write_output(args, &mut masked)
+    }
 }
+
+fn write_chunks(chunks: impl Iterator<Item = Vec<u8>>, out: impl Write, mask: Mask) -> io::Result<()> {
+    let mut out = HarmlessJson::new(BufWriter::with_capacity(OUTPUT_BYTES, out));
+    match mask {
+        Mask::Nothing => {
+            for chunk in chunks {
+                out.write_all(&chunk)?;
+            }
+        }
+        Mask::Secrets => {
+            let mut masked = Redacted::new(&mut out);
+            for chunk in chunks {
+                masked.write_all(&chunk)?;
+            }
+            masked.finish()?;
+        }
+    }
+    out.flush()
+}
+
+/// Bytes that are written at once.
+const OUTPUT_BYTES: usize = 64 << 10;
 
 /// Writes to the `--output` file, else to stdout.
 fn write_output(

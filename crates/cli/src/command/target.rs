@@ -15,7 +15,8 @@ use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{
-    Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, ToolUseId, Tree,
+    Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, SessionText,
+    ToolUseId, Tree,
 };
 use subscope_run::record;
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
@@ -224,15 +225,29 @@ impl LoadedSession {
 
     /// Returns all events in order; from the change log if the transcript is gone.
     pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
-        if self.has_rows_only
-            && let Some(store) = open_store_for_reading(context)?
-            && let Some(events) = store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS)?
-            && !events.is_empty()
-        {
-            return Ok(events);
+        let logged = self.logged_events(context)?;
+        if !logged.is_empty() {
+            return Ok(logged);
         }
         let now = now_at(context, self.at, self.has_ended)?;
         Ok(self.batch.router.whole_feed(&self.session, &now))
+    }
+
+    /// Returns all prompts, messages and thoughts in order; from the change log if the transcript is gone.
+    pub(crate) fn texts(&mut self, context: &Context) -> Result<Vec<SessionText>, CliError> {
+        let logged = self.logged_events(context)?;
+        if !logged.is_empty() {
+            return Ok(logged.iter().filter_map(SessionText::of_event).collect());
+        }
+        let now = now_at(context, self.at, self.has_ended)?;
+        Ok(self.batch.router.texts(&self.session, &now))
+    }
+
+    /// Returns the events of the change log if the transcript is gone; else none.
+    fn logged_events(&self, context: &Context) -> Result<Vec<Event>, CliError> {
+        let store = if self.has_rows_only { open_store_for_reading(context)? } else { None };
+        let Some(store) = store else { return Ok(Vec::new()) };
+        Ok(store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS)?.unwrap_or_default())
     }
 
     /// Derives the session's runs and responses.
@@ -257,7 +272,11 @@ impl LoadedSession {
     /// Reads the JSON text of a payload from its source; `None` if it is gone.
     pub(crate) fn payload(&self, payload: &Payload) -> Option<String> {
         // Source numbers in stored rows are not valid in this process.
-        if self.has_rows_only { None } else { self.batch.payload(payload) }
+        match payload {
+            Payload::Inline(text) => Some(text.to_string()),
+            Payload::At { .. } if self.has_rows_only => None,
+            Payload::At { .. } => self.batch.payload(payload),
+        }
     }
 }
 

@@ -63,7 +63,7 @@ struct JsonSpan {
     start_time_unix_nano: Whole,
     end_time_unix_nano: Whole,
     attributes: Option<Pairs>,
-    events: Option<Vec<JsonEvent>>,
+    events: Option<Vec<Option<JsonEvent>>>,
     status: Option<JsonStatus>,
 }
 
@@ -103,7 +103,7 @@ struct Metric {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Sum {
-    data_points: Option<Vec<NumberDataPoint>>,
+    data_points: Option<Vec<Option<NumberDataPoint>>>,
     aggregation_temporality: Code,
 }
 
@@ -142,7 +142,7 @@ struct AnyValue {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ArrayValue {
-    values: Option<Vec<AnyValue>>,
+    values: Option<Vec<Option<AnyValue>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -261,7 +261,9 @@ fn value(any: AnyValue) -> Value {
     } else if let Some(Real(number)) = any.double_value {
         Value::Double(number)
     } else if let Some(list) = any.array_value {
-        Value::List(list.values.unwrap_or_default().into_iter().map(value).collect())
+        Value::List(
+            list.values.unwrap_or_default().into_iter().map(|any| value(any.unwrap_or_default())).collect(),
+        )
     } else if let Some(map) = any.kvlist_value {
         Value::Map(map.values.into())
     } else {
@@ -298,7 +300,7 @@ pub(crate) fn span(raw: &RawValue) -> Result<Record, serde_json::Error> {
         end: millis(span.end_time_unix_nano.unsigned()),
         is_error: span.status.is_some_and(|status| status.code.0 == 2),
         attributes: span.attributes.into(),
-        events: span.events.unwrap_or_default().into_iter().map(event).collect(),
+        events: span.events.unwrap_or_default().into_iter().flatten().map(event).collect(),
     }))
 }
 
@@ -338,7 +340,7 @@ pub(crate) fn metric(raw: &RawValue) -> Result<Record, serde_json::Error> {
         value: point.as_double.map(|real| real.0).or(point.as_int.map(|whole| whole.0 as f64)).unwrap_or(0.0),
         attributes: point.attributes.into(),
     };
-    Ok(Record::Points(data_points.unwrap_or_default().into_iter().map(point).collect()))
+    Ok(Record::Points(data_points.unwrap_or_default().into_iter().flatten().map(point).collect()))
 }
 
 /// A line of the file exporter of OpenTelemetry's JavaScript SDK: one span, its attributes as an object, its times as

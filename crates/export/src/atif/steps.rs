@@ -8,8 +8,8 @@ use std::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifCall, AtifStep, Event, EventKind, Millis, Payload,
-    ResponseDetail, Text, ToolCall, ToolStatus, iso8601,
+    ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifCall, AtifStep, EventKind, Millis, Payload, ResponseDetail,
+    SessionText, Text, ToolCall, ToolStatus, iso8601,
 };
 
 use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
@@ -17,34 +17,15 @@ use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
 /// What separates texts of one response in `message`.
 pub(super) const SEPARATOR: &str = "\n\n";
 
-/// What the events and the detail of a session say of each agent.
+/// What the texts and the detail of a session say of each agent.
 pub(super) struct AtifSources<'s> {
     responses: HashMap<&'s str, Vec<&'s ResponseDetail>>,
     /// Texts and thoughts of each response.
-    parts: HashMap<&'s str, Parts<'s>>,
+    parts: HashMap<&'s str, Vec<&'s SessionText>>,
     /// Messages and thoughts of no known response, by agent.
-    others: HashMap<&'s str, Vec<&'s Event>>,
-    prompts: Vec<&'s Event>,
+    others: HashMap<&'s str, Vec<&'s SessionText>>,
+    prompts: Vec<&'s SessionText>,
     spawns: HashMap<&'s str, Vec<&'s Text>>,
-}
-
-#[derive(Default)]
-struct Parts<'s> {
-    texts: Vec<&'s str>,
-    thoughts: Vec<&'s str>,
-}
-
-impl<'s> Parts<'s> {
-    fn add(&mut self, event: &'s Event) {
-        if let Some(text) = event.text("text") {
-            let is_thought = event.kind == EventKind::Reasoning;
-            let texts = if is_thought { &mut self.thoughts } else { &mut self.texts };
-            // AtifSources may repeat a line of a response.
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-    }
 }
 
 impl<'s> AtifSources<'s> {
@@ -64,26 +45,34 @@ impl<'s> AtifSources<'s> {
             prompts: Vec::new(),
             spawns: by_spawn_call(source.tree),
         };
-        for event in source.events {
-            match (event.kind, event.text("message_id").filter(|id| known.contains(id))) {
-                (EventKind::AgentMessage | EventKind::Reasoning, Some(id)) => {
-                    sources.parts.entry(id).or_default().add(event);
-                }
-                (EventKind::AgentMessage | EventKind::Reasoning, None) if event.text("text").is_some() => {
-                    sources.others.entry(&event.actor_id.0).or_default().push(event);
-                }
-                (EventKind::UserPrompt, _) => sources.prompts.push(event),
-                _ => {}
+        for text in source.texts {
+            match text.message_id.as_deref().filter(|id| known.contains(id)) {
+                _ if text.kind == EventKind::UserPrompt => sources.prompts.push(text),
+                Some(id) => sources.parts.entry(id).or_default().push(text),
+                None => sources.others.entry(&text.agent).or_default().push(text),
             }
         }
         sources
     }
 
+    /// Reads the messages (or the thoughts) of a response; sources may repeat a line of it.
+    fn read_parts(&self, source: &AtifSource<'_>, response: &str, kind: EventKind) -> Vec<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for part in self.parts.get(response).into_iter().flatten().filter(|part| part.kind == kind) {
+            let text = source.read(part);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts
+    }
+
     /// Returns the last text of an agent.
-    pub(super) fn last_text(&self, agent: &Agent) -> Option<Text> {
-        let texts = |id: &str| self.parts.get(id).and_then(|parts| parts.texts.last().copied());
-        let of_responses = self.responses(agent).iter().filter_map(|response| response.id.as_deref());
-        of_responses.filter_map(texts).next_back().map(Text::from)
+    pub(super) fn last_text(&self, source: &AtifSource<'_>, agent: &Agent) -> Option<Text> {
+        let mut of_responses =
+            self.responses(agent).iter().rev().filter_map(|response| response.id.as_deref());
+        let last = of_responses.find_map(|id| self.read_parts(source, id, EventKind::AgentMessage).pop());
+        last.map(Text::from)
     }
 
     /// Returns the responses of an agent, in order.
@@ -94,10 +83,10 @@ impl<'s> AtifSources<'s> {
 
 /// What a step is made of.
 enum StepPart<'s> {
-    Prompt(&'s Event),
+    Prompt(&'s SessionText),
     Task(&'s str),
     Response(&'s ResponseDetail, Vec<usize>),
-    Message(&'s Event),
+    Message(&'s SessionText),
     /// Calls of no known response, by place in the agent's row.
     Calls(Vec<usize>),
     Placeholder,
@@ -148,7 +137,7 @@ fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>
         }
     };
     if agent.id.is_root() {
-        add(&mut sources.prompts.iter().map(|event| (event.at_ms, StepPart::Prompt(event))));
+        add(&mut sources.prompts.iter().map(|text| (text.at_ms, StepPart::Prompt(text))));
     }
     let has_prompts = agent.id.is_root() && !sources.prompts.is_empty();
     if let Some(prompt) = agent.prompt.as_deref().filter(|_| !has_prompts) {
@@ -158,7 +147,7 @@ fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>
         (response.times.map(|[from, _]| from), StepPart::Response(response, calls))
     }));
     let others = sources.others.get(agent.id.as_str()).into_iter().flatten();
-    add(&mut others.map(|event| (event.at_ms, StepPart::Message(event))));
+    add(&mut others.map(|text| (text.at_ms, StepPart::Message(text))));
     add(&mut unlinked.into_iter().map(|call| (agent.tools[call].started_at_ms, StepPart::Calls(vec![call]))));
     placed.sort_by_key(|(time, _)| *time);
     let mut parts: Vec<StepPart<'a>> = placed.into_iter().map(|(_, part)| part).collect();
@@ -203,7 +192,7 @@ pub(super) struct WrittenStep<'a> {
     model_name: Option<&'a str>,
     message: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<Cow<'a, str>>,
+    reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<WrittenCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -287,12 +276,12 @@ impl<'a> Steps<'a, '_> {
         };
         let extra = &mut step.extra.subscope;
         match part {
-            StepPart::Prompt(event) => {
+            StepPart::Prompt(prompt) => {
                 step.source = "user";
-                step.timestamp = event.at_ms.map(iso8601);
-                step.message = Cow::Borrowed(event.text("text").unwrap_or_default());
-                extra.prompt_id = event.text("prompt_id").map(Text::from);
-                if let Some((status, at)) = self.ending_of_run(event.run) {
+                step.timestamp = prompt.at_ms.map(iso8601);
+                step.message = Cow::Owned(self.source.read(prompt));
+                extra.prompt_id.clone_from(&prompt.prompt_id);
+                if let Some((status, at)) = self.ending_of_run(prompt.run) {
                     (extra.run_status, extra.run_ended_at_ms) = (Some(status), at);
                 }
             }
@@ -310,23 +299,24 @@ impl<'a> Steps<'a, '_> {
                 extra.started_at_ms = response.times.filter(|[from, to]| from != to).map(|[from, _]| from);
                 extra.finish_reason = response.finish.map(|reason| reason.as_str().into());
                 extra.is_floor = self.is_floor(response);
-                let parts = response.id.as_deref().and_then(|id| self.sources.parts.get(id));
-                if let Some(Parts { texts, thoughts }) = parts {
+                if let Some(id) = response.id.as_deref() {
+                    let read = |kind| self.sources.read_parts(self.source, id, kind);
+                    let (texts, thoughts) = (read(EventKind::AgentMessage), read(EventKind::Reasoning));
                     if texts.len() > 1 {
                         extra.texts = texts.iter().map(|text| text.chars().count()).collect();
                     }
-                    step.message = joined(texts);
+                    step.message = Cow::Owned(joined(texts));
                     step.reasoning_content = (!thoughts.is_empty()).then(|| joined(thoughts));
                 }
                 self.add_calls(&mut step, &calls);
             }
-            StepPart::Message(event) => {
-                step.timestamp = event.at_ms.map(iso8601);
-                let text = Cow::Borrowed(event.text("text").unwrap_or_default());
-                if event.kind == EventKind::Reasoning {
+            StepPart::Message(message) => {
+                step.timestamp = message.at_ms.map(iso8601);
+                let text = self.source.read(message);
+                if message.kind == EventKind::Reasoning {
                     step.reasoning_content = Some(text);
                 } else {
-                    step.message = text;
+                    step.message = Cow::Owned(text);
                 }
             }
             StepPart::Calls(calls) => {
@@ -430,11 +420,10 @@ impl<'a> Steps<'a, '_> {
     }
 }
 
-fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
-    match texts {
-        [] => Cow::Borrowed(""),
-        [only] => Cow::Borrowed(only),
-        several => Cow::Owned(several.join(SEPARATOR)),
+fn joined(mut texts: Vec<String>) -> String {
+    match texts.len() {
+        1 => texts.pop().unwrap_or_default(),
+        _ => texts.join(SEPARATOR),
     }
 }
 

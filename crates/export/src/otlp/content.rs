@@ -2,45 +2,39 @@
 
 use std::{borrow::Cow, collections::HashMap, io::Write as _};
 
-use serde_json::{Value, json};
-use subscope_model::{Event, EventKind, Payload};
+use serde_json::{Value, json, value::RawValue};
+use subscope_model::{EventKind, Payload, SessionText};
 
-use crate::{
-    Resolve,
-    redact::{Mask, Redacted, redact},
-};
+use crate::redact::{Mask, Redacted, redact};
 
 /// Most bytes of an attribute: collectors and backends drop or cut longer ones.
 const MAX_BYTES: usize = 60 << 10;
 
 /// Source of contents.
 pub struct Contents<'s> {
-    /// The session's events, in feed order: they have the texts of messages.
-    pub events: &'s [Event],
-    /// Reads arguments and results.
-    pub resolve: &'s Resolve<'s>,
+    /// The session's prompts, messages and thoughts, in order.
+    pub texts: &'s [SessionText],
+    /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
+    pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
 }
 
 /// Parts of messages, by id of their response; prompts by run.
 pub(super) struct Messages<'s> {
-    parts: HashMap<&'s str, Vec<(&'static str, &'s str)>>,
-    prompts: HashMap<u32, Vec<&'s str>>,
+    contents: &'s Contents<'s>,
+    parts: HashMap<&'s str, Vec<&'s SessionText>>,
+    prompts: HashMap<u32, Vec<&'s SessionText>>,
 }
 
 impl<'s> Messages<'s> {
-    pub(super) fn new(events: &'s [Event]) -> Self {
-        let mut messages = Self { parts: HashMap::new(), prompts: HashMap::new() };
-        for event in events {
-            let kinds = [(EventKind::AgentMessage, "text"), (EventKind::Reasoning, "reasoning")];
-            let kind = kinds.iter().find(|(kind, _)| *kind == event.kind).map(|(_, word)| *word);
-            match (kind, event.text("message_id"), event.text("text")) {
-                (Some(kind), Some(id), Some(text)) => {
-                    messages.parts.entry(id).or_default().push((kind, text))
+    pub(super) fn new(contents: &'s Contents<'s>) -> Self {
+        let mut messages = Self { contents, parts: HashMap::new(), prompts: HashMap::new() };
+        for text in contents.texts {
+            match &text.message_id {
+                _ if text.kind == EventKind::UserPrompt => {
+                    messages.prompts.entry(text.run).or_default().push(text);
                 }
-                (None, _, Some(text)) if event.kind == EventKind::UserPrompt => {
-                    messages.prompts.entry(event.run).or_default().push(text);
-                }
-                _ => {}
+                Some(id) => messages.parts.entry(id).or_default().push(text),
+                None => {}
             }
         }
         messages
@@ -48,17 +42,23 @@ impl<'s> Messages<'s> {
 
     /// Returns what a response says (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
     pub(super) fn output(&self, response: &str, finish: Option<&str>, mask: Mask) -> Option<String> {
-        let parts = self.parts.get(response)?;
+        let part = |text: &&SessionText| {
+            let kind = if text.kind == EventKind::Reasoning { "reasoning" } else { "text" };
+            Some((kind, text.read(self.contents.resolve)?))
+        };
+        let parts: Vec<(&str, String)> = self.parts.get(response)?.iter().filter_map(part).collect();
+        let parts: Vec<(&str, &str)> = parts.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
         let message = |parts: Vec<Value>| match finish {
             Some(finish) => json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]),
             None => json!([{ "role": "assistant", "parts": parts }]),
         };
-        Some(fit(parts, mask, &message))
+        Some(fit(&parts, mask, &message))
     }
 
     /// Returns the prompts of a run, from 1.
     pub(super) fn prompts(&self, run: u32) -> Option<String> {
-        Some(self.prompts.get(&run)?.join("\n\n"))
+        let prompts = self.prompts.get(&run)?.iter().filter_map(|text| text.read(self.contents.resolve));
+        Some(prompts.collect::<Vec<_>>().join("\n\n"))
     }
 }
 
@@ -68,17 +68,34 @@ pub(super) fn input(prompt: &str, mask: Mask) -> String {
 }
 
 /// Returns arguments or a result as JSON; `None` if it cannot be read any more.
-pub(super) fn payload(payload: Option<&Payload>, resolve: &Resolve<'_>, mask: Mask) -> Option<String> {
-    let json = resolve(payload?)?.to_string();
-    let masked = match mask {
+pub(super) fn payload(payload: Option<&Payload>, contents: &Contents<'_>, mask: Mask) -> Option<String> {
+    let json = compact((contents.resolve)(payload?)?)?;
+    let mut masked = match mask {
         Mask::Nothing => json,
         Mask::Secrets => {
-            let mut out = Redacted::new(Vec::new());
+            let mut out = Redacted::new(Vec::with_capacity(json.len()));
             out.write_all(json.as_bytes()).ok()?;
             String::from_utf8(out.finish().ok()?).ok()?
         }
     };
-    Some(cut(&masked, MAX_BYTES).to_owned())
+    masked.truncate(cut(&masked, MAX_BYTES).len());
+    Some(masked)
+}
+
+/// Returns JSON without spaces between its tokens; `None` if it is none. Nearly all that is recorded has none.
+fn compact(json: String) -> Option<String> {
+    serde_json::from_str::<&RawValue>(&json).ok()?;
+    let mut is_inside = false;
+    let mut is_escaped = false;
+    let is_space = |byte: &u8| {
+        is_inside ^= *byte == b'"' && !is_escaped;
+        is_escaped = is_inside && *byte == b'\\' && !is_escaped;
+        !is_inside && byte.is_ascii_whitespace()
+    };
+    if !json.as_bytes().iter().any(is_space) {
+        return Some(json);
+    }
+    Some(serde_json::from_str::<Value>(&json).ok()?.to_string())
 }
 
 /// Returns a text as the mask says.

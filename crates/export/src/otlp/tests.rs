@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use subscope_model::{Event, PriceTable};
+use subscope_model::{Event, Payload, PriceTable, SessionText};
 use subscope_session::{EventScope, FactDetail, RouterOptions};
 use subscope_testkit::{
     fixtures::{recording, recordings},
@@ -11,6 +11,7 @@ use subscope_testkit::{
 
 use super::*;
 
+mod growth;
 mod round_trip;
 
 /// A session that was read.
@@ -33,6 +34,18 @@ fn read_at(parts: &[Part], cutoff: Option<Millis>) -> Option<Read> {
     Some(Read { tree, detail, events: router.whole_feed(&session, &now) })
 }
 
+fn texts(read: &Read) -> Vec<SessionText> {
+    read.events.iter().filter_map(SessionText::of_event).collect()
+}
+
+/// Returns the JSON that a payload has itself.
+fn inline(payload: &Payload) -> Option<&str> {
+    match payload {
+        Payload::Inline(text) => Some(text),
+        Payload::At { .. } => None,
+    }
+}
+
 fn provider(model: Option<&str>) -> Option<&'static str> {
     model.map(|_| "vendor")
 }
@@ -45,7 +58,7 @@ fn requests(read: &Read, contents: Option<Contents<'_>>) -> Vec<ExportTraceServi
         contents,
         mask: Mask::Secrets,
     };
-    SpanWriter::new(&source).requests().collect()
+    SpanWriter::new(&source).requests(MAX_REQUEST_BYTES).collect()
 }
 
 fn spans_in(requests: &[ExportTraceServiceRequest]) -> Vec<Span> {
@@ -243,10 +256,10 @@ fn contents_are_there_on_request_masked_and_cut() {
         read_at(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]), None).unwrap();
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     read.tree.agents[1].prompt = Some(format!("push with {secret} {}", "\"é".repeat(60 << 10)).into());
-    let resolve = |_: &subscope_model::Payload| {
-        Some(serde_json::json!({ "token": secret, "long": "é".repeat(60 << 10) }))
-    };
-    let contents = Contents { events: &read.events, resolve: &resolve };
+    let result = serde_json::json!({ "token": secret, "long": "é".repeat(60 << 10) }).to_string();
+    let (texts, resolve) =
+        (texts(&read), |payload: &Payload| Some(inline(payload).unwrap_or(&result).to_owned()));
+    let contents = Contents { texts: &texts, resolve: &resolve };
     let all = spans_in(&requests(&read, Some(contents)));
     let keys = |spans: &[Span]| -> BTreeSet<String> {
         spans.iter().flat_map(|span| &span.attributes).map(|attribute| attribute.key.clone()).collect()
@@ -288,8 +301,10 @@ fn requests_are_lines_of_at_most_4_mib_and_equal_each_time() {
     assert!(!written(&one).contains(":null"));
     let long = "x".repeat(100 << 10);
     read.tree.agents.iter_mut().for_each(|agent| agent.description = Some(long.as_str().into()));
-    let resolve = |_: &subscope_model::Payload| Some(serde_json::Value::from(long.as_str()));
-    let several = requests(&read, Some(Contents { events: &read.events, resolve: &resolve }));
+    let result = serde_json::Value::from(long.as_str()).to_string();
+    let (texts, resolve) =
+        (texts(&read), |payload: &Payload| Some(inline(payload).unwrap_or(&result).to_owned()));
+    let several = requests(&read, Some(Contents { texts: &texts, resolve: &resolve }));
     assert!(several.len() > 3, "{}", several.len());
     assert!(several.iter().all(|request| encode_otlp(request).len() <= MAX_REQUEST_BYTES));
     assert_eq!(spans_in(&several).len(), spans_in(&one).len());

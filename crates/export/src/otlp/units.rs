@@ -1,8 +1,10 @@
 //! Tree of a session's units: what one `invoke_agent` span covers, a run of the root or an interval of a subagent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use subscope_model::{Agent, AgentStatus, Millis, ResponseDetail, SessionDetail, Tree, Usage};
+use subscope_model::{
+    Agent, AgentStatus, Millis, ResponseDetail, SessionDetail, ToolCall, ToolStatus, Tree, Usage,
+};
 
 /// A run of the root, or an interval of a subagent.
 #[derive(Clone, Debug)]
@@ -77,6 +79,11 @@ impl<'t> Units<'t> {
             // Before the first prompt there is no run.
             root.has_ended &= has_begun;
         }
+        // The prompt of a harness's run may be reported last, and the id of its trace depends on it.
+        let awaits_prompt = detail.runs.is_empty()
+            && tree.session.harness.is_some()
+            && tree.agents.first().is_some_and(Agent::is_at_work);
+        units.all.iter_mut().for_each(|unit| unit.has_ended &= !awaits_prompt);
         units.link(tree);
         units.add_figures(tree, detail);
         units
@@ -199,12 +206,30 @@ impl<'t> Units<'t> {
                 }
             }
         }
+        self.hold_unlinked(tree);
         for number in 0..self.all.len() {
             if !self.all[number].has_ended {
                 for above in self.ancestors(number).unwrap_or_default() {
                     self.all[above].has_ended = false;
                 }
             }
+        }
+    }
+
+    /// Holds back agents whose call is not known and may be one that still runs: its end may name the agent, and the id of
+    /// the agent's span depends on it.
+    fn hold_unlinked(&mut self, tree: &Tree) {
+        let linked: HashSet<&str> =
+            tree.agents.iter().filter_map(|agent| agent.spawned_by.as_deref()).collect();
+        let is_unlinked = |call: &ToolCall| {
+            call.status == ToolStatus::Open && call.id.as_deref().is_some_and(|id| !linked.contains(id))
+        };
+        let may_start = |agent: &Agent| agent.is_at_work() && agent.tools.iter().any(is_unlinked);
+        let starting: Vec<bool> = tree.agents.iter().map(may_start).collect();
+        for number in self.first[1]..self.all.len() {
+            let above = self.all[number].parent.map_or(0, |above| self.all[above].agent);
+            let unit = &mut self.all[number];
+            unit.has_ended &= unit.trigger.is_some() || !starting[above];
         }
     }
 

@@ -195,6 +195,23 @@ fn each_agent_that_a_call_started_has_a_flow_that_goes_forward() {
     assert!(several > 0 && untimed > 0, "{several} {untimed}");
 }
 
+/// The clock of a call's source may be behind that of the agent that it started.
+#[test]
+fn flows_go_forward_whatever_the_clocks_say() {
+    let (mut tree, _) = read(&subscope_testkit::fixtures::recording("2.1.330", "c-nested"));
+    for call in tree.agents.iter_mut().flat_map(|agent| &mut agent.tools) {
+        call.started_at_ms = call.started_at_ms.map(|at| at + 10_000);
+        call.ended_at_ms = call.ended_at_ms.map(|at| at + 10_000);
+    }
+    let all = slices(&decoded(&tree, &[]));
+    let of = |flows: fn(&TrackEvent) -> &Vec<u64>| -> BTreeMap<u64, u64> {
+        all.iter().flat_map(|slice| flows(&slice.begin).iter().map(|flow| (*flow, slice.span[0]))).collect()
+    };
+    let (begins, ends) = (of(|event| &event.flow_ids), of(|event| &event.terminating_flow_ids));
+    assert_eq!(begins.len(), tree.agents.len() - 1);
+    assert!(begins.keys().eq(ends.keys()) && begins.iter().all(|(flow, from)| ends[flow] >= *from));
+}
+
 #[test]
 fn tracks_of_equal_names_are_not_merged() {
     let tree = sample::session();

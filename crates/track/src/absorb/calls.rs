@@ -23,15 +23,17 @@ impl Recording<'_, '_> {
         let kind = self.observation.kind;
         let model = fact.model.map(|model| (self.order.time, self.facts.intern(model)));
         let (number, key) = self.response_of(fact);
-        if self.keep == FactDetail::Payloads {
+        if self.keep != FactDetail::Rows {
             let id =
                 Some(fact.message_id).filter(|id| !id.is_empty()).or(fact.request_id).unwrap_or_default();
             let id = id.into();
             let (ends_turn, has_call, order, calls) = (fact.ends_turn, fact.has_call, self.order, Vec::new());
             let note = ResponseNote { id, ends_turn, has_call, order, calls };
             self.facts.response_notes.entry(key).or_insert_with(|| note.clone()).join(&note);
-            let place = self.observation.place;
-            self.facts.last_response = Some((place.source.0, place.line, key));
+            if self.keep == FactDetail::Payloads {
+                let place = self.observation.place;
+                self.facts.last_response = Some((place.source.0, place.line, key));
+            }
         }
         let response = &mut self.facts.responses[number];
         add_claim(&mut response.owners, self.actor, &self.observation.claim);
@@ -229,10 +231,5 @@ fn record_payload(
     raw: RawJson<'_>,
     is_inline: bool,
 ) {
-    slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
-        Ok(len) if raw.offset != u64::MAX && !is_inline => {
-            Payload::At { source: observation.place.source, offset: raw.offset, len }
-        }
-        _ => Payload::Inline(raw.json.into()),
-    });
+    slot.add(observation.kind, actor, || Payload::of(raw, observation.place.source, is_inline));
 }

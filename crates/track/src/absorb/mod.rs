@@ -23,6 +23,8 @@ use crate::facts::{
 pub enum FactDetail {
     /// No payloads: enough for trees.
     Rows,
+    /// Also the ids of responses and how they ended: enough for spans without contents.
+    Responses,
     /// Location of arguments and results in their source, or their text if it cannot be read again.
     Payloads,
 }

@@ -7,9 +7,10 @@ use std::{
 
 use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
-    Contents, OtlpRequest, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids, write_otlp,
+    Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, OtlpRequest, SpanSource, SpanWriter, encode_otlp,
+    rejected_spans, span_ids, write_otlp,
 };
-use subscope_model::{Agent, Event, Payload, SessionRow, Tree, iso8601};
+use subscope_model::{Agent, Payload, SessionRow, SessionText, Tree, iso8601};
 
 use super::super::target::{LoadedSession, ReadOptions, TEXTS_ARE_GONE, load_session};
 use crate::{output::HarmlessJson, prelude::*};
@@ -47,24 +48,25 @@ impl<'a> SpanExport<'a> {
         Ok(Self { args, context, destination, spans: 0, requests: 0 })
     }
 
-    /// Exports a session; `events` are needed for contents only.
-    pub(super) fn export(&mut self, loaded: &LoadedSession, events: &[Event]) -> Result<(), CliError> {
-        let resolve = |payload: &Payload| {
-            let text = loaded.payload(payload)?;
-            serde_json::from_str(&text).ok()
-        };
+    /// Exports a session; `texts` are needed for contents only.
+    pub(super) fn export(&mut self, loaded: &LoadedSession, texts: &[SessionText]) -> Result<(), CliError> {
+        let resolve = |payload: &Payload| loaded.payload(payload);
         let harness = loaded.tree.session.harness.as_deref();
         let source = SpanSource {
             tree: &loaded.tree,
             detail: &loaded.detail(self.context)?,
             provider: &|model| subscope_harness::provider(harness, model),
-            contents: self.args.content.then_some(Contents { events, resolve: &resolve }),
+            contents: self.args.content.then_some(Contents { texts, resolve: &resolve }),
             mask: self.args.mask(),
         };
         warn_of_running(&loaded.tree, self.context);
         let writer = SpanWriter::new(&source);
         let (mut spans, mut count) = (0, 0);
-        self.write(writer.requests().inspect(|request| {
+        let max_bytes = match self.destination {
+            Destination::Receiver(_) => MAX_REQUEST_BYTES,
+            Destination::File(_) | Destination::Stdout => MAX_LINE_BYTES,
+        };
+        self.write(writer.requests(max_bytes).inspect(|request| {
             spans += span_ids(request).len();
             count += 1;
         }))?;
@@ -131,8 +133,8 @@ fn export_one(row: &SessionRow, reading: &ReadOptions, export: &mut SpanExport<'
         context.warn(&format!("session {} is left out: {TEXTS_ARE_GONE}", row.id));
         return Ok(());
     }
-    let events = if export.args.content { loaded.events(context)? } else { Vec::new() };
-    export.export(&loaded, &events)
+    let texts = if export.args.content { loaded.texts(context)? } else { Vec::new() };
+    export.export(&loaded, &texts)
 }
 
 fn push_error(error: PushError) -> CliError {

@@ -301,7 +301,8 @@ impl SessionQueuer<'_> {
 
     /// Queues the spans of a session that were not queued before.
     fn queue(&self, session: &SessionId) -> anyhow::Result<()> {
-        let options = RouterOptions { keep: FactDetail::Payloads, cutoff: None, events: EventScope::Nothing };
+        let options =
+            RouterOptions { keep: FactDetail::Responses, cutoff: None, events: EventScope::Nothing };
         let Some(read) = self.history.read_sources(session, options)? else {
             tracing::warn!("spans of {session} are not forwarded: only its rows are known");
             return Ok(());

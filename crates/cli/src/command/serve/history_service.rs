@@ -17,7 +17,7 @@ use subscope_harness::{Root, provider};
 use subscope_hub::{
     AskError, BatchRead, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions,
 };
-use subscope_model::{Millis, Payload, SessionId, Tree};
+use subscope_model::{Millis, Payload, SessionId, SessionText, Tree};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, SessionQueries, SqliteStore};
@@ -76,10 +76,11 @@ impl HistoryService {
         if let Some((format, mask)) = wanted.file {
             let harness = tree.session.harness.as_deref();
             let detail = batch.router.detail(session, &now);
+            let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
             let source = DownloadSource {
                 tree: &tree,
                 detail: detail.as_ref(),
-                events: &events,
+                texts: &texts,
                 resolve: &|payload: &Payload| batch.payload(payload),
                 provider: &|model| provider(harness, model),
             };
