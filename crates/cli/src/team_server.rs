@@ -1,6 +1,10 @@
 //! The server of a team that a command asks or forwards to: its URL and token.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use subscope_client::{Client, ClientError, Remote};
 use subscope_model::SessionId;
@@ -69,25 +73,59 @@ fn url_of_settings(context: &Context) -> Result<String, CliError> {
 /// # Errors
 /// If there is no token, or the URL is none.
 pub(crate) fn server(url: &str, context: &Context) -> Result<Remote, CliError> {
-    let token = token(context)?;
-    Remote::new(url, &token).map_err(|error| CliError::caused(ErrorKind::Usage, error))
+    TokenSource::of(url, context)?.server(url)
 }
 
-/// Returns the token: of the file that an option names, of the variable, or of the file that the settings name.
-fn token(context: &Context) -> Result<String, CliError> {
-    let file = match &context.token_file {
-        Some(file) => file.clone(),
-        None => match (context.environment.text(TOKEN), &context.settings().team.token_file) {
-            (Some(token), _) => return Ok(token),
-            (None, Some(file)) => expanded(file, context),
-            (None, None) => {
-                return Err(CliError::usage("the team's server needs a token")
-                    .hint("--token-file FILE, SUBSCOPE_TEAM_TOKEN, or `[team] token_file` in the settings"));
-            }
-        },
-    };
+/// Where the token of this user is.
+pub(crate) enum TokenSource {
+    /// It was given.
+    Given(String),
+    /// In a file, which is read again for each server that is made.
+    File(PathBuf),
+}
+
+impl TokenSource {
+    /// Returns the token for a server: that of the file which an option names, of the variable, or of the file which the
+    /// settings name. The token of the settings is for the server of the settings: no other gets it.
+    ///
+    /// # Errors
+    /// If nothing names one.
+    pub(crate) fn of(url: &str, context: &Context) -> Result<Self, CliError> {
+        if let Some(file) = &context.token_file {
+            return Ok(Self::File(file.clone()));
+        }
+        if let Some(token) = context.environment.text(TOKEN) {
+            return Ok(Self::Given(token));
+        }
+        let settings = &context.settings().team;
+        let Some(file) = &settings.token_file else {
+            return Err(CliError::usage("the team's server needs a token")
+                .hint("--token-file FILE, SUBSCOPE_TEAM_TOKEN, or `[team] token_file` in the settings"));
+        };
+        let own = settings.url.as_deref().unwrap_or(url);
+        if own.trim_end_matches('/') != url.trim_end_matches('/') {
+            return Err(CliError::usage(format!("the token of the settings is for {own} only"))
+                .hint("--token-file FILE, or SUBSCOPE_TEAM_TOKEN, is for another server"));
+        }
+        Ok(Self::File(expanded(file, context)))
+    }
+
+    /// Returns a server with the token as it is now.
+    ///
+    /// # Errors
+    /// If the token cannot be read, or the URL is none.
+    pub(crate) fn server(&self, url: &str) -> Result<Remote, CliError> {
+        let token = match self {
+            Self::Given(token) => token.clone(),
+            Self::File(file) => token_in(file)?,
+        };
+        Remote::new(url, &token).map_err(|error| CliError::caused(ErrorKind::Usage, error))
+    }
+}
+
+fn token_in(file: &Path) -> Result<String, CliError> {
     let failed = |error| CliError::because(format!("cannot read the token in {}", file.display()), error);
-    let found = fs::metadata(&file).map_err(failed)?;
+    let found = fs::metadata(file).map_err(failed)?;
     if found.permissions().mode() & 0o077 != 0 {
         let message = format!("{} is not this user's alone: make it so with chmod 600", file.display());
         return Err(CliError::usage(message));
@@ -95,12 +133,12 @@ fn token(context: &Context) -> Result<String, CliError> {
     if found.len() > MAX_TOKEN_BYTES {
         return Err(CliError::usage(format!("{} is too large for a token", file.display())));
     }
-    let text = fs::read_to_string(&file).map_err(failed)?;
+    let text = fs::read_to_string(file).map_err(failed)?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 /// Returns a path with `~/` replaced by the home folder.
-pub(crate) fn expanded(path: &std::path::Path, context: &Context) -> PathBuf {
+pub(crate) fn expanded(path: &Path, context: &Context) -> PathBuf {
     match (path.strip_prefix("~"), context.environment.path("HOME")) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),

@@ -206,8 +206,12 @@ fn config_is_created_changed_and_read_back() {
     assert_eq!(env.run("config init").0, 1);
     assert_eq!(env.run("config set watch.stall 5m").0, 0);
     assert_eq!(env.run("config set store.keep_days 30").0, 0);
+    assert_eq!(env.run(r#"config set team.exclude ["~/a/*","~/b"]"#).0, 0);
+    assert_eq!(env.run("config set code_tools run,eval").0, 0);
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("\nstall = \"5m\"\n") && text.contains("\nkeep_days = 30\n"), "{text}");
+    assert!(text.contains("\nexclude = [\"~/a/*\", \"~/b\"]\n"), "{text}");
+    assert!(text.contains("code_tools = [\"run\", \"eval\"]\n"), "{text}");
     assert!(all.lines().all(|line| text.contains(line)), "{text}");
     // What it prints is a file of settings.
     let (code, shown, _) = env.run("config");
@@ -221,6 +225,7 @@ fn config_is_created_changed_and_read_back() {
     for (line, told) in [
         ("config set watch.stal 5m", "there is no setting \"watch.stal\"; did you mean watch.stall?"),
         ("config set watch.stall soon", "watch.stall: \"soon\" is not a duration"),
+        ("config set team.exclude [~/a]", "team.exclude: must be a list of texts"),
     ] {
         let (code, _, stderr) = env.run(line);
         assert!(code == 2 && stderr.contains(told), "{stderr}");

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS forwarded(
     team TEXT NOT NULL, session TEXT NOT NULL, rev INTEGER NOT NULL, sent_rev INTEGER NOT NULL, day TEXT NOT NULL,
     level TEXT NOT NULL, is_deleted INTEGER NOT NULL, project TEXT NOT NULL, docs BLOB NOT NULL,
     PRIMARY KEY(team, session)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS teams(team TEXT PRIMARY KEY, since_us INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
 /// What a team's server has of a session.
@@ -54,11 +55,12 @@ pub struct ForwardLog {
 }
 
 impl ForwardLog {
-    /// Opens the record of what a team's server, named by its URL, has. A writer creates a missing one.
+    /// Opens the record of what a team's server, named by its URL, has. A writer creates a missing one, which begins at
+    /// `now_us`, in microseconds since 1970.
     ///
     /// # Errors
     /// [`OpenError`]: another forwarder, nothing to read, or an I/O or database error.
-    pub fn open(folder: &Path, access: Access, team: &str) -> Result<Self, OpenError> {
+    pub fn open(folder: &Path, access: Access, team: &str, now_us: u64) -> Result<Self, OpenError> {
         let lock = match access {
             Access::Read => None,
             Access::Write => Some(lock(folder, LOCK)?),
@@ -71,6 +73,8 @@ impl ForwardLog {
         let db = connect(&path, access).map_err(database_error)?;
         if access == Access::Write {
             db.execute_batch(TABLES).map_err(database_error)?;
+            let begin = "INSERT OR IGNORE INTO teams VALUES(?1, ?2)";
+            db.execute(begin, params![team, clamp(now_us)]).map_err(database_error)?;
         }
         Ok(Self { db, team: team.to_owned(), _lock: lock })
     }
@@ -79,6 +83,14 @@ impl ForwardLog {
     pub fn is_forwarding(folder: &Path) -> bool {
         let lock = File::open(folder.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(std::fs::TryLockError::WouldBlock)))
+    }
+
+    /// Returns when the record began, in microseconds since 1970; `None` for a record that no writer has opened for this
+    /// team. What the server has from an earlier record is older.
+    pub fn since_us(&self) -> StoreResult<Option<u64>> {
+        let sql = "SELECT since_us FROM teams WHERE team = ?1";
+        let rows: Vec<i64> = select(&self.db, sql, [&self.team], |row| row.get(0))?;
+        Ok(rows.first().map(|at| at.unsigned_abs()))
     }
 
     /// Returns what the server has of each session, without its passages.
@@ -149,10 +161,11 @@ mod tests {
     #[test]
     fn acknowledged_sessions_are_found_again_by_team_and_one_forwarder_writes() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(ForwardLog::open(folder.path(), Access::Read, "a"), Err(OpenError::Missing(_))));
-        let mut log = ForwardLog::open(folder.path(), Access::Write, "a").unwrap();
+        assert!(matches!(ForwardLog::open(folder.path(), Access::Read, "a", 5), Err(OpenError::Missing(_))));
+        let mut log = ForwardLog::open(folder.path(), Access::Write, "a", 5).unwrap();
         assert!(ForwardLog::is_forwarding(folder.path()));
-        assert!(matches!(ForwardLog::open(folder.path(), Access::Write, "a"), Err(OpenError::Locked(_))));
+        assert_eq!(log.since_us().unwrap(), Some(5));
+        assert!(matches!(ForwardLog::open(folder.path(), Access::Write, "a", 5), Err(OpenError::Locked(_))));
         let forwarded = Forwarded {
             rev: 7,
             sent_rev: 9,
@@ -169,7 +182,12 @@ mod tests {
         assert_eq!(log.all().unwrap()[&session], Forwarded { docs: Vec::new(), ..forwarded });
         drop(log);
         assert!(!ForwardLog::is_forwarding(folder.path()));
-        let other = ForwardLog::open(folder.path(), Access::Write, "b").unwrap();
+        assert_eq!(ForwardLog::open(folder.path(), Access::Read, "b", 6).unwrap().since_us().unwrap(), None);
+        assert_eq!(
+            ForwardLog::open(folder.path(), Access::Write, "a", 6).unwrap().since_us().unwrap(),
+            Some(5)
+        );
+        let other = ForwardLog::open(folder.path(), Access::Write, "b", 5).unwrap();
         assert!(other.all().unwrap().is_empty() && other.docs(&session).unwrap().is_empty());
     }
 }

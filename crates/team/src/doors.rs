@@ -82,7 +82,10 @@ impl FromRequestParts<TeamApp> for TokenCaller {
 
 /// The same message whatever is wrong.
 fn unauthorized() -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed")
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        "a valid token is needed, in the header Authorization: Bearer TOKEN",
+    )
 }
 
 fn address(parts: &Parts) -> IpAddr {

@@ -108,6 +108,15 @@ impl Engine {
         within(self.client.query("SELECT 1").fetch_one::<u8>()).await.map(|_| ())
     }
 
+    /// Whether ClickHouse answers, and has the tables.
+    ///
+    /// # Errors
+    /// If it does not, or has not.
+    pub(crate) async fn is_ready(&self) -> Result<(), EngineError> {
+        let query = self.in_database().query("SELECT 1 FROM sessions WHERE 0");
+        within(query.fetch_optional::<u8>()).await.map(|_| ())
+    }
+
     /// Returns a view of one tenant's rows: the only way to read them.
     pub(crate) fn scoped(&self, tenant: &Tenant) -> Scoped {
         Scoped { client: self.in_database(), tenant: tenant.clone() }

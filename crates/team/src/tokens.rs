@@ -217,7 +217,10 @@ impl TokenFile {
     /// # Errors
     /// [`TokenFileError`].
     pub fn open(path: &Path) -> Result<Self, TokenFileError> {
-        let (entries, state) = read(path)?;
+        let (entries, state, wrong) = read(path)?;
+        if let Some(wrong) = wrong.into_iter().next() {
+            return Err(wrong);
+        }
         if entries.is_empty() {
             return Err(TokenFileError::Empty(path.to_owned()));
         }
@@ -247,9 +250,12 @@ impl TokenFile {
             let is_same = state_of(&self.path).is_ok_and(|state| state == loaded.state);
             if !is_same {
                 match read(&self.path) {
-                    Ok((entries, state)) => (loaded.entries, loaded.state) = (entries, state),
-                    // A file that is being written: what it said before holds until it can be read.
-                    Err(error) => tracing::warn!("the tokens of before stay: {error}"),
+                    // A wrong line gives no token, and keeps none: a line that was deleted beside it is revoked.
+                    Ok((entries, state, wrong)) => {
+                        wrong.iter().for_each(|error| tracing::warn!("a token is left out: {error}"));
+                        (loaded.entries, loaded.state) = (entries, state);
+                    }
+                    Err(error) => tracing::warn!("the tokens read before stay valid: {error}"),
                 }
             }
         }
@@ -364,7 +370,8 @@ fn state_of(path: &Path) -> io::Result<FileState> {
     Ok((found.mtime(), found.mtime_nsec(), found.ino(), found.len()))
 }
 
-fn read(path: &Path) -> Result<(Vec<TokenLine>, FileState), TokenFileError> {
+/// Returns the tokens of a file, its state, and the errors of its wrong lines.
+fn read(path: &Path) -> Result<(Vec<TokenLine>, FileState, Vec<TokenFileError>), TokenFileError> {
     let file_error = |source| TokenFileError::File { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(file_error)?;
     if !found.is_file() || found.permissions().mode() & 0o077 != 0 {
@@ -375,23 +382,29 @@ fn read(path: &Path) -> Result<(Vec<TokenLine>, FileState), TokenFileError> {
     }
     let state = state_of(path).map_err(file_error)?;
     let text = fs::read_to_string(path).map_err(file_error)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut wrong) = (Vec::new(), Vec::new());
     for (line, text) in (1..).zip(text.lines()) {
-        let text = text.split('#').next().unwrap_or_default();
-        let mut words = text.split_whitespace();
-        let Some(hash) = words.next() else { continue };
-        let wrong = |what| TokenFileError::Line { path: path.to_owned(), line, what };
-        let hash = from_hex(hash).ok_or_else(|| wrong("it begins with no SHA-256 in hexadecimal digits"))?;
-        let (Some(tenant), Some(user), Some(role)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong("it is not: SHA256 TENANT USER ROLE [TEAM]"));
-        };
-        let role =
-            TokenRole::parse(role).ok_or_else(|| wrong("the role is none of writer, reader, admin"))?;
-        let team = words.next().unwrap_or_default().to_owned();
-        let identity = Identity { tenant: Tenant(tenant.into()), user: user.to_owned(), role, team };
-        entries.push(TokenLine { hash, identity });
+        match parse_line(text) {
+            Ok(entry) => entries.extend(entry),
+            Err(what) => wrong.push(TokenFileError::Line { path: path.to_owned(), line, what }),
+        }
     }
-    Ok((entries, state))
+    Ok((entries, state, wrong))
+}
+
+/// Returns the token of a line; `None` for a comment or an empty line.
+fn parse_line(text: &str) -> Result<Option<TokenLine>, &'static str> {
+    let text = text.split('#').next().unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let Some(hash) = words.next() else { return Ok(None) };
+    let hash = from_hex(hash).ok_or("it begins with no SHA-256 in hexadecimal digits")?;
+    let (Some(tenant), Some(user), Some(role)) = (words.next(), words.next(), words.next()) else {
+        return Err("it is not: SHA256 TENANT USER ROLE [TEAM]");
+    };
+    let role = TokenRole::parse(role).ok_or("the role is none of writer, reader, admin")?;
+    let team = words.next().unwrap_or_default().to_owned();
+    let identity = Identity { tenant: Tenant(tenant.into()), user: user.to_owned(), role, team };
+    Ok(Some(TokenLine { hash, identity }))
 }
 
 #[cfg(test)]
@@ -490,6 +503,23 @@ mod tests {
         }
         write(&path, "# nothing\n");
         assert!(matches!(TokenFile::open(&path), Err(TokenFileError::Empty(_))));
+    }
+
+    #[test]
+    fn a_wrong_line_beside_a_deleted_one_keeps_no_token() {
+        let (deleted, line) = new_token("acme", "ana", TokenRole::Reader, None).unwrap();
+        let (kept, other) = new_token("acme", "bob", TokenRole::Reader, None).unwrap();
+        let (_folder, path) = file(&format!("{line}\n{other}\n"));
+        let tokens = TokenFile::open(&path).unwrap();
+        assert!(tokens.identity(&deleted).is_some() && tokens.identity(&kept).is_some());
+        write(&path, &format!("{other}\nabc acme cid reader\n"));
+        tokens.loaded.lock().unwrap().looked_at -= REREAD;
+        assert_eq!(tokens.identity(&deleted), None);
+        assert!(tokens.identity(&kept).is_some());
+    }
+
+    #[test]
+    fn names_of_tokens_are_one_word() {
         assert!(new_token("a b", "c", TokenRole::Reader, None).is_err());
     }
 

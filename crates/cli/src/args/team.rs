@@ -129,6 +129,9 @@ pub(crate) struct ForwardArgs {
     /// Send all that is due, then exit.
     #[arg(long)]
     pub(crate) once: bool,
+    /// Send every session, also those that the server has: to raise the level of what was sent before.
+    #[arg(long)]
+    pub(crate) all: bool,
     /// What leaves this machine. [default: `[team] content`, else figures]
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub(crate) content: Option<ContentArg>,

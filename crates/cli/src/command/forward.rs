@@ -19,13 +19,15 @@ use crate::{
         Exclusions, ForwardError, ForwardOptions, ProjectNames, Round, SessionForwarder, machine_name,
     },
     prelude::*,
-    team_server,
+    team_server::{self, TokenSource},
 };
 
 /// How often the store is looked at: a session that has ended is sent within it.
 const POLL: Duration = Duration::from_secs(2);
 /// How often `forward` brings the store up to date where no hub does.
 const REFRESH_POLLS: u32 = 5;
+/// How long a hub waits after the server refused its token, or another process forwards.
+const RETRY: Duration = Duration::from_secs(15);
 /// Failures after which `--once` gives up.
 const MAX_FAILURES: u32 = 3;
 
@@ -43,6 +45,7 @@ fn forward_error(error: ForwardError) -> CliError {
 pub(crate) fn options(
     level: ContentLevel,
     machine: Option<&str>,
+    all: bool,
     context: &Context,
 ) -> Result<ForwardOptions, CliError> {
     let settings = &context.settings().team;
@@ -54,6 +57,7 @@ pub(crate) fn options(
         level,
         names: ProjectNames::new(settings),
         exclusions: Exclusions::new(settings, &context.environment),
+        all,
     })
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn run(args: &ForwardArgs, context: &Context) -> Result<(), CliError>
     let url = args.to.clone().or_else(|| settings.url.clone());
     let url = url
         .ok_or_else(|| CliError::usage("nothing says where to forward to").hint("--to URL, or `[team] url`"));
-    let options = options(level, args.machine.as_deref(), context)?;
+    let options = options(level, args.machine.as_deref(), args.all, context)?;
     if args.dry_run {
         return print(options, url.as_deref().unwrap_or("dry run"), context);
     }
@@ -231,11 +235,12 @@ fn tell_refused(round: &Round, context: &Context) {
 /// A hub's own forwarding: to the server of the settings.
 pub(crate) struct HubForwarding {
     options: ForwardOptions,
-    server: Remote,
+    url: String,
+    token: TokenSource,
 }
 
 impl HubForwarding {
-    /// Returns what a hub forwards; `None` if the settings name no server, or its token cannot be read, which is logged.
+    /// Returns what a hub forwards; `None` if the settings name no server, or no token for it, which is logged.
     /// A server that only an environment variable names is one to ask: a hub that another command starts forwards
     /// nothing to it.
     pub(crate) fn of(context: &Context) -> Option<Self> {
@@ -245,8 +250,10 @@ impl HubForwarding {
         if !is_of_file || !settings.forward {
             return None;
         }
-        let made = team_server::server(url, context)
-            .and_then(|server| Ok(Self { options: options(settings.content, None, context)?, server }));
+        let made = TokenSource::of(url, context).and_then(|token| {
+            let options = options(settings.content, None, false, context)?;
+            Ok(Self { options, url: url.to_owned(), token })
+        });
         let logged = |error: CliError| {
             let text = error.render(subscope_render::Charset::Ascii);
             tracing::warn!("nothing is forwarded to the team: {}", text.trim_end());
@@ -256,8 +263,8 @@ impl HubForwarding {
 
     /// Forwards until the sender of `ended` is dropped.
     pub(crate) fn run(self, ended: &Receiver<()>) {
-        let Self { options, server } = self;
-        let (level, url) = (options.level.as_str(), server.url().to_owned());
+        let Self { options, url, token } = self;
+        let level = options.level.as_str();
         let wait = |wait: Duration| matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
         let report = |report: ForwardReport<'_>| match report {
             ForwardReport::Sent(round) => {
@@ -271,17 +278,17 @@ impl HubForwarding {
             ForwardReport::Failed(error, wait) => tracing::info!(?wait, "forwarding waits: {error}"),
         };
         loop {
-            let outcome = SessionForwarder::open(options.clone(), server.url(), Access::Write)
-                .map_err(forward_error)
-                .and_then(|mut forwarder| {
-                    tracing::info!("forwarding {level} to {url}");
-                    follow(&mut forwarder, &server, report, wait)
-                });
+            // The token is read anew each time: it may have been replaced.
+            let outcome = token.server(&url).and_then(|server| {
+                let mut forwarder = SessionForwarder::open(options.clone(), server.url(), Access::Write)
+                    .map_err(forward_error)?;
+                tracing::info!("forwarding {level} to {url}");
+                follow(&mut forwarder, &server, report, wait)
+            });
             let Err(error) = outcome else { return };
             let text = error.render(subscope_render::Charset::Ascii);
             tracing::warn!("forwarding ended: {}", text.trim_end());
-            // A token may be replaced, and a record unlocked; nothing waits for it.
-            if !wait(Duration::from_secs(60)) {
+            if !wait(RETRY) {
                 return;
             }
         }

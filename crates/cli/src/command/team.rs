@@ -47,7 +47,7 @@ fn serve(args: &TeamServeArgs, context: &Context) -> Result<(), CliError> {
     }
     context.info(&format!(
         "rows are kept: {}",
-        args.retain.map_or("as before".to_owned(), |kept: Retention| kept.to_string())
+        args.retain.map_or("as the tables say".to_owned(), |kept: Retention| kept.to_string())
     ));
     let stop = async {
         // Without a handler a signal ends the process, which loses nothing either.

@@ -270,7 +270,7 @@ pub(crate) fn load(paths: ConfigPaths, environment: &Environment) -> LoadedConfi
         let name = variable(&key);
         if let Some(text) = environment.text(&name) {
             let origin = SettingOrigin::new(Layer::Environment, &name);
-            layers.set(&key, SettingValue::Variable(text), origin, &name);
+            layers.set(&key, SettingValue::of_variable(text), origin, &name);
         }
     }
     let mut config = LoadedConfig { paths, ..layers.config };
@@ -321,7 +321,7 @@ pub(crate) fn parse(key: &str, text: &str) -> Result<Value, CliError> {
         return Err(error.hint("`subscope config` shows all settings"));
     }
     let mut values = SettingValue::Table(BTreeMap::new());
-    values.set(key, SettingValue::Variable(text.to_owned()));
+    values.set(key, SettingValue::of_variable(text.to_owned()));
     let settings =
         Settings::deserialize(&values).map_err(|what| CliError::usage(format!("{key}: {what}")))?;
     let all = flatten(&settings);

@@ -67,9 +67,19 @@ impl SettingValue {
         }
     }
 
+    /// Returns the value of a variable or an argument; one that is written as a list in a file is a list here, too.
+    pub(super) fn of_variable(text: String) -> Self {
+        let parsed = text.trim_start().starts_with('[').then(|| DeValue::parse(&text).ok()).flatten();
+        match parsed.as_ref().map(|value| value.get_ref()) {
+            Some(list @ DeValue::Array(_)) => Self::from(list),
+            _ => Self::Variable(text),
+        }
+    }
+
     /// Returns the elements of a list of texts; comma-separated in a variable.
     pub(super) fn list(&self) -> Option<Vec<&str>> {
         match self {
+            Self::Variable(text) if text.starts_with('[') => None,
             Self::Variable(text) => {
                 Some(text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect())
             }

@@ -81,7 +81,10 @@ impl DueQueue {
                 let is_new = match before {
                     None => !is_gone,
                     Some(before) => {
-                        one.rev > before.rev || before.level > options.level || before.is_deleted != is_gone
+                        one.rev > before.rev
+                            || before.level > options.level
+                            || before.is_deleted != is_gone
+                            || (is_first && options.all && !is_gone)
                     }
                 };
                 if is_new {

@@ -54,6 +54,8 @@ pub(crate) struct ForwardOptions {
     pub(crate) names: ProjectNames,
     /// Working directories whose sessions stay here.
     pub(crate) exclusions: Exclusions,
+    /// Whether sessions that the server has are sent once more: at a higher level, for example.
+    pub(crate) all: bool,
 }
 
 /// Error of forwarding.
@@ -92,6 +94,8 @@ pub(crate) struct SessionForwarder {
     store: SqliteStore,
     /// `None` if nothing is sent, and nothing has been recorded yet.
     log: Option<ForwardLog>,
+    /// When the record began, in microseconds since 1970, as revs are.
+    since_us: u64,
     ledger: DueQueue,
     /// When a session at work was last sent.
     sent_at: HashMap<SessionId, Instant>,
@@ -115,13 +119,20 @@ impl SessionForwarder {
     /// [`ForwardError::Open`]: no store, or another forwarder.
     pub(crate) fn open(options: ForwardOptions, team: &str, access: Access) -> Result<Self, ForwardError> {
         let store = SqliteStore::open(&options.data, Access::Read, &options.rules, 0)?;
-        let log = match ForwardLog::open(&options.data, access, team) {
+        let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
+        let open = |access| ForwardLog::open(&options.data, access, team, now_us);
+        if access == Access::Read {
+            // So that what is printed and what is sent later have the same revs. Another forwarder's record is there already.
+            let _ = open(Access::Write);
+        }
+        let log = match open(access) {
             Err(OpenError::Missing(_)) if access == Access::Read => None,
             opened => Some(opened?),
         };
+        let since_us = log.as_ref().map(ForwardLog::since_us).transpose()?.flatten().unwrap_or(now_us);
         let forwarded = log.as_ref().map(ForwardLog::all).transpose()?;
         let ledger = DueQueue::new(forwarded.unwrap_or_default());
-        Ok(Self { options, store, log, ledger, sent_at: HashMap::new(), refused: HashMap::new() })
+        Ok(Self { options, store, log, since_us, ledger, sent_at: HashMap::new(), refused: HashMap::new() })
     }
 
     /// Whether the store may have something new since the last call.
@@ -249,7 +260,8 @@ impl SessionForwarder {
     /// Returns a due session as it is sent; `None` if it is gone, or needs not be sent after all.
     fn prepare(&self, due: &DueSession) -> Result<Option<Prepared>, ForwardError> {
         let before = self.ledger.forwarded(&due.session);
-        let sent_rev = due.rev.max(before.map_or(0, |before| before.sent_rev + 1));
+        // What is not in the record the server may have from an earlier one, which was lost: with an older rev.
+        let sent_rev = due.rev.max(before.map_or(self.since_us, |before| before.sent_rev + 1));
         let head = |day: Text, project: Option<Text>| SnapshotHead {
             machine: self.options.machine.clone(),
             rev: sent_rev,

@@ -29,7 +29,7 @@ pub(crate) fn status(
     level: ContentLevel,
 ) -> Result<ForwardStatus, super::ForwardError> {
     let is_forwarding = ForwardLog::is_forwarding(data);
-    let forwarded = match ForwardLog::open(data, Access::Read, team) {
+    let forwarded = match ForwardLog::open(data, Access::Read, team, 0) {
         Ok(log) => log.all()?,
         Err(OpenError::Missing(_)) => std::collections::HashMap::new(),
         Err(error) => return Err(error.into()),

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::TcpListener,
     process::Stdio,
     time::Duration,
 };
@@ -9,7 +10,10 @@ use std::{
 use serde_json::Value;
 use subscope_testkit::env::{Terminal, TestEnv, run};
 
-use crate::{doors::post, rig::Team};
+use crate::{
+    doors::post,
+    rig::{Machine, Team},
+};
 
 /// Far more than any wait of these tests takes: a slow machine is no failure.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -159,4 +163,34 @@ fn the_terminal_ui_follows_sessions_at_work_on_other_machines() {
     assert!(next.contains(" completed after "), "{next}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn the_token_of_the_settings_goes_to_the_server_of_the_settings_only() {
+    let machine = Machine::alone("one", "sst_secret");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("http://{}", listener.local_addr().unwrap());
+    let text =
+        format!("[team]\nurl = \"http://127.0.0.1:1\"\ntoken_file = \"{}\"\n", machine.token.display());
+    machine.env.write("config/subscope/config.toml", text);
+    for arguments in [&["--team", &other, "ls"][..], &["forward", "--once", "--to", &other]] {
+        let ran = machine.env.run(arguments);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("for http://127.0.0.1:1 only"), "{}", ran.stderr);
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nothing was sent");
+}
+
+#[test]
+fn doctor_says_that_the_server_has_lost_its_clickhouse() {
+    let Some(mut team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let text = format!("[team]\nurl = \"{}\"\ntoken_file = \"{}\"\n", server.url, machine.token.display());
+    machine.env.write("config/subscope/config.toml", text);
+    let says = || machine.env.run(&["doctor"]).stdout;
+    assert!(says().contains("knows this machine's user as ana"), "{}", says());
+    team.clickhouse.kill();
+    assert!(says().contains("the server answers, its ClickHouse does not"), "{}", says());
 }

@@ -1,10 +1,13 @@
 //! Machines that forward: what the team's servers have equals what the machines have, whatever is killed meanwhile.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use subscope_testkit::fixtures::{recording, recordings};
+use subscope_testkit::{
+    env::run,
+    fixtures::{recording, recordings},
+};
 
 use crate::rig::{Machine, Running, Team, until};
 
@@ -244,4 +247,69 @@ fn levels_say_what_leaves_and_a_lower_one_takes_it_back() {
     machine.env.write("config/subscope/config.toml", "[team]\nexclude = [\"/home/user/*\"]\n");
     machine.forward(&server.url, &[]).success();
     assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(1), "excluded: removed");
+}
+
+#[test]
+fn without_the_record_of_what_was_sent_the_newest_snapshot_still_counts() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    machine.adopt("c-nested");
+    let id = machine.sessions()[0]["id"].as_str().unwrap().to_owned();
+    let title = machine.sessions()[0]["title"].as_str().unwrap().to_owned();
+    let word = title.split_whitespace().next().unwrap().to_owned();
+    // Whether the team sees the title, and finds a word of the prompt; `None` if it has no such session.
+    let seen = || {
+        let tree = machine.ask(&server.url, &["tree", &id, "--json"]);
+        let hits = machine.ask_json(&server.url, &["search", &word, "--json"]);
+        let is_found = !hits["hits"].as_array().unwrap().is_empty();
+        if tree.code != Some(0) {
+            assert!(!is_found, "{hits}");
+            return None;
+        }
+        let tree: Value = serde_json::from_str(&tree.stdout).unwrap();
+        Some((tree["session"]["title"].as_str() == Some(&*title), is_found))
+    };
+    let lose_record = || {
+        for name in ["team.db", "team.db-wal", "team.db-shm"] {
+            let _ = fs::remove_file(machine.env.path("data/subscope").join(name));
+        }
+    };
+    let send = |level: &str| drop(machine.forward(&server.url, &["--content", level]).success());
+    let exclude = |folders: &str| {
+        let text = format!("[team]\nexclude = [{folders}]\n");
+        machine.env.write("config/subscope/config.toml", text);
+    };
+    send("text");
+    assert_eq!(seen(), Some((true, true)));
+    send("figures");
+    assert_eq!(seen(), Some((false, false)));
+    lose_record();
+    send("text");
+    assert_eq!(seen(), Some((true, true)), "raised without a record");
+    lose_record();
+    send("figures");
+    assert_eq!(seen(), Some((false, false)), "lowered without a record");
+    machine.forward(&server.url, &["--content", "text"]).success();
+    assert_eq!(seen(), Some((false, false)), "a higher level is for sessions that change");
+    let printed =
+        run(machine.forward_command(&server.url, &["--dry-run", "--all", "--content", "text"]), b"");
+    assert!(printed.success().contains(&title));
+    machine.forward(&server.url, &["--all", "--content", "text"]).success();
+    assert_eq!(seen(), Some((true, true)), "sent again");
+    exclude("\"/home/user/*\"");
+    send("text");
+    assert_eq!(seen(), None, "excluded");
+    exclude("");
+    lose_record();
+    send("text");
+    assert_eq!(seen(), Some((true, true)), "back");
+    exclude("\"/home/user/*\"");
+    send("text");
+    assert_eq!(seen(), None, "excluded again");
+    exclude("");
+    send("text");
+    machine.env.run(&["forget", &id]).success();
+    send("text");
+    assert_eq!(seen(), None, "forgotten");
 }

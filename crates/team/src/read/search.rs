@@ -28,6 +28,7 @@ struct PassageKey {
 struct StoredPassage {
     session_id: String,
     doc: u64,
+    rev: u64,
     is_deleted: u8,
     agent_id: String,
     kind: String,
@@ -38,6 +39,7 @@ struct StoredPassage {
 #[derive(Row, Deserialize)]
 struct HitNames {
     session_id: String,
+    rev: u64,
     title: String,
     project: String,
     agent_ids: Vec<String>,
@@ -63,8 +65,9 @@ impl Reader {
         let mut projects: HashMap<String, u64> = HashMap::new();
         for passage in passages {
             let Some(names) = names.get(&passage.session_id) else { continue };
-            // The newest version of a passage may have other words.
-            if !has_all(&passage.text, &query.terms) {
+            // A snapshot has all passages of its session: older ones are gone, also where the machine has forgotten that it
+            // sent them. The newest version of a passage may have other words.
+            if passage.rev < names.rev || !has_all(&passage.text, &query.terms) {
                 continue;
             }
             found.total += 1;
@@ -90,7 +93,7 @@ impl Reader {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let columns = "session_id, doc, is_deleted, agent_id, kind, at_ms, text";
+        let columns = "session_id, doc, rev, is_deleted, agent_id, kind, at_ms, text";
         let select = TenantQuery::new(columns, TenantTable::Texts, Versions::All)
             .matching(
                 "session_id IN ?",
@@ -121,7 +124,7 @@ impl Reader {
             return Ok(HashMap::new());
         }
         let ids = ids.into_iter().take(MAX_NAMES).cloned().collect();
-        let columns = "session_id, title, project, agent_ids, agent_types, agent_descriptions";
+        let columns = "session_id, rev, title, project, agent_ids, agent_types, agent_descriptions";
         let mut select = self
             .filter
             .add_to(TenantQuery::new(columns, TenantTable::Sessions, Versions::Newest))

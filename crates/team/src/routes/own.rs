@@ -20,13 +20,13 @@ use crate::{doors::Caller, read::TeamFilter};
     get, path = "/healthz",
     responses(
         (status = 200, description = "status, version.", body = Object),
-        (status = 503, description = "ClickHouse does not answer.", body = Object),
+        (status = 503, description = "ClickHouse does not answer, or has no tables: a server makes them when it starts.", body = Object),
     )
 )]
 pub(super) async fn health(State(app): State<TeamApp>) -> Response {
-    let (code, status) = match app.engine.ping().await {
+    let (code, status) = match app.engine.is_ready().await {
         Ok(()) => (StatusCode::OK, "ok"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "ClickHouse does not answer"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "ClickHouse does not answer, or has no tables"),
     };
     (code, Json(json!({ "status": status, "version": env!("CARGO_PKG_VERSION"), "mode": "team" })))
         .into_response()

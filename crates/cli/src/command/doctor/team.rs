@@ -29,9 +29,16 @@ pub(super) fn forwarding(context: &Context) -> Vec<Check> {
 /// Asks the server whose token this is.
 fn reach(url: &str, context: &Context) -> Result<String, CliError> {
     let server = team_server::server(url, context)?;
-    let who = Client::of_team(server).get::<serde_json::Value>("/api/v1/me").map_err(|error| {
+    let mut client = Client::of_team(server);
+    let who = client.get::<serde_json::Value>("/api/v1/me").map_err(|error| {
         if matches!(error, ClientError::Refused { status: 401, .. }) {
             return CliError::because("the server does not know the token", error);
+        }
+        error.into()
+    })?;
+    client.get::<serde_json::Value>("/healthz").map_err(|error| {
+        if matches!(error, ClientError::Refused { status: 503, .. }) {
+            return CliError::failed("the server answers, its ClickHouse does not");
         }
         error.into()
     })?;

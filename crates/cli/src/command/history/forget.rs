@@ -16,7 +16,11 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = sessions_to_forget(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions)?;
-    output::print(&format!("{} forgotten\n", plural(count, "session")))
+    output::print(&format!("{} forgotten\n", plural(count, "session")))?;
+    if count > 0 && context.settings().team.url.is_some() {
+        context.info("the team's server still has what was sent: the next hub removes it, or `subscope forward --once` now");
+    }
+    Ok(())
 }
 
 fn sessions_to_forget(
