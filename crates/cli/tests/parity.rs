@@ -384,7 +384,9 @@ fn post_records(serving: &Serving, recording: &Recording) {
 /// Makes a session of each source.
 fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let of = |scenario: &str| recording("2.1.330", scenario);
-    let (archived, deleted, transcript) = (of("a-single"), of("e-tool-failures"), of("c-nested"));
+    let (archived, deleted) = (of("a-single"), of("e-tool-failures"));
+    // No two sessions have agents of the same names: the terminal UI is told apart by them.
+    let transcript = of("i-sendmessage-resume");
     delete_after_index(env, &archived, "index --archive");
     delete_after_index(env, &deleted, "index");
     env.adopt(&transcript);
