@@ -69,7 +69,7 @@ use subscope_store::Store;
 
 pub use self::budget::Budgets;
 use self::{
-    budget::DayCost,
+    budget::TotalOfDay,
     derive::{DerivePace, FailedCommit},
     duplicates::DuplicateIndex,
     eviction::EvictPace,
@@ -275,7 +275,7 @@ struct EventLoop {
     pending: PendingInput,
     duplicates: DuplicateIndex,
     /// `None` until it is needed.
-    day_cost: Option<DayCost>,
+    day_cost: Option<TotalOfDay>,
     startup: Startup,
     pace: Pace,
     time: HubTime,

@@ -365,13 +365,13 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final
-/// message.
 /// Returns what a `budget` event says.
 pub fn budget_words(event: &Event) -> String {
-    let amount =
-        |key: &str| crate::text::money(event.data.get(key).and_then(Value::as_i64).unwrap_or(0), false);
-    let (cost, budget) = (amount("cost_micro_usd"), amount("budget_micro_usd"));
+    let amount = |key: &str, is_floor: bool| {
+        crate::text::money(event.data.get(key).and_then(Value::as_i64).unwrap_or(0), is_floor)
+    };
+    let is_floor = event.data.get("cost_floor").and_then(Value::as_bool).unwrap_or(false);
+    let (cost, budget) = (amount("cost_micro_usd", is_floor), amount("budget_micro_usd", false));
     let what = match event.text("day") {
         Some(day) => format!("the sessions of {day} have cost {cost}"),
         None => format!("the session has cost {cost}"),
@@ -382,6 +382,8 @@ pub fn budget_words(event: &Event) -> String {
     }
 }
 
+/// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final
+/// message.
 fn is_own_step(kind: EventKind) -> bool {
     match kind {
         EventKind::ToolPre

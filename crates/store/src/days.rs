@@ -1,7 +1,10 @@
 //! Statistics by day: each session has rows of its own, replaced together with it, so that sums never count anything
 //! twice.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{Add, Sub},
+};
 
 use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
 
@@ -150,11 +153,46 @@ fn type_of(agent: &Agent) -> &str {
     }
 }
 
+/// What agents that started on one day have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DayCost {
+    /// Known cost.
+    pub cost: MicroUsd,
+    /// Number of sessions with an unknown cost on that day: with any, the cost is a lower bound.
+    pub floor_sessions: u64,
+}
+
+impl Add for DayCost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cost: self.cost.saturating_add(other.cost),
+            floor_sessions: self.floor_sessions + other.floor_sessions,
+        }
+    }
+}
+
+impl Sub for DayCost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            cost: self.cost.saturating_sub(other.cost),
+            floor_sessions: self.floor_sessions.saturating_sub(other.floor_sessions),
+        }
+    }
+}
+
 /// Returns what the agents of a session that started on a day (days since 1970, UTC) have cost.
-pub fn cost_of_day(tree: &Tree, day: i64) -> MicroUsd {
+pub fn cost_of_day(tree: &Tree, day: i64) -> DayCost {
     let rows = agent_days(tree);
-    let of_day = rows.iter().filter(|((row_day, by, _), _)| *row_day == day && *by == By::Type);
-    MicroUsd::try_from(of_day.map(|(_, row)| row.cost_micro_usd).sum::<u64>()).unwrap_or(MicroUsd::MAX)
+    let of_day = || rows.iter().filter(|((row_day, by, _), _)| *row_day == day && *by == By::Type);
+    let cost = of_day().map(|(_, row)| row.cost_micro_usd).sum::<u64>();
+    // Where the session's own cost is exact, what an agent lacks is in the row of another.
+    let is_exact = tree.summary.cost_micro_usd.is_some() && !tree.summary.cost_floor;
+    let is_floor = !is_exact && of_day().any(|(_, row)| row.cost_floor);
+    DayCost { cost: micro_usd(cost), floor_sessions: u64::from(is_floor) }
 }
 
 /// Brings the sums by type to the session's own total, which the list of sessions has: what the total has and no agent,

@@ -20,13 +20,13 @@ mod word;
 
 use std::path::PathBuf;
 
-pub use days::{ModelFigures, agent_figures, cost_of_day, tool_figures};
+pub use days::{DayCost, ModelFigures, agent_figures, cost_of_day, tool_figures};
 pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
 pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore, StoredRev};
 pub use stats::is_below;
 use subscope_model::{
-    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
 pub use texts::{
     ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounts, TextFile, TextIndex,
@@ -328,7 +328,7 @@ pub trait History: SessionQueries {
     fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>>;
 
     /// Returns what the agents that started on a day (days since 1970, UTC) have cost: those of one session, or all.
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd>;
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost>;
 
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;

@@ -2,17 +2,18 @@
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
+    ops::Add,
     path::PathBuf,
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, SlowCall,
-    Stats, StatsQuery, Text, Tree,
+    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, SlowCall, Stats,
+    StatsQuery, Text, Tree,
 };
 
 use crate::{
-    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart, SessionQueries,
-    StoreResult, StoredSessionKeys, days,
+    AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart,
+    SessionQueries, StoreResult, StoredSessionKeys, days,
     stats::{self, Sums},
 };
 
@@ -256,9 +257,9 @@ impl History for MemoryStore {
         Ok(self.session_keys.get(session).cloned())
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost> {
         let of = self.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
-        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).sum())
+        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).fold(DayCost::default(), Add::add))
     }
 
     fn last_seq(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 
 use subscope_model::{Event, SessionId, SessionKeys, StatsQuery, Tree};
 use subscope_store::{
-    Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
+    Access, Commit, DayCost, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
     ReceivedInput, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
 };
 mod session_queries;
@@ -128,6 +128,14 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
                     (rows.iter().map(|row| row.cost_micro_usd).sum(), rows.iter().any(|row| row.cost_floor));
                 assert_eq!(cost, (total, is_floor), "{which}: {rows:?}");
             }
+            let day = tree.agents[0].started_at_ms.unwrap().div_euclid(86_400_000);
+            let expected =
+                DayCost { cost: i64::try_from(total).unwrap(), floor_sessions: u64::from(is_floor) };
+            for session in [None, Some(&tree.session.id)] {
+                assert_eq!(store.cost_of_day(day, session).unwrap(), expected, "{which}");
+                assert_eq!(store.cost_of_day(day + 1, session).unwrap(), DayCost::default(), "{which}");
+            }
+            assert_eq!(subscope_store::cost_of_day(tree, day), expected, "{which}");
             let name = |at| if at == 0 { "main".into() } else { kind(tree, at) };
             let is_marked =
                 |kind: &str| stats.by_type.iter().find(|row| &*row.name == kind).unwrap().cost_floor;

@@ -13,9 +13,9 @@ export function title(agent: Agent): string {
 
 /** What an event of kind `budget` says. */
 export function budgetWords({ data }: Event): string {
-  const amount = (name: string): string => money(typeof data[name] === "number" ? data[name] : 0);
+  const amount = (name: string, isFloor = false): string => money(typeof data[name] === "number" ? data[name] : 0, isFloor);
   const day = data["day"];
-  const what = `${typeof day === "string" ? `the sessions of ${day} have` : "the session has"} cost ${amount("cost_micro_usd")}`;
+  const what = `${typeof day === "string" ? `the sessions of ${day} have` : "the session has"} cost ${amount("cost_micro_usd", data["cost_floor"] === true)}`;
   const [percent, budget] = [Number(data["percent"] ?? 100), amount("budget_micro_usd")];
   return percent < 100 ? `${what}: over ${percent} % of the budget of ${budget}` : `${what}: the budget is ${budget}`;
 }

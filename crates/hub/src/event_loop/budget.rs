@@ -7,7 +7,7 @@ use serde_json::json;
 use subscope_model::{
     Actor, AgentId, Basis, Event, EventKind, MicroUsd, Millis, SessionId, Tree, event_id, iso8601,
 };
-use subscope_store::cost_of_day;
+use subscope_store::{DayCost, cost_of_day};
 
 use super::{hub_store::HubStore, session_table::SessionTable};
 
@@ -30,10 +30,10 @@ pub struct Budgets {
 
 /// What all sessions have cost on the current day.
 #[derive(Debug)]
-pub(super) struct DayCost {
+pub(super) struct TotalOfDay {
     /// Days since 1970, UTC.
     day: i64,
-    cost: MicroUsd,
+    cost: DayCost,
     /// Highest mark that was alerted, in percent; 0 for none.
     alerted: u8,
 }
@@ -44,13 +44,13 @@ pub(super) struct SessionCost {
     /// Highest mark that was alerted, in percent; 0 for none. The change log decides about those of earlier hubs.
     alerted: u8,
     /// Day, and what of the session is in that day's cost.
-    counted: Option<(i64, MicroUsd)>,
+    counted: Option<(i64, DayCost)>,
 }
 
 /// The parts of the event loop that alerts depend on.
 pub(super) struct BudgetWatch<'l> {
     pub(super) budgets: Budgets,
-    pub(super) day_cost: &'l mut Option<DayCost>,
+    pub(super) day_cost: &'l mut Option<TotalOfDay>,
     pub(super) sessions: &'l mut SessionTable,
     pub(super) store: &'l HubStore,
 }
@@ -64,21 +64,22 @@ impl BudgetWatch<'_> {
             let own = &mut self.sessions.load(&tree.session.id).cost;
             if let Some(mark) = passed_mark(cost, budget, own.alerted) {
                 own.alerted = mark;
-                events.push(alert(tree, at, &Scope::Session, cost, budget, mark));
+                events.push(alert(tree, at, &Scope::Session, (cost, tree.summary.cost_floor), budget, mark));
             }
         }
         if let Some(budget) = budgets.day
             && let Some(total) = self.count_cost(tree, at.div_euclid(DAY_MS))
-            && let Some(mark) = passed_mark(total.cost, budget, total.alerted)
+            && let Some(mark) = passed_mark(total.cost.cost, budget, total.alerted)
         {
             total.alerted = mark;
-            events.push(alert(tree, at, &Scope::Day(total.day), total.cost, budget, mark));
+            let cost = (total.cost.cost, total.cost.floor_sessions > 0);
+            events.push(alert(tree, at, &Scope::Day(total.day), cost, budget, mark));
         }
         events
     }
 
     /// Counts what a session has cost on a day. `None` if the store cannot be read.
-    fn count_cost(&mut self, tree: &Tree, day: i64) -> Option<&mut DayCost> {
+    fn count_cost(&mut self, tree: &Tree, day: i64) -> Option<&mut TotalOfDay> {
         let session = &tree.session.id;
         let store = self.store;
         let stored = |of| store.read("the cost of a day", store.cost_of_day(day, of));
@@ -91,7 +92,7 @@ impl BudgetWatch<'_> {
                 log.iter().any(|(known, _)| **known == *id)
             };
             let alerted = MARKS.into_iter().rev().find(|mark| is_alerted(*mark)).unwrap_or(0);
-            *self.day_cost = Some(DayCost { day, cost, alerted });
+            *self.day_cost = Some(TotalOfDay { day, cost, alerted });
         }
         let before = match self.sessions.load(session).cost.counted {
             Some((counted_day, cost)) if counted_day == day => cost,
@@ -100,7 +101,7 @@ impl BudgetWatch<'_> {
         let now = cost_of_day(tree, day);
         self.sessions.load(session).cost.counted = Some((day, now));
         let total = self.day_cost.as_mut()?;
-        total.cost = total.cost.saturating_add(now).saturating_sub(before);
+        total.cost = total.cost + now - before;
         Some(total)
     }
 }
@@ -132,9 +133,18 @@ fn passed_mark(cost: MicroUsd, budget: MicroUsd, alerted: u8) -> Option<u8> {
     MARKS.into_iter().rev().find(|mark| has_passed(*mark)).filter(|mark| *mark > alerted)
 }
 
-fn alert(tree: &Tree, at: Millis, scope: &Scope, cost: MicroUsd, budget: MicroUsd, mark: u8) -> Event {
+/// Returns the event of a mark; the cost is a lower bound if the flag is set.
+fn alert(
+    tree: &Tree,
+    at: Millis,
+    scope: &Scope,
+    (cost, is_floor): (MicroUsd, bool),
+    budget: MicroUsd,
+    mark: u8,
+) -> Event {
     let mut data = json!({
-        "scope": "session", "percent": mark, "cost_micro_usd": cost, "budget_micro_usd": budget,
+        "scope": "session", "percent": mark, "cost_micro_usd": cost, "cost_floor": is_floor,
+        "budget_micro_usd": budget,
     });
     let session = match scope {
         Scope::Session => tree.session.id.clone(),

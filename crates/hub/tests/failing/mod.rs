@@ -14,7 +14,7 @@ use subscope_hub::{
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
-use subscope_store::KeySet;
+use subscope_store::{DayCost, KeySet};
 
 /// A store that fails on demand.
 pub(crate) struct Failing<S> {
@@ -136,7 +136,7 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.received_body(row))
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<i64, StoreError> {
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<DayCost, StoreError> {
         self.read(|store| store.cost_of_day(day, session))
     }
 

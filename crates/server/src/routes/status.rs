@@ -97,7 +97,8 @@ fn status_message(event: &Event) -> Option<String> {
         }),
         EventKind::Budget => json!({
             "type": "budget", "scope": field("scope"), "day": field("day"), "percent": event.data["percent"],
-            "costMicroUsd": event.data["cost_micro_usd"], "budgetMicroUsd": event.data["budget_micro_usd"],
+            "costMicroUsd": event.data["cost_micro_usd"], "costFloor": event.data["cost_floor"],
+            "budgetMicroUsd": event.data["budget_micro_usd"],
         }),
         EventKind::Heartbeat if event.source.as_ref() == "subscope" => {
             let mut data = event.data.clone();

@@ -6,8 +6,8 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, MicroUsd, Millis, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
-    StatsRow, Text, Tree, Usage,
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery, StatsRow, Text,
+    Tree, Usage,
 };
 
 use super::{
@@ -16,8 +16,8 @@ use super::{
     session_keys::unpack_keys,
 };
 use crate::{
-    AgentLabel, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart, SessionQueries,
-    SourceFile, StoreResult,
+    AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart,
+    SessionQueries, SourceFile, StoreResult,
     days::{By, DAY_MS},
     stats::{DayFigures, Sums},
 };
@@ -477,14 +477,23 @@ impl History for SqliteStore {
         Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys, keys }))
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<MicroUsd> {
+    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost> {
         let types = By::Type as u8;
-        let sum = "SELECT COALESCE(SUM(cost), 0) FROM days WHERE by = ?1 AND day = ?2";
+        // Where the session's own cost is exact, what an agent lacks is in the row of another.
+        let sum = format!(
+            "SELECT COALESCE(SUM(cost), 0), COUNT(DISTINCT CASE WHEN floor & {COST_FLOOR} \
+                AND (json_extract(row, '$.cost_micro_usd') IS NULL OR json_extract(row, '$.cost_floor')) \
+                THEN session_no END) \
+             FROM days JOIN sessions ON no = session_no WHERE by = ?1 AND day = ?2"
+        );
+        let read = |row: &Row<'_>| {
+            Ok(DayCost { cost: row.get(0)?, floor_sessions: row.get::<_, i64>(1)?.cast_unsigned() })
+        };
         Ok(match session {
-            None => self.db.query_row(sum, params![types, day], |row| row.get(0))?,
+            None => self.db.query_row(&sum, params![types, day], read)?,
             Some(session) => {
-                let own = format!("{sum} AND session_no = (SELECT no FROM sessions WHERE id = ?3)");
-                self.db.query_row(&own, params![types, day, session.as_str()], |row| row.get(0))?
+                let own = format!("{sum} AND id = ?3");
+                self.db.query_row(&own, params![types, day, session.as_str()], read)?
             }
         })
     }
