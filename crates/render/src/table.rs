@@ -304,12 +304,15 @@ fn at_once(out: &mut Vec<StyledLine>, concurrency: &Concurrency, style: &Style) 
 fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
     let agents = if row.agents == 0 { style.glyphs().unknown.to_owned() } else { row.agents.to_string() };
     let cost = (row.cost_micro_usd > 0).then(|| i64::try_from(row.cost_micro_usd).unwrap_or(0));
+    // Agents whose times are unknown, such as the root of posted events.
+    let is_unknown = row.agents > 0 && row.busy_ms == 0;
+    let busy = if is_unknown { style.glyphs().unknown.to_owned() } else { span(row.busy_ms) };
     [
         (None, row.sessions.to_string()),
         (None, agents),
         (None, row.tool_calls.to_string()),
         ((row.tool_errors > 0).then_some(Ink::Failed), row.tool_errors.to_string()),
-        (None, span(row.busy_ms)),
+        (None, busy),
         (None, style.usage(Some(row.usage).filter(|usage| usage.total_tokens > 0))),
         (None, style.cost(cost, row.cost_floor)),
     ]

@@ -13,7 +13,7 @@ mod time;
 use self::navigation::{Direction, Stride};
 pub(crate) use self::reports::compared;
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
-use subscope_model::{Millis, Update};
+use subscope_model::{Millis, SessionId, Update};
 use subscope_render::{Ink, chosen_rows, timeline::outline};
 
 use crate::{
@@ -242,10 +242,29 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
         state.dirty.load_at = None;
         load_selected(state, &mut effects);
     }
+    load_listed(state, &mut effects);
     palette::on_tick(state, &mut effects);
     reports::on_tick(state, &mut effects);
     time::advance(state, &mut effects);
     effects
+}
+
+/// Most trees that are queried for mission control at a time: other questions do not wait behind a screen full of them.
+const LISTED_TREES: usize = 4;
+
+/// Loads trees of sessions that mission control shows and the feed does not keep: their agents' marks come from them.
+fn load_listed(state: &mut UiState, effects: &mut Vec<Effect>) {
+    let pending = |question: &&Question| matches!(question, Question::Tree(_));
+    let room = LISTED_TREES.saturating_sub(state.pending_questions.iter().filter(pending).count());
+    if state.view != View::Mission || state.is_replay || room == 0 {
+        return;
+    }
+    let shown = state.sessions.rows.iter().skip(state.drawn.first_mission).take(state.drawn.page);
+    let missing = shown.filter(|row| row.agents > 0 && state.trees.is_missing(&row.id));
+    let missing: Vec<SessionId> = missing.take(room).map(|row| row.id.clone()).collect();
+    for session in missing {
+        ask(state, effects, Question::Tree(session));
+    }
 }
 
 /// Loads the selected session's tree and events if missing, and more of the session list near its end.

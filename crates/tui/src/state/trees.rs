@@ -1,17 +1,23 @@
 //! Agent trees of sessions: subscribed ones, which the feed keeps up to date, and queried ones.
 
-use std::{cell::Cell, collections::VecDeque};
+use std::{
+    cell::Cell,
+    collections::{HashSet, VecDeque},
+};
 
 use subscope_model::{Agent, AgentId, Flag, LiveView, SessionId, Tree, Update};
 
-/// Most queried trees cached; the oldest reply is evicted first.
-const MAX_QUERIED: usize = 12;
+/// Most queried trees cached, and most agents in them; the oldest reply is evicted first. A screen full of sessions fits.
+const MAX_QUERIED: usize = 256;
+const MAX_QUERIED_AGENTS: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     subscribed: LiveView,
     /// Oldest first.
     queried: VecDeque<Tree>,
+    /// Sessions that were queried for a list.
+    listed: HashSet<SessionId>,
     /// Totals since the last update, if requested.
     counts: Cell<Option<Counts>>,
 }
@@ -30,6 +36,12 @@ impl Trees {
     /// An agent of a subscribed session.
     pub(crate) fn agent(&self, session: &SessionId, agent: &AgentId) -> Option<&Agent> {
         self.subscribed.agent(session, agent)
+    }
+
+    /// Returns whether the tree of a listed session is to be queried; only once for each session, so that evicted trees
+    /// are not queried in turn.
+    pub(crate) fn is_missing(&mut self, session: &SessionId) -> bool {
+        self.get(session).is_none() && self.listed.insert(session.clone())
     }
 
     /// Whether the feed keeps a session up to date.
@@ -52,7 +64,10 @@ impl Trees {
         }
         self.queried.retain(|queried| queried.session.id != tree.session.id);
         self.queried.push_back(tree);
-        if self.queried.len() > MAX_QUERIED {
+        let agents = |trees: &VecDeque<Tree>| trees.iter().map(|tree| tree.agents.len()).sum::<usize>();
+        while self.queried.len() > MAX_QUERIED
+            || (self.queried.len() > 1 && agents(&self.queried) > MAX_QUERIED_AGENTS)
+        {
             self.queried.pop_front();
         }
     }
@@ -114,5 +129,13 @@ mod tests {
         }
         assert!(trees.get(&"s2".into()).is_none() && trees.get(&"s3".into()).is_some());
         assert!(trees.is_subscribed(&"fed".into()));
+        // One with more agents than all may have pushes out the others, and stays itself.
+        let ids: Vec<String> = (0..=MAX_QUERIED_AGENTS).map(|at| format!("a{at}")).collect();
+        let many: Vec<(&str, u32)> = ids.iter().map(|id| (id.as_str(), 1)).collect();
+        trees.insert_queried(samples::tree("many", &many));
+        assert!(trees.get(&"many".into()).is_some() && trees.queried.len() == 1);
+        // Those that were asked for a list are not asked again.
+        assert!(!trees.is_missing(&"many".into()) && !trees.is_missing(&"fed".into()));
+        assert!(trees.is_missing(&"s3".into()) && !trees.is_missing(&"s3".into()));
     }
 }

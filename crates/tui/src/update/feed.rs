@@ -129,7 +129,10 @@ fn on_answer(state: &mut UiState, answer: Answer) {
         Answer::Tree(session, tree) => {
             match tree {
                 Some(tree) => state.trees.insert_queried(*tree),
-                None => show_notice(state, "nothing is kept of this session", Ink::Stalled),
+                None if state.session() == Some(&session) => {
+                    show_notice(state, "nothing is kept of this session", Ink::Stalled);
+                }
+                None => {}
             }
             mark_stale(state, &session);
         }

@@ -257,12 +257,17 @@ fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
         return Some(StyledLine::painted(notice.ink, &format!(" {words}")));
     }
     let (alert, more) = state.alerts.shown(state.awake_ms)?;
-    let mut line = alert_line(alert, usize::from(state.size.0), canvas);
-    if more > 0 {
-        line.paint(Ink::Done, &canvas.in_charset(&format!(" · {more} more")));
-    }
-    line.paint(Ink::Done, &canvas.in_charset(&format!("   {} goes there · Esc", keys::label(Action::Alert))));
+    let (width, end) = (usize::from(state.size.0), alert_end(more, " · Esc", canvas));
+    let room = width.saturating_sub(text::width(&end));
+    let mut line = alert_line(alert, width, canvas).fit(room, canvas.glyphs().ellipsis);
+    line.paint(Ink::Done, &end);
     Some(line)
+}
+
+/// What follows an alert: how many more there are, and the key that goes there.
+fn alert_end(more: usize, rest: &str, canvas: &Canvas<'_>) -> String {
+    let more = if more > 0 { format!(" · {more} more") } else { String::new() };
+    canvas.in_charset(&format!("{more}   {} goes there{rest}", keys::label(Action::Alert)))
 }
 
 /// Mark, session, agent, and what happened.
@@ -279,6 +284,9 @@ fn alert_line(alert: &Alert, width: usize, canvas: &Canvas<'_>) -> StyledLine {
     StyledLine::painted(alert.ink, &format!(" {mark} {session} {} {title} {}", glyphs.current, alert.what))
 }
 
+/// Fewer columns of a call say nothing.
+const LEAST_CALL: usize = 6;
+
 /// The oldest permission that an agent waits for, with its call, unless that agent is shown.
 fn request_line(state: &UiState, width: usize, canvas: &Canvas<'_>) -> Option<StyledLine> {
     let needs = alerts::current(&state.trees);
@@ -289,16 +297,15 @@ fn request_line(state: &UiState, width: usize, canvas: &Canvas<'_>) -> Option<St
     if is_shown {
         return None;
     }
-    let mut line = alert_line(first, width, canvas);
-    let mut end = format!("   {} goes there", keys::label(Action::Alert));
-    if more > 0 {
-        end = format!(" · {more} more{end}");
-    }
-    let end = canvas.in_charset(&end);
+    let end = alert_end(more, "", canvas);
+    let room = width.saturating_sub(text::width(&end));
+    let mut line = alert_line(first, width, canvas).fit(room, canvas.glyphs().ellipsis);
     let agent = state.trees.agent(&first.session, &first.agent)?;
     if let Some(call) = state.asked_call(&first.session, agent) {
-        let room = width.saturating_sub(line.width() + text::width(&end) + 2);
-        line.push(&format!(": {}", canvas.style.one_line(call, room)));
+        let room = room.saturating_sub(line.width() + 2);
+        if room >= LEAST_CALL {
+            line.push(&format!(": {}", canvas.style.one_line(call, room)));
+        }
     }
     line.paint(Ink::Done, &end);
     Some(line)

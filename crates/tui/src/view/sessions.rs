@@ -13,8 +13,9 @@ const WIDE: u16 = 56;
 /// From this height on, a narrow list has two lines a session.
 const HIGH: u16 = 18;
 
-/// Most columns of the session's directory.
+/// Most columns of the session's directory, and the fewest of a longer one.
 const PLACE: usize = 14;
+const LEAST_PLACE: usize = 4;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let has_focus = state.panel == Panel::Sessions;
@@ -108,30 +109,40 @@ fn title_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
 /// Project, agents, failures, cost and age, below a title.
 fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
     let style = canvas.style;
-    let mut parts = Vec::new();
-    // The number of agents has to fit beside the project.
-    let place = style.one_line(place_of(row), usize::from(width).saturating_sub(20).clamp(6, PLACE));
-    if !place.is_empty() {
-        parts.push((Some(Ink::Done), place));
-    }
-    match (row.running, row.agents) {
-        (_, 0) => {}
-        (0, agents) => parts.push((Some(Ink::Done), text::plural(agents, "agent"))),
-        (running, agents) => parts.push((Some(Ink::Running), format!("{running}/{agents} agents"))),
-    }
-    if row.failed > 0 {
-        parts.push((Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
-    }
-    parts.extend(row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, row.cost_floor))));
     let age = quiet(state, row, canvas);
     let mut line = StyledLine::default().with(None, "   ");
-    let room = usize::from(width).saturating_sub(text::width(&age) + 2);
-    for (at, (ink, part)) in parts.into_iter().enumerate() {
-        let gap = if at == 0 { String::new() } else { format!(" {} ", style.glyphs().dot) };
-        if line.width() + text::width(&gap) + text::width(&part) <= room {
-            line.paint(Ink::Done, &gap);
-            line.add(ink, &part);
+    let gap = format!(" {} ", style.glyphs().dot);
+    let mut room = usize::from(width).saturating_sub(line.width() + text::width(&age) + 2);
+    // In the order in which they get their room; shown in that of their place.
+    let cost = row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, row.cost_floor)));
+    let failed =
+        (row.failed > 0).then(|| (Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
+    let (ink, number) = match (row.running, row.agents) {
+        (0, agents) => (Ink::Done, agents.to_string()),
+        (running, agents) => (Ink::Running, format!("{running}/{agents}")),
+    };
+    let word = if row.agents == 1 { "agent" } else { "agents" };
+    let agents = (row.agents > 0).then(|| (Some(ink), format!("{number} {word}")));
+    let mut parts: [Option<(Option<Ink>, String)>; 4] = [None, agents, failed, cost];
+    for place in [3, 2, 1] {
+        let needs = |part: &str| text::width(part) + text::width(&gap);
+        let part = parts.get_mut(place).filter(|part| part.is_some());
+        let Some((ink, words)) = part.and_then(Option::take) else { continue };
+        let shown = if needs(&words) <= room || place != 1 { words } else { number.clone() };
+        if needs(&shown) <= room {
+            room -= needs(&shown);
+            parts[place] = Some((ink, shown));
         }
+    }
+    let project = style.one_line(place_of(row), room.min(PLACE));
+    // Less than that is no name.
+    parts[0] = (text::width(&project) >= LEAST_PLACE.min(text::width(place_of(row))) && !project.is_empty())
+        .then_some((Some(Ink::Done), project));
+    for (at, (ink, part)) in parts.into_iter().flatten().enumerate() {
+        if at > 0 {
+            line.paint(Ink::Done, &gap);
+        }
+        line.add(ink, &part);
     }
     line.end_at(usize::from(width).saturating_sub(1), Some(Ink::Done), &age);
     line
