@@ -229,15 +229,6 @@ it("says where there is nothing what is watched, and whether hooks are installed
   server.subscope("hooks", "install");
   await page.evaluate(() => dispatchEvent(new Event("focus")));
   await page.getByTestId("hooks").filter({ hasText: /^\s*installed/ }).waitFor();
-  // The demo is here too: a recorded session with all of its views, of which nothing is kept.
-  await page.getByTestId("demo").getByRole("link").click();
-  await expect.poll(() => page.locator('[data-testid="agent-row"]').count()).toBe(9);
-  await page.getByRole("link", { name: "Feed" }).click();
-  await page.getByText("checkout.js").first().waitFor();
-  expect(new URL(page.url()).pathname).toBe("/demo");
-  await page.goto(`${server.url}/`);
-  await page.getByTestId("demo").waitFor();
-  expect((await server.get<{ sessions: unknown[] }>("/api/v1/sessions")).sessions).toEqual([]);
   isQuiet(seen);
 });
 

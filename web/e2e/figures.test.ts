@@ -1,7 +1,7 @@
 // Money and weeks, two sessions beside each other, iterations: figures on the page equal the server's.
 import { mkdirSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
-import type { Comparison, Iterations, SessionRow, Stats, Tree } from "../src/model";
+import type { Comparison, Iterations, SessionRow, Spending, Stats, Tree } from "../src/model";
 import { base, count, duration, money } from "../src/lib/format";
 import { costOf, tokensOf } from "../src/lib/stats";
 import { cleanUp, FIXTURES, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
@@ -115,6 +115,51 @@ it("marks the same costs as lower bounds in lists, sessions and statistics, what
     await seen.context.close();
   }
   expect([...marked].sort()).toEqual(["known", "lower bound", "unknown"]);
+});
+
+it("plots what a session spent, who was at work, and its slowest calls", async () => {
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
+  const spending = await server.get<Spending>(`/api/v1/sessions/${big}/spending`);
+  const cost = agents.reduce((sum, { cost_micro_usd }) => sum + (cost_micro_usd ?? 0), 0);
+  // What was spent over time adds up to the rows, agent by agent.
+  for (const agent of agents) {
+    const own = spending.spans.filter(({ agent_id }) => agent_id === agent.id);
+    expect([agent.id, own.reduce((sum, { cost_micro_usd }) => sum + cost_micro_usd, 0)]).toEqual([agent.id, agent.cost_micro_usd]);
+    expect([agent.id, own.reduce((sum, { total_tokens }) => sum + total_tokens, 0)]).toEqual([agent.id, agent.usage?.total_tokens]);
+  }
+  seen = await look(server, `/s/${big}?view=summary`);
+  const { page } = seen;
+  const shares = page.getByRole("list", { name: "cost by agent" });
+  expect(await shares.locator("li").count()).toBe(7);
+  const dearest = [...agents].sort((one, other) => (other.cost_micro_usd ?? 0) - (one.cost_micro_usd ?? 0))[0];
+  expect(await shares.locator("li b").first().textContent()).toBe(money(dearest?.cost_micro_usd));
+  const parts = await page.locator(".summary .bar span").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+  expect((parts[0] ?? 0) / parts.reduce((sum, width) => sum + width, 0)).toBeCloseTo((dearest?.cost_micro_usd ?? 0) / cost, 1);
+  // Over time: arrow keys read it, and the table has the same.
+  const spent = page.getByTestId("spent");
+  await spent.locator("canvas").waitFor();
+  await spent.getByRole("img").focus();
+  await page.keyboard.press("Home");
+  await expect.poll(() => spent.locator("figcaption p").textContent()).toMatch(/^\d\d:\d\d:\d\d: \$0/);
+  await spent.getByText("as a table").click();
+  const figures = await spent.locator("tbody td").allTextContents();
+  const dollars = figures.filter((text) => text !== "").reduce((sum, text) => sum + Number(text.replace("$", "")), 0);
+  expect(Math.abs(dollars - cost / 1_000_000)).toBeLessThan(0.005 * figures.length);
+  await page.getByRole("group", { name: "measure" }).getByRole("button", { name: "tokens" }).click();
+  await page.getByRole("list", { name: "tokens by agent" }).waitFor();
+  await spent.getByText("Tokens over time").waitFor();
+  // Concurrency: from one agent to the most of the recording.
+  const atWork = page.getByTestId("at-work");
+  await atWork.getByText("as a table").click();
+  const most = Math.max(...(await atWork.locator("tbody td").allTextContents()).map(Number));
+  const moments = agents.flatMap(({ intervals }) => intervals.map(([from]) => from));
+  expect(most).toBe(Math.max(...moments.map((at) => agents.filter(({ intervals }) => intervals.some(([from, to]) => from <= at && at < to)).length)));
+  // The slowest calls lead to themselves.
+  const slow = page.getByRole("table", { name: "Slowest calls" }).locator("tbody tr");
+  expect(await slow.count()).toBe(5);
+  await slow.first().getByRole("link").click();
+  await page.waitForURL(/\/a\/.*call=/);
+  isQuiet(seen);
 });
 
 it("shows what of the budgets is used", async () => {

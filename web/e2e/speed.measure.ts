@@ -135,12 +135,51 @@ it("scrolls and zooms 3,000 agents with 100,000 events", async () => {
   await page.context().close();
 }, 300_000);
 
+it("answers keys with 3,000 agents", async () => {
+  const { page, wrong } = await look(server, "/s/crowd", { viewport: { width: 1920, height: 1080 } });
+  await page.waitForSelector(row("run-0"));
+  await page.waitForFunction(() => (document.querySelector(".scale")?.childElementCount ?? 0) > 2);
+  await sleep(2_000);
+  // From the key's own time until the frame with its answer has been painted.
+  await page.evaluate(() => {
+    const spans: number[] = [];
+    Object.assign(globalThis, { spans });
+    addEventListener("keydown", ({ timeStamp }) => {
+      requestAnimationFrame(() => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = () => void spans.push(performance.now() - timeStamp);
+        port2.postMessage(null);
+      });
+    }, { capture: true });
+  });
+  const measured = async (what: string, keys: string[]): Promise<void> => {
+    await page.evaluate(() => ((globalThis as unknown as { spans: number[] }).spans.length = 0));
+    for (const key of keys) {
+      await page.keyboard.press(key);
+      await sleep(40);
+    }
+    await sleep(300);
+    const spans = await page.evaluate(() => (globalThis as unknown as { spans: number[] }).spans);
+    tell(`key to screen, ${what}: median ${share(spans, 0.5).toFixed(1)} ms, p95 ${share(spans, 0.95).toFixed(1)} ms, p99 ${share(spans, 0.99).toFixed(1)} ms, at most ${Math.max(...spans).toFixed(1)} ms of ${spans.length} keys`);
+  };
+  await page.locator(row("run-0")).focus().catch(() => undefined);
+  const repeated = (...keys: string[]): string[] => Array.from({ length: 200 }, (_, at) => keys[at % keys.length] ?? "");
+  await measured("j and k", [...repeated("j").slice(0, 120), ...repeated("k").slice(0, 80)]);
+  await measured("zoom and critical path", repeated("+", "c", ".", "-", "c", ","));
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("aside");
+  await sleep(1_000);
+  await measured("j and k with the panel of an agent", repeated("j", "j", "k"));
+  tell(`errors: ${wrong.length}${wrong.slice(0, 3).map((one) => ` (${one})`).join("")}`);
+  await page.context().close();
+}, 300_000);
+
 it("keeps up with 500 events a second", async () => {
-  const { page, wrong } = await look(server, "/s/live?view=waterfall", { viewport: { width: 1920, height: 1080 } });
   const begin = Date.now();
   const events = crowd("live", begin, 20, 240).map((event, number) => ({ ...event, timestamp: begin + number * 2 }));
+  // A session that is not there yet would be a 404.
   await publish(server, events.slice(0, 50), "live");
-  await page.goto(`${server.url}/s/live`);
+  const { page, wrong } = await look(server, "/s/live", { viewport: { width: 1920, height: 1080 } });
   await page.waitForSelector(row("run-0"));
   const lags: number[] = [];
   const measured = await traced(async () => {

@@ -41,6 +41,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ("event", &["WORDS", "Event"]),
     ("feed", &["Change", "MissedData"]),
     ("setup", &["Setup"]),
+    ("spending", &["SpendingSpan", "Spending"]),
     (
         "list",
         &[

@@ -343,6 +343,32 @@ export interface Setup {
   budget_day_micro_usd: number | null;
   /** Budget of each session; `None` without one. */
   budget_session_micro_usd: number | null;
+  /** The recorded session of the demo, which is in no list; `None` if there is none. */
+  demo: string | null;
+  /** URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened. */
+  editor: string | null;
+}
+
+/** What one agent spent in one span. */
+export interface SpendingSpan {
+  /** Start of the span. */
+  at_ms: number;
+  /** The agent. */
+  agent_id: string;
+  /** Tokens of all kinds. */
+  total_tokens: number;
+  /** Known cost. */
+  cost_micro_usd: number;
+}
+
+/** Tokens and cost of a session by span of time and agent. */
+export interface Spending {
+  /** Always [`SPENDING_SCHEMA`]. */
+  schema: string;
+  /** Length of a span. */
+  span_ms: number;
+  /** What was spent, by start of the span; within a span in the order of the tree. */
+  spans: SpendingSpan[];
 }
 
 /** Whether a session is at work. */

@@ -6,7 +6,7 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use subscope_model::{Event, Tree};
+use subscope_model::{Event, Spending, Tree};
 
 use crate::redact::{Mask, Redacted};
 
@@ -17,6 +17,8 @@ pub struct Saved<'s, T> {
     pub tree: &'s Tree,
     /// Timeline; `None` if nothing has a time.
     pub timeline: Option<T>,
+    /// What agents spent over time; `None` if only rows are known.
+    pub spending: Option<&'s Spending>,
     /// All events in order of time.
     pub events: &'s [Event],
 }
@@ -79,7 +81,7 @@ mod tests {
         agent.result = Some(hostile.into());
         agent.error = Some("token ghp_abcdefghijklmnopqrstuvwxyz012345".into());
         let tree = sample::tree(vec![agent]);
-        let saved = Saved { tree: &tree, timeline: None::<()>, events: &[] };
+        let saved = Saved { tree: &tree, timeline: None::<()>, spending: None, events: &[] };
         for (mask, error) in [
             (Mask::Secrets, "token [redacted]"),
             (Mask::Nothing, "token ghp_abcdefghijklmnopqrstuvwxyz012345"),

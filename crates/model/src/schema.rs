@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
     ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd, SessionPage,
-    Setup, Snapshot, Stats, Status, StopOrder, TrajectoryLine, Tree,
+    Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree,
     feed::{FeedPosition, MissedData},
 };
 
@@ -126,6 +126,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "`ls --json`, `GET /api/v1/sessions`",
     ),
     FormatSchema::of::<Setup>("setup", "How this machine is set up", "`GET /api/v1/setup`"),
+    FormatSchema::of::<Spending>(
+        "spending",
+        "What the agents of a session spent over time",
+        "`GET /api/v1/sessions/{id}/spending`",
+    ),
     FormatSchema::of::<Stats>("stats", "Figures over sessions", "`stats --json`, `GET /api/v1/stats`"),
     FormatSchema::of::<Status>("status", "Agents at work now", "`status --json`, `GET /api/v1/status`"),
     FormatSchema::of::<StopOrder>(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MicroUsd, Text};
+use crate::{MicroUsd, SessionId, Text};
 
 /// Schema version of [`Setup`]'s JSON.
 pub const SETUP_SCHEMA: &str = "subscope.setup/1";
@@ -24,4 +24,10 @@ pub struct Setup {
     pub budget_day_micro_usd: Option<MicroUsd>,
     /// Budget of each session; `None` without one.
     pub budget_session_micro_usd: Option<MicroUsd>,
+    /// The recorded session of the demo, which is in no list; `None` if there is none.
+    #[serde(default)]
+    pub demo: Option<SessionId>,
+    /// URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened.
+    #[serde(default)]
+    pub editor: Option<String>,
 }

@@ -31,5 +31,5 @@ pub use parameters::{
 pub use peer::IDENTIFIES_TCP_PEERS;
 pub use routes::{FORMAT_SCHEMAS, TimelinePage, page_not_found, page_routes};
 pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
-pub use state::{DemoPage, EventSink, ForwardingReader, IndexRequest, Indexer, SetupReader};
+pub use state::{Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SetupReader};
 pub use token::{Token, TokenError, random_hex};

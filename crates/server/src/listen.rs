@@ -33,7 +33,7 @@ use crate::{
     routes,
     session_reader::SessionReader,
     state::{
-        App, AppState, DemoPage, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SetupReader,
+        App, AppState, Demo, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SetupReader,
         wait_for_shutdown,
     },
     token::Token,
@@ -102,8 +102,8 @@ pub struct ServerOptions {
     pub indexer: Option<Indexer>,
     /// Reader of the configuration; `None` if it is not served.
     pub setup: Option<SetupReader>,
-    /// Page of the demo; `None` if it is not served.
-    pub demo: Option<DemoPage>,
+    /// Recorded session of the demo; `None` if it is not served.
+    pub demo: Option<Demo>,
     /// Reader of the state of forwarding spans; `None` if none are forwarded.
     pub forwarding: Option<ForwardingReader>,
 }

@@ -74,6 +74,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(queries::sessions))
         .routes(routes!(session_history::tree))
         .routes(routes!(session_history::lanes))
+        .routes(routes!(session_history::spending))
         .routes(routes!(session_history::feed))
         .routes(routes!(session_history::export))
         .routes(routes!(queries::events))
@@ -141,6 +142,7 @@ mod tests {
             "GET /api/v1/sessions/{id}/events",
             "GET /api/v1/sessions/{id}/export",
             "GET /api/v1/sessions/{id}/feed",
+            "GET /api/v1/sessions/{id}/spending",
             "GET /api/v1/sessions/{id}/timeline",
             "GET /api/v1/sessions/{id}/tree",
             "GET /api/v1/setup",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use subscope_export::{DownloadSource, Format, Mask, write_download};
 use subscope_hub::{AskError, ReplyCallback};
-use subscope_model::{Event, Millis, SessionId, SessionText, Tree};
+use subscope_model::{Event, Millis, SessionDetail, SessionId, SessionText, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
@@ -16,6 +16,8 @@ pub struct SessionHistory {
     pub tree: Tree,
     /// All events until then in order of time, with `seq` counted from 1.
     pub events: Vec<Event>,
+    /// Runs and responses; `None` if they were not requested, or the sources are gone.
+    pub detail: Option<SessionDetail>,
     /// The requested file; `None` if it was not requested, can be made of rows and events, or needs a transcript that is
     /// gone.
     pub file: Option<Vec<u8>>,
@@ -26,6 +28,8 @@ pub struct SessionHistory {
 pub struct HistoryRequest {
     /// Time of the state to return; `None` for now.
     pub at: Option<Millis>,
+    /// Whether runs and responses are wanted.
+    pub has_detail: bool,
     /// Make this file, if it needs more than rows and events.
     pub file: Option<(Format, Mask)>,
 }
@@ -58,6 +62,9 @@ pub(crate) async fn read_session(
             return Ok(history);
         }
     }
+    if let Some(history) = read_demo(app, &session, request).await? {
+        return Ok(history);
+    }
     // Its sources are gone, or there is no reader.
     if request.at.is_some() {
         return Err(ApiError::not_found("record of that moment"));
@@ -73,10 +80,27 @@ pub(crate) async fn read_session(
         // Writing to memory does not fail.
         write_download(format, &source, mask, &mut file).is_ok_and(|is_made| is_made).then_some(file)
     });
-    Ok(SessionHistory { tree, events, file })
+    Ok(SessionHistory { tree, events, detail: None, file })
 }
 
-/// Queries the stored rows of a session.
+/// Reads the session of the demo; `None` if that has another id, or had not begun at the requested time.
+async fn read_demo(
+    app: &App,
+    session: &SessionId,
+    request: HistoryRequest,
+) -> Result<Option<SessionHistory>, ApiError> {
+    let Some(demo) = app.demo.as_ref().filter(|demo| demo.session == *session) else { return Ok(None) };
+    let read = Arc::clone(&demo.read);
+    let outcome = tokio::task::spawn_blocking(move || read(request)).await;
+    let outcome = outcome.map_err(|_| ApiError::unavailable("the demo cannot be read"))?;
+    outcome.map_err(|error| ApiError::unavailable(error.to_string()))
+}
+
+/// Returns the rows of a session: the stored ones, or those of the demo.
 pub(crate) async fn find_tree(app: &App, session: SessionId) -> Result<Tree, ApiError> {
-    ask(|reply| app.hub.tree(session, reply)).await?.ok_or(ApiError::not_found("session"))
+    if let Some(tree) = ask(|reply| app.hub.tree(session.clone(), reply)).await? {
+        return Ok(tree);
+    }
+    let demo = read_demo(app, &session, HistoryRequest::default()).await?;
+    demo.map(|history| history.tree).ok_or(ApiError::not_found("session"))
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::{Forwarding, HubMode, Setup};
+use subscope_model::{Forwarding, HubMode, SessionId, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
     routes::OtlpCount,
-    session_reader::SessionReader,
+    session_reader::{HistoryRequest, HistoryResult, SessionReader},
     token::Token,
 };
 
@@ -46,8 +46,17 @@ pub type Indexer = Arc<dyn Fn(IndexRequest) -> Result<(), AskError> + Send + Syn
 /// Callback that returns the configuration. It may read files.
 pub type SetupReader = Arc<dyn Fn() -> Setup + Send + Sync>;
 
-/// Callback that returns a page in one file with a recorded session; `None` if there is none. It may block.
-pub type DemoPage = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
+/// Callback that reads the recorded session of the demo. It may block.
+pub type DemoReader = Arc<dyn Fn(HistoryRequest) -> HistoryResult + Send + Sync>;
+
+/// A recorded session that is part of the program: in no store, and in no list.
+#[derive(Clone)]
+pub struct Demo {
+    /// Its id.
+    pub session: SessionId,
+    /// Its reader.
+    pub read: DemoReader,
+}
 
 /// Callback that returns the state of forwarding spans. It must not block.
 pub type ForwardingReader = Arc<dyn Fn() -> Forwarding + Send + Sync>;
@@ -66,8 +75,8 @@ pub(crate) struct AppState {
     pub(crate) indexer: Option<Indexer>,
     /// Returns the configuration, if set.
     pub(crate) setup: Option<SetupReader>,
-    /// Returns the page of the demo, if set.
-    pub(crate) demo: Option<DemoPage>,
+    /// Recorded session of the demo, if set.
+    pub(crate) demo: Option<Demo>,
     /// Returns the state of forwarding spans, if they are forwarded.
     pub(crate) forwarding: Option<ForwardingReader>,
     pub(crate) limiter: ConnectionLimiter,

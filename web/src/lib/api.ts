@@ -1,5 +1,5 @@
 // What the page asks: of the hub that serves it, or of the session that a saved page carries in itself.
-import type { Comparison, Event, Hits, IdMatches, Iterations, Ordered, SessionPage, Setup, Stats, Tree } from "../model";
+import type { Comparison, Event, Hits, IdMatches, Iterations, Ordered, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -103,6 +103,8 @@ export interface Api {
   tree(session: string, at?: number): Promise<Tree>;
   timeline(session: string, since?: number): Promise<Timeline>;
   feed(session: string, query: FeedQuery): Promise<FeedPage>;
+  /** Read from the session's sources. */
+  spending(session: string): Promise<Spending>;
   search(query: SearchQuery, signal?: AbortSignal): Promise<Hits>;
   stats(query: StatsQuery): Promise<Stats>;
   compare(a: Compared, b: Compared): Promise<Comparison>;
@@ -157,6 +159,7 @@ export const served: Api = {
   tree: (session, at) => get(`${of(session)}/tree`, { at }),
   timeline: (session, since) => get(`${of(session)}/timeline`, { since }),
   feed: (session, query) => get(`${of(session)}/feed`, { ...query }),
+  spending: (session) => get(`${of(session)}/spending`),
   search: (query, signal) => get("/api/v1/search", { ...query }, signal),
   stats: (query) => get("/api/v1/stats", { ...query }),
   compare: (a, b) => {
@@ -181,12 +184,13 @@ export const served: Api = {
 interface Saved {
   tree: Tree;
   timeline: Timeline | null;
+  spending: Spending | null;
   events: Event[];
 }
 
 const nowhere = (): Promise<never> => Promise.reject(new Refused(404, "this saved page has one session only"));
 
-function saved({ tree, timeline, events }: Saved): Api {
+function saved({ tree, timeline, spending, events }: Saved): Api {
   const own = (event: Event, agent?: string): boolean =>
     agent === undefined || event.actor_id === (agent === "root" ? "agent:root" : `subagent:${agent}`);
   return {
@@ -196,6 +200,7 @@ function saved({ tree, timeline, events }: Saved): Api {
     timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
     feed: (_, { agent, kind }) =>
       Promise.resolve({ events: events.filter((event) => own(event, agent) && (kind === undefined || event.kind === kind)), before: null }),
+    spending: () => (spending ? Promise.resolve(spending) : nowhere()),
     search: nowhere,
     stats: nowhere,
     compare: nowhere,

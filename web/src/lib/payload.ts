@@ -49,6 +49,15 @@ export function commandOf(input: unknown): string {
   return words(input, "command", "file_path", "path", "notebook_path", "url", "query") ?? JSON.stringify(input);
 }
 
+/** The file that a call works on, and the line at which it reads; null for calls of no file. */
+export function fileIn(input: unknown): { path: string; line: number } | null {
+  if (!isFields(input)) return null;
+  const path = words(input, "file_path", "notebook_path", "path");
+  if (path === null || path === "") return null;
+  const line = input["offset"];
+  return { path, line: typeof line === "number" && line >= 1 ? line : 1 };
+}
+
 function rest(input: Fields, known: string): Shown[] {
   const others = Object.fromEntries(Object.entries(input).filter(([name]) => name !== known));
   return Object.keys(others).length > 0 ? [json(others)] : [];

@@ -13,6 +13,8 @@ export interface Route {
   view: View;
   /** The moment that is replayed; null for now. */
   t: number | null;
+  /** Whether it plays from its beginning as soon as it is there. */
+  play: boolean;
   /** The stretch of time on show, in milliseconds since 1970. */
   zoom: [number, number] | null;
   /** What is searched for. */
@@ -33,7 +35,7 @@ const COMMON = ["view", "t", "z", "q", "call"];
 const VIEWS: View[] = ["waterfall", "feed", "summary"];
 
 const HOME: Route = {
-  name: "home", session: "", agent: null, view: "waterfall", t: null, zoom: null, q: "", call: null, more: {}, path: "",
+  name: "home", session: "", agent: null, view: "waterfall", t: null, play: false, zoom: null, q: "", call: null, more: {}, path: "",
 };
 
 /** Reads an address: a path with its query. */
@@ -55,7 +57,7 @@ export function parse(path: string, query: string): Route {
   if (parts.length === 0) return { ...HOME, ...common };
   if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, name: "unknown", path };
   const agent = parts[2] === "a" ? (parts[3] ?? null) : null;
-  return { ...HOME, ...common, name: "session", session: parts[1], agent, t: number(given.get("t")) };
+  return { ...HOME, ...common, name: "session", session: parts[1], agent, t: number(given.get("t")), play: given.get("play") === "1" };
 }
 
 function decoded(part: string): string {
@@ -72,6 +74,7 @@ export function href(to: Partial<Route>): string {
   const query = new URLSearchParams();
   if (route.view !== "waterfall") query.set("view", route.view);
   if (route.t !== null) query.set("t", String(Math.round(route.t)));
+  if (route.play) query.set("play", "1");
   if (route.zoom) query.set("z", route.zoom.map(Math.round).join("-"));
   if (route.q !== "") query.set("q", route.q);
   if (route.call !== null) query.set("call", route.call);
@@ -96,7 +99,7 @@ function pathOf({ name, session, agent, path }: Route): string {
 
 /** A saved page has one session and nothing beside it. */
 const own = (route: Route): Route =>
-  carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id, t: null };
+  carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id, t: null, play: false };
 
 /** Reads the address of this page, or of a link on it. */
 function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" | "hash">): Route {

@@ -72,10 +72,14 @@ export function stacked({ days: rows }: Pick<Stats, "days">, by: StatsGroup, mea
     stack.values[place] = (stack.values[place] ?? 0) + value;
     stack.total += value;
   }
-  const sorted = [...by_name.values()].sort((one, other) => other.total - one.total);
+  return { days, stacks: greatest([...by_name.values()]) };
+}
+
+/** The greatest groups, and all others as one. */
+export function greatest(all: Stack[]): Stack[] {
+  const sorted = all.sort((one, other) => other.total - one.total);
   const rest = sorted.slice(GROUPS);
-  const stacks = rest.length > 1 ? [...sorted.slice(0, GROUPS), summed(rest)] : sorted;
-  return { days, stacks };
+  return rest.length > 1 ? [...sorted.slice(0, GROUPS), summed(rest)] : sorted;
 }
 
 const summed = (all: Stack[]): Stack => ({

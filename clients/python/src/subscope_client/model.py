@@ -332,6 +332,34 @@ class Setup(TypedDict):
     budget_day_micro_usd: int | None
     # Budget of each session; `None` without one.
     budget_session_micro_usd: int | None
+    # The recorded session of the demo, which is in no list; `None` if there is none.
+    demo: str | None
+    # URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened.
+    editor: str | None
+
+
+class SpendingSpan(TypedDict):
+    """What one agent spent in one span."""
+
+    # Start of the span.
+    at_ms: int
+    # The agent.
+    agent_id: str
+    # Tokens of all kinds.
+    total_tokens: int
+    # Known cost.
+    cost_micro_usd: int
+
+
+class Spending(TypedDict):
+    """Tokens and cost of a session by span of time and agent."""
+
+    # Always [`SPENDING_SCHEMA`].
+    schema: str
+    # Length of a span.
+    span_ms: int
+    # What was spent, by start of the span; within a span in the order of the tree.
+    spans: list[SpendingSpan]
 
 # Whether a session is at work.
 SessionStatus = Literal["live", "ended"]

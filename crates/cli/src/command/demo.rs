@@ -6,14 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_export::{Mask, Saved, write_html};
 use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, MemoryStore, Recording, Replay, clock};
-use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, PriceTable, SessionId, Tree, Update};
-use subscope_render::{
-    BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text, timeline::timeline,
-};
-use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter, SourceSpec};
+use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, Tree, Update};
+use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
+use subscope_session::{RouterOptions, SessionRouter, SourceSpec};
 
 use crate::prelude::*;
 
@@ -38,7 +35,8 @@ macro_rules! recorded {
     };
 }
 
-const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
+/// The recording's session.
+pub(crate) const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
 
 /// Claude Code 2.1.330, fixture `k-big`: eight agents, one nested, one in the background, 147 calls.
 const MAIN: &[u8] = include_bytes!("../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400.jsonl");
@@ -149,25 +147,15 @@ pub(crate) fn write_recording(folder: &Path) -> io::Result<PathBuf> {
     Ok(main)
 }
 
-/// Returns the recording as a page in one file, as `export --as html` writes one; `None` if the program was built without
-/// its page.
-pub(crate) fn saved_page(prices: &PriceTable, limits: Limits) -> Option<Vec<u8>> {
-    let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::All };
+/// Reads the recording.
+pub(crate) fn read_recording(options: RouterOptions) -> SessionRouter {
     let mut router = SessionRouter::new(options);
     for Recording { spec, bytes, .. } in load_recordings() {
         let source = router.open(spec);
         router.push(source, &bytes);
         router.flush(source);
     }
-    let now = Now { at: clock::now_ms(), has_ended: true, is_growing: false, prices, limits };
-    let session = SessionId::from(SESSION);
-    let tree = router.tree(&session, &now)?;
-    let events = router.whole_feed(&session, &now);
-    let (before, behind) = subscope_page::saved()?;
-    let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
-    let mut page = Vec::new();
-    write_html((&before, &behind), &saved, Mask::Nothing, &mut page).ok()?;
-    Some(page)
+    router
 }
 
 /// Returns the tree of the demo's session.

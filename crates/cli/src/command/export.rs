@@ -12,7 +12,9 @@ use subscope_export::{
     AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, write_atif, write_checkpoint,
     write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
 };
-use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
+use subscope_model::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, Spending, event_id,
+};
 use subscope_render::timeline::timeline;
 use subscope_session::{EventScope, FactDetail};
 
@@ -88,7 +90,10 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         Format::Html => {
             let none = || CliError::failed("this program was built without its page");
             let page = subscope_page::saved().ok_or_else(none)?;
-            let saved = Saved { tree: &loaded.tree, timeline: timeline(&loaded.tree, None), events: &events };
+            let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
+            let spending = detail.map(|detail| Spending::of(&loaded.tree, &detail.responses));
+            let timeline = timeline(&loaded.tree, None);
+            let saved = Saved { tree: &loaded.tree, timeline, spending: spending.as_ref(), events: &events };
             // Not escaped as JSON: the page contains scripts; `write_html` escapes the data.
             write_output(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
         }

@@ -22,14 +22,11 @@ use std::{
 use subscope_client::push::Receiver as SpanReceiver;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::{Harness, harnesses};
-use subscope_hub::{
-    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool, index::IndexOptions,
-};
-use subscope_model::{HubMode, SETUP_SCHEMA, Setup};
+use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
+use subscope_model::{HubMode, SETUP_SCHEMA, SessionId, Setup};
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
-    DemoPage, HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts,
-    Token,
+    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
@@ -224,7 +221,7 @@ impl PreparedHub {
                 session_reader: None,
                 indexer: None,
                 setup: Some(setup_reader(context)),
-                demo: Some(demo_page(&index_options)),
+                demo: Some(history_service::demo(&index_options)),
                 forwarding: None,
             },
             span_forwarder: None,
@@ -333,12 +330,6 @@ impl PreparedHub {
     }
 }
 
-/// Returns the page of the demo's recording; it is made when it is asked for.
-fn demo_page(IndexOptions { prices, limits, .. }: &IndexOptions) -> DemoPage {
-    let (prices, limits) = (prices.clone(), limits.clone());
-    Arc::new(move || demo::saved_page(&prices, limits.clone()))
-}
-
 /// Returns the server's reader of the configuration. Settings of the harness are read each time.
 fn setup_reader(context: &Context) -> SetupReader {
     let budgets = &context.settings().budget;
@@ -349,6 +340,8 @@ fn setup_reader(context: &Context) -> SetupReader {
         resume: harnesses().filter_map(resume_command).collect(),
         budget_day_micro_usd: budgets.day,
         budget_session_micro_usd: budgets.session,
+        demo: Some(SessionId::from(demo::SESSION)),
+        editor: Some(context.settings().page.editor.clone()).filter(|url| !url.is_empty()),
     };
     let user_hooks = hooks::user_hooks(&context.environment);
     Arc::new(move || Setup {

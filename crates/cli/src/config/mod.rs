@@ -173,6 +173,8 @@ struct Layers {
 const LOCKED: &str = "locked";
 /// The one setting of the section `team` that a project's file may set: a repository must not send sessions anywhere.
 const FORWARD: &str = "team.forward";
+/// A setting that is the user's alone: a repository must not name the program that opens files.
+const EDITOR: &str = "page.editor";
 /// The setting to which a user may always add, locked or not.
 const EXCLUDE: &str = "team.exclude";
 
@@ -181,6 +183,10 @@ impl Layers {
     fn set(&mut self, key: &str, value: SettingValue, origin: SettingOrigin, place: &str) {
         if origin.layer == Layer::Project && key.starts_with("team.") && key != FORWARD {
             let warning = format!("{place}: a project sets nothing of a team but {FORWARD}; it is ignored");
+            return self.config.warnings.push(warning);
+        }
+        if origin.layer == Layer::Project && key == EDITOR {
+            let warning = format!("{place}: a project does not set what opens files: {EDITOR} is ignored");
             return self.config.warnings.push(warning);
         }
         let is_locked = origin.layer > Layer::System && self.config.locks(key);

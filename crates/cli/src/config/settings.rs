@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) budget: BudgetSettings,
     /// The terminal UI.
     pub(crate) ui: UiSettings,
+    /// The page in the browser.
+    pub(crate) page: PageSettings,
     /// The store of a team.
     pub(crate) team: TeamSettings,
 }
@@ -142,6 +144,23 @@ pub(crate) struct UiSettings {
     /// How to report that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
     /// or also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
+}
+
+/// Section `[page]`. A project's file may not set it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct PageSettings {
+    /// URL with which the page opens a file of a call in your editor; `{path}` and `{line}` are replaced. Empty: no file
+    /// is opened.
+    #[serde(deserialize_with = "words::editor")]
+    pub(crate) editor: String,
+}
+
+impl Default for PageSettings {
+    fn default() -> Self {
+        Self { editor: "vscode://file/{path}:{line}".to_owned() }
+    }
 }
 
 /// Section `[team]`. A project's file may set only `forward`.

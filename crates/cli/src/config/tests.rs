@@ -109,6 +109,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
                 [budget]\nday = 20\nsession = 2.5\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n\
+                [page]\neditor = 'idea://open?file={path}&line={line}'\n\
                 [team]\nurl = 'https://a'\ntoken_file = 't'\ncontent = 'titles'\nname = 'n'\nexclude = ['~/x']\n\
                 project_from = 'folder'\nforward = false\n";
     let folder = folders(Some(text), None);
@@ -133,7 +134,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 27);
+    assert_eq!(config.rows().len(), 28);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
@@ -188,6 +189,34 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
         ]
     );
     assert_eq!(loaded.settings.color, clap::ColorChoice::Always);
+}
+
+#[test]
+fn editor_is_a_url_that_a_browser_does_not_run_and_no_project_sets_it() {
+    for (url, is_right) in [
+        ("vscode://file/{path}:{line}", true),
+        ("idea://open?file={path}&line={line}", true),
+        ("http://127.0.0.1:63342/api/file{path}", true),
+        ("", true),
+        ("javascript:alert('{path}')", false),
+        ("JavaScript:{path}", false),
+        ("data:text/html,{path}", false),
+        ("{path}", false),
+        ("/{path}", false),
+        ("vscode://file/", false),
+        ("vs code://{path}", false),
+        ("vscode://file/{path} \u{7}", false),
+    ] {
+        let folder = folders(Some(&format!("[page]\neditor = {}", Value::from(url))), None);
+        let loaded = load_in(folder.path(), &[]);
+        assert_eq!(loaded.errors.is_empty(), is_right, "{url}: {:?}", loaded.errors);
+        let expected = if is_right { url } else { "vscode://file/{path}:{line}" };
+        assert_eq!(loaded.settings.page.editor, expected);
+    }
+    let folder = folders(None, Some("[page]\neditor = 'evil:{path}'"));
+    let loaded = load_in(folder.path(), &[]);
+    assert_eq!(loaded.settings.page.editor, "vscode://file/{path}:{line}");
+    assert!(loaded.warnings[0].contains("page.editor is ignored"), "{:?}", loaded.warnings);
 }
 
 #[test]

@@ -27,6 +27,31 @@ pub(super) fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf
     if path.is_empty() { Err(D::Error::custom("must name a file")) } else { Ok(Some(path.into())) }
 }
 
+/// Schemes of URLs that a browser runs or reads itself: they open no editor.
+const BROWSER_SCHEMES: [&str; 9] =
+    ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source", "ws"];
+
+/// Reads the URL that opens a file: a scheme, then `{path}`; or nothing.
+pub(super) fn editor<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    let url = String::deserialize(value)?;
+    let is_plain = |text: &str| text.chars().all(|it| it.is_ascii_graphic());
+    let is_scheme = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '+' | '-' | '.'))
+            && !BROWSER_SCHEMES.iter().any(|known| text.eq_ignore_ascii_case(known))
+    };
+    let is_url = url
+        .split_once(':')
+        .is_some_and(|(scheme, rest)| is_scheme(scheme) && rest.contains("{path}") && is_plain(&url));
+    if url.is_empty() || is_url {
+        return Ok(url);
+    }
+    let form = "vscode://file/{path}:{line}";
+    Err(D::Error::custom(format!(
+        "{url:?} is not the URL of an editor: write it as {form:?}, or \"\" for none"
+    )))
+}
+
 /// Reads a word that is not empty.
 pub(super) fn word<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
     let word = String::deserialize(value)?;

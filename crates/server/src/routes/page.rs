@@ -5,7 +5,7 @@ use axum::{
     Router,
     extract::{Path, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
     routing::get,
 };
 use subscope_page::file;
@@ -16,10 +16,7 @@ use crate::{api_error::ApiError, state::App};
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Policy of the demo, which brings a stricter one of its own.
-const DEMO_POLICY: &str = "frame-ancestors 'none'";
-
-/// Path of the demo: a recorded session that is part of the program.
+/// Path of the demo: it leads to a recorded session that is part of the program.
 const DEMO: &str = "/demo";
 
 /// Cache-Control of files named by their content.
@@ -66,18 +63,10 @@ async fn document(headers: HeaderMap) -> Response {
     serve_file("index.html", &headers)
 }
 
+/// Redirects to the demo's session, which the page plays.
 async fn demo(State(app): State<App>) -> Response {
-    let Some(make) = app.demo.clone() else { return ApiError::not_found("demo").into_response() };
-    let Ok(Some(page)) = tokio::task::spawn_blocking(move || make()).await else {
-        return ApiError::not_found("demo").into_response();
-    };
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CACHE_CONTROL, CACHE_REVALIDATE),
-        (header::CONTENT_SECURITY_POLICY, DEMO_POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ];
-    (headers, page).into_response()
+    let Some(demo) = &app.demo else { return ApiError::not_found("demo").into_response() };
+    Redirect::temporary(&format!("/s/{}?play=1", demo.session)).into_response()
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {

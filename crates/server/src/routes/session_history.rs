@@ -16,7 +16,7 @@ use subscope_export::{
     write_trace,
 };
 use subscope_hub::clock;
-use subscope_model::{Actor, AgentId, Event, EventKind, Millis, SessionId, Tree};
+use subscope_model::{Actor, AgentId, Event, EventKind, Millis, SessionId, Spending, Tree};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 
 use crate::{
@@ -93,6 +93,25 @@ pub(super) async fn lanes(
     let tree = find_tree(&app, session).await?;
     let page = TimelinePage::of(&tree, Some(clock::now_ms()), query.since);
     page.map(Json).ok_or(ApiError::not_found("time in that session"))
+}
+
+/// Returns what the agents of a session spent over time, read from its sources.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{id}/spending",
+    params(("id" = String, Path, description = "The session's id.")),
+    responses(
+        (status = 200, description = "subscope.spending/1: tokens and cost of each agent by span of time.", body = Object),
+        (status = 404, description = "No such session, or only its rows are kept: its transcript was deleted."),
+        (status = 503, description = "Its sources cannot be read now."),
+    )
+)]
+pub(super) async fn spending(
+    State(app): State<App>,
+    Path(session): Path<SessionId>,
+) -> Result<Json<Spending>, ApiError> {
+    let request = HistoryRequest { has_detail: true, ..HistoryRequest::default() };
+    let SessionHistory { tree, detail, .. } = read_session(&app, session, request).await?;
+    Ok(Json(Spending::of(&tree, &detail.ok_or_else(texts_are_gone)?.responses)))
 }
 
 #[derive(Deserialize)]
@@ -204,7 +223,8 @@ pub(super) async fn tree(
     if query.at.is_none() {
         return find_tree(&app, session).await.map(Json);
     }
-    let history = read_session(&app, session, HistoryRequest { at: query.at, file: None }).await?;
+    let history =
+        read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
     Ok(Json(history.tree))
 }
 
@@ -240,7 +260,8 @@ pub(super) async fn export(
     // A page is made to be shared.
     let is_masked = query.redact.unwrap_or(query.format == Format::Html);
     let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
-    let request = HistoryRequest { at: None, file: Some((query.format, mask)) };
+    let has_detail = query.format == Format::Html;
+    let request = HistoryRequest { at: None, has_detail, file: Some((query.format, mask)) };
     let mut history = read_session(&app, session.clone(), request).await?;
     if query.format == Format::Feed {
         history = with_events(history)?;
@@ -262,7 +283,7 @@ pub(super) async fn export(
 }
 
 fn write_export(format: Format, mask: Mask, history: SessionHistory) -> std::io::Result<Vec<u8>> {
-    let SessionHistory { tree, events, file } = history;
+    let SessionHistory { tree, events, detail, file } = history;
     let mut out = Vec::new();
     match format {
         Format::Trace => write_json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
@@ -271,7 +292,13 @@ fn write_export(format: Format, mask: Mask, history: SessionHistory) -> std::io:
         Format::Perfetto => write_perfetto(&tree, &events, mask, &mut out)?,
         Format::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
-            let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
+            let spending = detail.map(|detail| Spending::of(&tree, &detail.responses));
+            let saved = Saved {
+                tree: &tree,
+                timeline: timeline(&tree, None),
+                spending: spending.as_ref(),
+                events: &events,
+            };
             write_html((&page.0, &page.1), &saved, mask, &mut out)?;
         }
         Format::Execution | Format::Checkpoint | Format::Otlp | Format::Atif => {

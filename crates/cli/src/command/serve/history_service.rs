@@ -18,11 +18,13 @@ use subscope_hub::{
     AskError, BatchRead, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions,
 };
 use subscope_model::{Millis, Payload, SessionId, SessionText, Tree};
-use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
+use subscope_server::{
+    Demo, HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession,
+};
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, SessionQueries, SqliteStore};
 
-use super::super::target::transcripts_of;
+use super::super::{demo, target::transcripts_of};
 
 /// Most waiting requests: each takes some milliseconds, a second for a big session.
 pub(super) const MAX_REQUESTS: usize = 32;
@@ -38,6 +40,55 @@ pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionRead
             TrySendError::Disconnected(_) => AskError::Ended,
         })
     })
+}
+
+/// Returns the recorded session of the demo, with these prices and limits.
+pub(super) fn demo(IndexOptions { prices, limits, .. }: &IndexOptions) -> Demo {
+    let (prices, limits) = (prices.clone(), limits.clone());
+    let read = move |wanted: HistoryRequest| {
+        let session = SessionId::from(demo::SESSION);
+        let mut router = demo::read_recording(reading(wanted));
+        // Until its end, what has not ended in the recording runs.
+        let at = wanted.at.unwrap_or_else(clock::now_ms);
+        let limits = limits.clone();
+        let now = Now { at, has_ended: wanted.at.is_none(), is_growing: false, prices: &prices, limits };
+        let Some(tree) = router.tree(&session, &now) else { return Ok(None) };
+        let events = router.whole_feed(&session, &now);
+        let detail = needs_detail(wanted).then(|| router.detail(&session, &now)).flatten();
+        let history = SessionHistory { tree, events, detail, file: None };
+        // Its sources are not files: payloads stay out of it.
+        let history = with_file(history, wanted, &|_| None);
+        history.map(Some).map_err(|error| UnreadableSession(error.to_string()))
+    };
+    Demo { session: SessionId::from(demo::SESSION), read: Arc::new(read) }
+}
+
+/// Returns how sources are read for a request.
+fn reading(wanted: HistoryRequest) -> RouterOptions {
+    let keep = if needs_detail(wanted) { FactDetail::Payloads } else { FactDetail::Rows };
+    RouterOptions { keep, cutoff: wanted.at, events: EventScope::All }
+}
+
+fn needs_detail(wanted: HistoryRequest) -> bool {
+    wanted.has_detail || wanted.file.is_some()
+}
+
+/// Adds the requested file.
+fn with_file(
+    mut history: SessionHistory,
+    wanted: HistoryRequest,
+    resolve: &dyn Fn(&Payload) -> Option<String>,
+) -> anyhow::Result<SessionHistory> {
+    if let Some((format, mask)) = wanted.file {
+        let SessionHistory { tree, events, detail, .. } = &history;
+        let harness = tree.session.harness.as_deref();
+        let provider = &|model: Option<&str>| provider(harness, model);
+        let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
+        let source = DownloadSource { tree, detail: detail.as_ref(), texts: &texts, resolve, provider };
+        let mut made = Vec::new();
+        history.file = write_download(format, &source, mask, &mut made)?.then_some(made);
+    }
+    Ok(history)
 }
 
 /// Sources of sessions.
@@ -65,29 +116,15 @@ impl HistoryService {
     }
 
     fn read(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
-        let keep = if wanted.file.is_some() { FactDetail::Payloads } else { FactDetail::Rows };
-        let options = RouterOptions { keep, cutoff: wanted.at, events: EventScope::All };
+        let options = reading(wanted);
         let Some(ReadSources { mut batch, tree }) = self.read_sources(session, options)? else {
             return Ok(None);
         };
         let now = self.now(wanted.at);
         let events = batch.router.whole_feed(session, &now);
-        let mut file = None;
-        if let Some((format, mask)) = wanted.file {
-            let harness = tree.session.harness.as_deref();
-            let detail = batch.router.detail(session, &now);
-            let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
-            let source = DownloadSource {
-                tree: &tree,
-                detail: detail.as_ref(),
-                texts: &texts,
-                resolve: &|payload: &Payload| batch.payload(payload),
-                provider: &|model| provider(harness, model),
-            };
-            let mut made = Vec::new();
-            file = write_download(format, &source, mask, &mut made)?.then_some(made);
-        }
-        Ok(Some(SessionHistory { tree, events, file }))
+        let detail = needs_detail(wanted).then(|| batch.router.detail(session, &now)).flatten();
+        let history = SessionHistory { tree, events, detail, file: None };
+        with_file(history, wanted, &|payload| batch.payload(payload)).map(Some)
     }
 
     /// Returns what rows are derived with, at a time or now.
