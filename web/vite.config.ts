@@ -24,7 +24,8 @@ function saved(): Plugin {
       if (script.length !== 1 || style.length !== 1 || code === undefined || css === undefined) {
         throw new Error("the saved page is made of one script and one style");
       }
-      const inert = code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+      // What is imported later is within it: nothing is to be loaded before. Vite leaves the place for that unfilled.
+      const inert = code.replaceAll("__VITE_PRELOAD__", "void 0").replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
       const policy = `default-src 'none'; script-src ${digest(inert)}; style-src ${digest(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
       const source = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',

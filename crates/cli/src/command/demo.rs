@@ -35,8 +35,10 @@ macro_rules! recorded {
     };
 }
 
-/// The recording's session.
-pub(crate) const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
+/// Id of the recording where a store may have sessions: that of no session of a harness.
+pub(crate) const OWN_SESSION: &str = "subscope-demo";
+
+const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
 
 /// Claude Code 2.1.330, fixture `k-big`: eight agents, one nested, one in the background, 147 calls.
 const MAIN: &[u8] = include_bytes!("../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400.jsonl");
@@ -147,12 +149,13 @@ pub(crate) fn write_recording(folder: &Path) -> io::Result<PathBuf> {
     Ok(main)
 }
 
-/// Reads the recording.
+/// Reads the recording as the session [`OWN_SESSION`].
 pub(crate) fn read_recording(options: RouterOptions) -> SessionRouter {
     let mut router = SessionRouter::new(options);
     for Recording { spec, bytes, .. } in load_recordings() {
-        let source = router.open(spec);
-        router.push(source, &bytes);
+        let source = router.open(SourceSpec { session: Some(OWN_SESSION.to_owned()), ..spec });
+        let text = String::from_utf8_lossy(&bytes).replace(SESSION, OWN_SESSION);
+        router.push(source, text.as_bytes());
         router.flush(source);
     }
     router

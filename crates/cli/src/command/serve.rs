@@ -340,7 +340,7 @@ fn setup_reader(context: &Context) -> SetupReader {
         resume: harnesses().filter_map(resume_command).collect(),
         budget_day_micro_usd: budgets.day,
         budget_session_micro_usd: budgets.session,
-        demo: Some(SessionId::from(demo::SESSION)),
+        demo: Some(SessionId::from(demo::OWN_SESSION)),
         editor: Some(context.settings().page.editor.clone()).filter(|url| !url.is_empty()),
     };
     let user_hooks = hooks::user_hooks(&context.environment);

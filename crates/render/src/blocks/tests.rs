@@ -440,3 +440,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn alert_of_a_budget_marks_a_cost_that_is_a_lower_bound() {
+    let alert = |data: Value| budget_words(&event(EventKind::Budget, "root", 0, data));
+    let day = json!({"day": "2026-11-21", "percent": 80, "cost_micro_usd": 1_659_999, "cost_floor": true, "budget_micro_usd": 2_000_000});
+    assert_eq!(alert(day), "the sessions of 2026-11-21 have cost ≥$1.65: over 80 % of the budget of $2.00");
+    // Events of earlier versions have no flag.
+    let session = json!({"percent": 100, "cost_micro_usd": 1_659_999, "budget_micro_usd": 1_000_000});
+    assert_eq!(alert(session), "the session has cost $1.66: the budget is $1.00");
+}

@@ -3,7 +3,9 @@
 mod keys;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use subscope_model::{AgentStatus, Flag, Hits, Liveness, LivenessKind, SearchQuery, SessionRow, Update};
+use subscope_model::{
+    AgentStatus, Flag, Hits, Liveness, LivenessKind, SearchQuery, SessionId, SessionRow, Update,
+};
 
 use super::*;
 use crate::{
@@ -510,4 +512,102 @@ fn playback_goes_on_by_itself_and_shows_each_moment_as_it_is_answered() {
     ui.press(&[KeyCode::Char('3')]);
     let screen = ui.screen();
     assert!(!screen.contains("whole cents, the code does not keep it"), "the end is not told yet: {screen}");
+}
+
+#[test]
+fn mission_control_asks_once_for_the_trees_of_listed_sessions_and_shows_their_agents() {
+    let mut ui = TestUi::live(120, 40);
+    ui.press(&[KeyCode::Char('0')]);
+    let trees = |ui: &mut TestUi| -> Vec<SessionId> {
+        let tree = |question| if let Question::Tree(session) = question { Some(session) } else { None };
+        ui.asked().into_iter().filter_map(tree).collect()
+    };
+    trees(&mut ui);
+    ui.pass(1_000);
+    let (nested, failing) = (recorded("c-nested", None).0, recorded("e-tool-failures", None).0);
+    let mut asked = trees(&mut ui);
+    asked.sort();
+    let mut expected: Vec<SessionId> = vec![nested.session.id.clone(), failing.session.id.clone()];
+    expected.retain(|session| ui.state.sessions.rows.iter().any(|row| row.id == *session && row.agents > 0));
+    expected.sort();
+    assert!(!asked.is_empty());
+    assert_eq!(asked, expected);
+    let words = subscope_render::text::plural(nested.summary.agents, "agent");
+    let line = |ui: &mut TestUi| {
+        let title = nested.session.title.as_deref().unwrap().split(' ').take(3).collect::<Vec<_>>().join(" ");
+        ui.screen().lines().find(|line| line.contains(&title)).unwrap().to_owned()
+    };
+    assert!(line(&mut ui).contains(&words), "{}", line(&mut ui));
+    let completed = nested.agents.iter().filter(|agent| !agent.id.is_root()).count();
+    let session = nested.session.id.clone();
+    ui.reply(Question::Tree(session.clone()), Answer::Tree(session, Some(Box::new(nested.clone()))));
+    assert!(line(&mut ui).contains(&format!("✓{completed}")), "{}", line(&mut ui));
+    // One that is gone says nothing, and is not asked for again.
+    let gone = failing.session.id.clone();
+    ui.reply(Question::Tree(gone.clone()), Answer::Tree(gone, None));
+    assert!(!ui.screen().contains("nothing is kept"));
+    ui.pass(5_000);
+    assert_eq!(trees(&mut ui), []);
+}
+
+#[test]
+fn a_row_of_a_narrow_list_has_its_cost_whatever_its_project_is_called() {
+    let mut ui = TestUi::live(120, 40);
+    let id = ui.session();
+    for (cwd, agents, running, failed, cost) in [
+        ("/home/user/a-project-with-a-long-name", 300, 22, 14, 12_340_000),
+        ("/home/user/shop", 1, 0, 0, 920_000),
+        ("/home/user/checkout-service", 8, 0, 0, 750_000),
+    ] {
+        let row = |row: &mut SessionRow| {
+            (row.cwd, row.agents, row.running, row.failed) = (Some(cwd.into()), agents, running, failed);
+            (row.cost_micro_usd, row.cost_floor) = (Some(cost), true);
+        };
+        ui.state.sessions.rows.iter_mut().filter(|shown| shown.id == id).for_each(row);
+        ui.state.dirty.sessions = false;
+        for width in [100, 110, 120, 140] {
+            ui.state.size = (width, 40);
+            let screen = ui.screen();
+            let cost = ui.state.settings.style.money(cost, true);
+            let line = screen.lines().find(|line| line.contains(&cost));
+            let line = line.unwrap_or_else(|| panic!("{width}: {screen}"));
+            assert!(failed == 0 || line.contains(&format!("✗{failed}")), "{width}: {line}");
+            assert!(agents > 100 || line.contains(&format!("{agents} agent")), "{width}: {line}");
+            assert!(agents > 100 || line.trim_start().starts_with(&cwd[11..15]), "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn footer_names_the_key_that_goes_to_an_alert_at_any_width() {
+    for width in [60, 80, 100, 200] {
+        let mut ui = TestUi::live(width, 24);
+        ui.change(|tree| {
+            tree.session.title =
+                Some("A very long title of a session that nobody can read as a whole".into());
+            let running = tree.agents.iter_mut().rfind(|agent| agent.status.is_live()).unwrap();
+            running.description = Some("a description of an agent that is as long as that".into());
+            running.flags.push(Flag::Stalled);
+        });
+        let screen = ui.screen();
+        let footer = screen.lines().last().unwrap();
+        assert!(footer.contains("a goes there · Esc"), "{width}: {footer}");
+        ui.press(&[KeyCode::Esc]);
+        ui.change(|tree| {
+            let running = tree.agents.iter_mut().rfind(|agent| agent.status.is_live()).unwrap();
+            running.liveness = Some(Liveness {
+                kind: LivenessKind::Permission,
+                name: Some("Bash".into()),
+                count: None,
+                limit: None,
+                since_ms: None,
+                inferred: false,
+            });
+        });
+        ui.press(&[KeyCode::Esc]);
+        ui.pass(60_000);
+        let screen = ui.screen();
+        let footer = screen.lines().last().unwrap();
+        assert!(footer.trim_end().ends_with("a goes there"), "{width}: {footer}");
+    }
 }

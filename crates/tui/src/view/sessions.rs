@@ -112,7 +112,9 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
     let age = quiet(state, row, canvas);
     let mut line = StyledLine::default().with(None, "   ");
     let gap = format!(" {} ", style.glyphs().dot);
-    let mut room = usize::from(width).saturating_sub(line.width() + text::width(&age) + 2);
+    // Each part has a gap, but for the first.
+    let mut room =
+        (usize::from(width) + text::width(&gap)).saturating_sub(line.width() + text::width(&age) + 2);
     // In the order in which they get their room; shown in that of their place.
     let cost = row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, row.cost_floor)));
     let failed =
@@ -134,7 +136,7 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
             parts[place] = Some((ink, shown));
         }
     }
-    let project = style.one_line(place_of(row), room.min(PLACE));
+    let project = style.one_line(place_of(row), room.saturating_sub(text::width(&gap)).min(PLACE));
     // Less than that is no name.
     parts[0] = (text::width(&project) >= LEAST_PLACE.min(text::width(place_of(row))) && !project.is_empty())
         .then_some((Some(Ink::Done), project));

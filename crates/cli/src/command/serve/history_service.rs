@@ -46,7 +46,7 @@ pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionRead
 pub(super) fn demo(IndexOptions { prices, limits, .. }: &IndexOptions) -> Demo {
     let (prices, limits) = (prices.clone(), limits.clone());
     let read = move |wanted: HistoryRequest| {
-        let session = SessionId::from(demo::SESSION);
+        let session = SessionId::from(demo::OWN_SESSION);
         let mut router = demo::read_recording(reading(wanted));
         // Until its end, what has not ended in the recording runs.
         let at = wanted.at.unwrap_or_else(clock::now_ms);
@@ -60,7 +60,7 @@ pub(super) fn demo(IndexOptions { prices, limits, .. }: &IndexOptions) -> Demo {
         let history = with_file(history, wanted, &|_| None);
         history.map(Some).map_err(|error| UnreadableSession(error.to_string()))
     };
-    Demo { session: SessionId::from(demo::SESSION), read: Arc::new(read) }
+    Demo { session: SessionId::from(demo::OWN_SESSION), read: Arc::new(read) }
 }
 
 /// Returns how sources are read for a request.
