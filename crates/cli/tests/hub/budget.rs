@@ -68,29 +68,3 @@ fn budget_is_an_amount_of_dollars() {
     let shown = run(command, b"").success();
     assert!(shown.contains("session = 2.5"), "{shown}");
 }
-
-#[test]
-fn alert_of_a_cost_that_is_a_lower_bound_says_so() {
-    let hubs = Hubs::new();
-    // Prices of one of the models: what the others cost is not known.
-    let prices = hubs.env.home().join("one.toml");
-    let one = "source = 'a test'\ndate = '2026-01-01'\n[models]\n'claude-opus-5-5' = { input = 5000000, output = 25000000, \
-               cache_read = 500000, cache_write = 6250000, cache_write_1h = 10000000 }\n";
-    fs::write(&prices, one).unwrap();
-    fs::create_dir_all(hubs.env.home().join(".claude/projects")).unwrap();
-    let mut growing = Growing::of(&hubs.env, &recording("2.1.330", "k-big"));
-    let total = growing.0.len();
-    let mut command = hubs.command("watch --json");
-    command.env("SUBSCOPE_BUDGET_SESSION", "0.02").env("SUBSCOPE_BUDGET_DAY", "0.02");
-    command.env("SUBSCOPE_PRICES", &prices);
-    let mut watching = Going::start(command);
-    until("the watcher is there", || {
-        hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
-    });
-    growing.write(total);
-    for scope in ["session", "day"] {
-        let scope = format!(r#""scope":"{scope}""#);
-        watching.until(|line| line.contains(&scope) && line.contains(r#""cost_floor":true"#));
-    }
-    watching.end();
-}
