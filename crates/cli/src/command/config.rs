@@ -158,45 +158,48 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = settings_text(&loaded(folder.path()), Charset::Unicode);
         insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r#"
-        subagent_tracing_detail = "moderate"  # default
-        code_tools = ["a\u001B"]              # project (/p/.subscope/config.toml:2)
-        color = "auto"                        # default
-        ascii = "auto"                        # default
-        # prices is not set                   # default
+        subagent_tracing_detail = "moderate"    # default
+        code_tools = ["a\u001B"]                # project (/p/.subscope/config.toml:2)
+        color = "auto"                          # default
+        ascii = "auto"                          # default
+        # prices is not set                     # default
 
         [watch]
-        verbose = false                       # default
-        heartbeat = "10s"                     # default
-        stall = "1m"                          # environment (SUBSCOPE_WATCH_STALL)
-        stall_subagents = "10m"               # default
-        stall_open = "30m"                    # default
-        limits = []                           # default
+        verbose = false                         # default
+        heartbeat = "10s"                       # default
+        stall = "1m"                            # environment (SUBSCOPE_WATCH_STALL)
+        stall_subagents = "10m"                 # default
+        stall_open = "30m"                      # default
+        limits = []                             # default
 
         [store]
-        archive = false                       # default
-        # keep_days is not set                # default
+        archive = false                         # default
+        # keep_days is not set                  # default
 
         [hub]
-        listen = "127.0.0.1:7337"             # default
-        idle = "15m"                          # default
+        listen = "127.0.0.1:7337"               # default
+        idle = "15m"                            # default
 
         [budget]
-        # day is not set                      # default
-        # session is not set                  # default
+        # day is not set                        # default
+        # session is not set                    # default
 
         [ui]
-        theme = "auto"                        # default
-        tree = "auto"                         # default
-        alerts = "line"                       # default
+        theme = "auto"                          # default
+        tree = "auto"                           # default
+        alerts = "line"                         # default
+
+        [page]
+        editor = "vscode://file/{path}:{line}"  # default
 
         [team]
-        # url is not set                      # default
-        # token_file is not set               # default
-        content = "figures"                   # default
-        # name is not set                     # default
-        exclude = []                          # default
-        project_from = "git-remote"           # default
-        forward = true                        # default
+        # url is not set                        # default
+        # token_file is not set                 # default
+        content = "figures"                     # default
+        # name is not set                       # default
+        exclude = []                            # default
+        project_from = "git-remote"             # default
+        forward = true                          # default
         "#);
         // It is a file of settings.
         let home = tempfile::tempdir().unwrap();
