@@ -217,11 +217,14 @@ class Slow:
                         slow.passed += 1
                 except OSError:
                     status, said = 503, b""
-                self.send_response(status)
-                self.send_header("content-type", "application/x-protobuf")
-                self.send_header("content-length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
+                try:
+                    self.send_response(status)
+                    self.send_header("content-type", "application/x-protobuf")
+                    self.send_header("content-length", str(len(said)))
+                    self.end_headers()
+                    self.wfile.write(said)
+                except OSError:
+                    pass  # The sender was killed.
 
             def log_message(self, *_):
                 pass
