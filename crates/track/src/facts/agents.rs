@@ -142,7 +142,8 @@ pub(crate) struct AgentFacts {
     pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 5],
     pub(crate) last_text: Option<(FactOrder, u64, String)>,
     pub(crate) retry: Option<RetryFact>,
-    /// Tokens by kind ([`Usage::kinds`]) and cost as a whole; counted where no response of the agent is known.
+    /// Tokens by kind ([`Usage::kinds`](subscope_model::Usage::kinds)) and cost as a whole; counted where no response of
+    /// the agent is known.
     pub(crate) totals: Option<([u64; 4], Option<MicroUsd>)>,
     /// Order of the latest observation attributed to the agent.
     pub(crate) last_seen: Option<FactOrder>,

@@ -10,7 +10,7 @@ use super::{AgentRef, FactOrder};
 /// Facts about an API response.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseFacts {
-    /// Key in [`Facts::response_by_id`].
+    /// Key in [`Facts::response_by_id`](super::Facts::response_by_id).
     pub(crate) key: (u64, u64),
     pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) model: Option<(Millis, Text)>,
