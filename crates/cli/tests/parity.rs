@@ -385,7 +385,7 @@ fn post_records(serving: &Serving, recording: &Recording) {
 fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     let of = |scenario: &str| recording("2.1.330", scenario);
     let (archived, deleted) = (of("a-single"), of("e-tool-failures"));
-    // No two sessions have agents of the same names: the terminal UI is told apart by them.
+    // No two sessions have agents of the same names: the check of the terminal UI finds a session by them.
     let transcript = of("i-sendmessage-resume");
     delete_after_index(env, &archived, "index --archive");
     delete_after_index(env, &deleted, "index");

@@ -215,14 +215,21 @@ fn a_machine_that_was_offline_sends_all_once_the_server_is_there() {
     assert_equal(&[&machine], &server.url);
 }
 
+/// A machine with one session, and that session's id and title.
+fn with_one_session(team: &Team) -> (Machine, String, String) {
+    let machine = team.machine("one", "ana");
+    machine.adopt("c-nested");
+    let row = machine.sessions().swap_remove(0);
+    let text = |key: &str| row[key].as_str().unwrap().to_owned();
+    let (id, title) = (text("id"), text("title"));
+    (machine, id, title)
+}
+
 #[test]
 fn levels_say_what_leaves_and_a_lower_one_takes_it_back() {
     let Some(team) = Team::start() else { return };
     let server = team.serve();
-    let machine = team.machine("one", "ana");
-    machine.adopt("c-nested");
-    let id = machine.sessions()[0]["id"].as_str().unwrap().to_owned();
-    let title = machine.sessions()[0]["title"].as_str().unwrap().to_owned();
+    let (machine, id, title) = with_one_session(&team);
     let dry = |level: &str| {
         let command = machine.forward_command(&server.url, &["--dry-run", "--content", level]);
         subscope_testkit::env::run(command, b"").success()
@@ -253,10 +260,7 @@ fn levels_say_what_leaves_and_a_lower_one_takes_it_back() {
 fn without_the_record_of_what_was_sent_the_newest_snapshot_still_counts() {
     let Some(team) = Team::start() else { return };
     let server = team.serve();
-    let machine = team.machine("one", "ana");
-    machine.adopt("c-nested");
-    let id = machine.sessions()[0]["id"].as_str().unwrap().to_owned();
-    let title = machine.sessions()[0]["title"].as_str().unwrap().to_owned();
+    let (machine, id, title) = with_one_session(&team);
     let word = title.split_whitespace().next().unwrap().to_owned();
     // Whether the team sees the title, and finds a word of the prompt; `None` if it has no such session.
     let seen = || {
