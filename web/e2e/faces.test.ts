@@ -215,6 +215,11 @@ it("notifies of a budget that is used, and a click leads to the agent that used 
   await expect.poll(bodies).toContainEqual(expect.stringMatching(/^the session has cost \$0\.\d+: the budget is \$0\.01$/));
   await page.evaluate(() => (globalThis as unknown as { notices: Notice[] }).notices.find(({ options }) => options.body.includes("budget"))?.onclick?.());
   await page.waitForURL(`**/s/${recording.session}/a/root`);
+  // Of an agent whose model has no price the cost is unknown: the session has cost at least what the others did.
+  const unpriced = new Recording("k-big");
+  unpriced.renameModel("model-without-a-price");
+  await unpriced.play(server, 0);
+  await expect.poll(bodies).toContainEqual(expect.stringMatching(/^the session has cost ≥\$0\.\d+: the budget is \$0\.01$/));
   isQuiet(seen);
 });
 

@@ -211,6 +211,14 @@ export class Recording {
     return this.lines[0]?.at ?? 0;
   }
 
+  /** Gives the main agent's messages another model, and leaves out the total that the harness itself gives. */
+  renameModel(model: string): void {
+    this.lines.splice(0, this.lines.length, ...this.lines.filter(({ text }) => !text.includes('"cost-state"')));
+    for (const line of this.lines) {
+      if (!line.source.includes("subagents")) line.text = line.text.replace(/"model":"claude-[^"]+"/g, `"model":"${model}"`);
+    }
+  }
+
   /** Lets it happen again from now on, `pace` times slower, with today's times in it. */
   async play(server: Server, pace: number, until = 1): Promise<void> {
     const begin = Date.now();

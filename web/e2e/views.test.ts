@@ -382,6 +382,28 @@ it("asks before it stops an agent, and says that it is stopping", async () => {
   await own.stop();
 });
 
+it("stops the agent that was chosen last, however fast the keys follow", async () => {
+  const own = await Server.start();
+  const base = { session_id: "s", transcript_path: "/x.jsonl", cwd: "/x", prompt_id: "p" };
+  await own.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "do it" });
+  for (const agent_id of ["a1", "a2"]) await own.hook({ ...base, hook_event_name: "SubagentStart", agent_id, agent_type: `type-${agent_id}` });
+  seen = await look(own, "/s/s/a/a1");
+  const { page } = seen;
+  await page.getByRole("heading", { name: "type-a1" }).waitFor();
+  await page.locator(row("a1")).locator("a").focus();
+  // Both keys come before the next frame.
+  await page.evaluate(() => {
+    for (const key of ["j", "s"]) document.activeElement?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  });
+  await page.getByRole("dialog").getByText("Stop type-a2?").waitFor();
+  await page.getByRole("button", { name: "Stop it" }).click();
+  await page.locator(row("a2")).getByText("stopping").waitFor();
+  const { agents } = await own.get<Tree>("/api/v1/sessions/s/tree");
+  expect(agents.filter(({ flags }) => flags.includes("stopping")).map(({ id }) => id)).toEqual(["a2"]);
+  isQuiet(seen);
+  await own.stop();
+});
+
 const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008\u000e-\u001f\u007f-\u009f]/;
 
 it("makes whatever agents write inert", async () => {

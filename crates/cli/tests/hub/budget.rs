@@ -54,6 +54,36 @@ fn each_passed_mark_is_published_once_even_if_the_hub_is_killed() {
 }
 
 #[test]
+fn alerts_say_at_least_where_a_model_has_no_price() {
+    for model in ["claude-opus-5-5", "model-without-a-price"] {
+        let (hubs, recording) = (Hubs::new(), recording("2.1.330", "k-big"));
+        fs::create_dir_all(hubs.env.home().join(".claude/projects")).unwrap();
+        let mut growing = Growing::of(&hubs.env, &recording);
+        // The total that the harness itself gives would be known.
+        growing.0.retain(|(_, _, line)| !line.contains("cost-state"));
+        // Only the main agent's: the others' costs are known.
+        for (_, path, line) in &mut growing.0 {
+            if !path.components().any(|part| part.as_os_str() == "subagents") {
+                *line = line.replace(r#""model":"claude-opus-5-5""#, &format!(r#""model":"{model}""#));
+            }
+        }
+        let mut command = hubs.command("watch");
+        command.env("SUBSCOPE_BUDGET_SESSION", "0.1").env("SUBSCOPE_BUDGET_DAY", "0.1");
+        let mut watching = Going::start(command);
+        until("the watcher is there", || {
+            hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
+        });
+        growing.write(usize::MAX);
+        watching.until(|line| line.contains("the session has cost") && line.contains("the budget is $0.1"));
+        watching.until(|line| line.contains("the sessions of") && line.contains("the budget is $0.1"));
+        let alerts: Vec<_> = watching.seen.iter().filter(|line| line.contains("the budget is")).collect();
+        let is_floor = model != "claude-opus-5-5";
+        assert!(alerts.iter().all(|line| line.contains("cost ≥$") == is_floor), "{alerts:?}");
+        watching.end();
+    }
+}
+
+#[test]
 fn budget_is_an_amount_of_dollars() {
     let env = env();
     for (value, problem) in [("0", "0.01"), ("much", "amount"), ("-3", "0.01")] {

@@ -1,0 +1,12 @@
+// Work that waits until the screen shows what a person asked for.
+
+/** Calls `work` once the next frame has been painted. Returns what cancels it. */
+export function afterFrame(work: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  // Callbacks of a frame run before it is painted, a task that they queue runs after it.
+  const frame = requestAnimationFrame(() => (timer = setTimeout(work)));
+  return () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+  };
+}
