@@ -224,3 +224,36 @@ it("shows the same after a reload, and the same to whoever follows a link", asyn
   expect(await sees()).toEqual(before);
   isQuiet(seen);
 });
+
+it("asks for an agent's events once, and leaves the panel where a person scrolled it, while events come", async () => {
+  const own = await Server.start();
+  const base = { session_id: "s", transcript_path: "/x.jsonl", cwd: "/x", prompt_id: "p", agent_id: "a1" };
+  const call = async (number: number): Promise<void> => {
+    const tool = { tool_name: "Bash", tool_use_id: `t${number}`, tool_input: { command: `echo ${number}` } };
+    await own.hook({ ...base, ...tool, hook_event_name: "PreToolUse" });
+    await own.hook({ ...base, ...tool, hook_event_name: "PostToolUse", tool_response: { stdout: "line\n".repeat(30), stderr: "", interrupted: false, isImage: false } });
+  };
+  await own.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "do it", agent_id: undefined });
+  await own.hook({ ...base, hook_event_name: "SubagentStart", agent_type: "Explore" });
+  for (let number = 0; number < 40; number++) await call(number);
+  seen = await look(own);
+  const { page } = seen;
+  let asked = 0;
+  page.on("request", (request) => {
+    if (request.url().includes("/feed?agent=a1")) asked += 1;
+  });
+  await page.waitForSelector('[data-testid="status-bar"][data-state="live"]');
+  await page.goto(`${own.url}/s/s/a/a1?call=t2`);
+  await page.locator('aside [data-call-id="t2"] .more').waitFor();
+  const story = page.locator("aside .story .scroller");
+  await story.evaluate((node) => (node.scrollTop = node.scrollHeight / 2));
+  await page.locator('aside [data-call-id="t20"]').waitFor();
+  const before = await story.evaluate((node) => node.scrollTop);
+  asked = 0;
+  for (let number = 40; number < 60; number++) await call(number);
+  await expect.poll(() => page.locator("aside .meta").first().innerText()).toContain("60 calls");
+  expect(await story.evaluate((node) => node.scrollTop)).toBe(before);
+  expect(asked).toBe(0);
+  isQuiet(seen);
+  await own.stop();
+});
