@@ -54,13 +54,16 @@ export function story(agent: Agent, events: Event[]): Part[] {
   const untold = rest.filter((call) => call.id !== null || tools.size === 0);
   if (untold.length === 0) return parts;
   untold.forEach((call, at) =>
-    parts.push({ kind: "tool", key: call.id ?? `call ${at}`, at: call.started_at_ms, call, input: undefined, result: undefined }),
+    parts.push({ kind: "tool", key: call.id === null ? `untold ${at}` : keyOf(call.id), at: call.started_at_ms, call, input: undefined, result: undefined }),
   );
   return parts
     .map((part, at) => ({ part, at }))
     .sort((one, other) => (one.part.at ?? 0) - (other.part.at ?? 0) || one.at - other.at)
     .map(({ part }) => part);
 }
+
+/** The same for a call of a row and for its events, which come later. */
+const keyOf = (id: string): string => `call ${id}`;
 
 function partOf(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
   const [key, at] = [event.id, event.at_ms];
@@ -98,7 +101,7 @@ function begun(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Pa
   const id = text(event, "tool_use_id");
   const call = calls.get(id) ?? unknownCall(event, "open");
   const part: Part & { kind: "tool" } = {
-    kind: "tool", key: event.id, at: event.at_ms, call, input: event.data["input"], result: undefined,
+    kind: "tool", key: id === "" || tools.has(id) ? event.id : keyOf(id), at: event.at_ms, call, input: event.data["input"], result: undefined,
   };
   if (id !== "") tools.set(id, part);
   return part;
@@ -115,7 +118,7 @@ function ended(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Pa
     return null;
   }
   const call = calls.get(id) ?? unknownCall(event, status);
-  const part: Part & { kind: "tool" } = { kind: "tool", key: event.id, at: event.at_ms, call, input: undefined, result };
+  const part: Part & { kind: "tool" } = { kind: "tool", key: id === "" ? event.id : keyOf(id), at: event.at_ms, call, input: undefined, result };
   if (id !== "") tools.set(id, part);
   return part;
 }
