@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Agent, Attention, Change, Event, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
-import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
+import { bars, labels, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
@@ -148,6 +148,14 @@ describe("lanes", () => {
     expect(zoomed(whole, 0.5, 500, whole)).toEqual({ from: 250, to: 750 });
     expect(zoomed({ from: 0, to: 500 }, 4, 0, whole)).toEqual(whole);
     expect(ticks(whole, 100, 20).length).toBeLessThanOrEqual(6);
+    for (let width = 70; width < 2000; width += 7) {
+      for (const length of [40, 900, 21_000, 3_600_000, 90_000_000]) {
+        const window = { from: 1_795_000_000_123, to: 1_795_000_000_123 + length };
+        const places = labels(window, width, 90, 62).map(({ at }) => ((at - window.from) / length) * width);
+        expect(places.length, `${width} pixels, ${length} ms`).toBeGreaterThan(0);
+        expect(places.every((place, at) => place <= width - 62 && place - (places[at - 1] ?? -90) >= 89)).toBe(true);
+      }
+    }
   });
   it("are replaced by those that are told anew", () => {
     const lane = (agent_id: string, depth: number) => ({ agent_id, depth, spans: [] });

@@ -63,6 +63,12 @@ export function ticks({ from, to }: Window, width: number, gap: number): { at: n
   return all;
 }
 
+/** The ticks that have `room` pixels for their label before the end; where none has, the beginning of the window. */
+export function labels(window: Window, width: number, gap: number, room: number): { at: number; step: number }[] {
+  const whole = ticks(window, width, gap).filter(({ at }) => ((window.to - at) / (window.to - window.from)) * width >= room);
+  return whole.length > 0 ? whole : [{ at: window.from, step: 1000 }];
+}
+
 /** The window zoomed about a moment, within what there is. */
 export function zoomed(window: Window, factor: number, about: number, whole: Window): Window {
   const length = Math.min(whole.to - whole.from, Math.max(20, (window.to - window.from) * factor));
