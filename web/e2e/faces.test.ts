@@ -422,6 +422,17 @@ const overlaps = (page: Page, parts: string): Promise<string[]> =>
     return found;
   }, parts);
 
+/** Words that end within a letter, where nothing says that there is more of them. */
+const clipped = (page: Page): Promise<string[]> =>
+  page.evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>("body *")].flatMap((node) => {
+      const style = getComputedStyle(node);
+      const isShown = node.clientWidth > 2 && style.overflowX === "hidden" && style.visibility !== "hidden";
+      if (!isShown || node.scrollWidth <= node.clientWidth + 1 || style.textOverflow === "ellipsis" || node.innerText.trim() === "") return [];
+      return [`cut: .${node.className} ${node.innerText.slice(0, 60)}`];
+    }),
+  );
+
 it("puts nothing over anything on the screens of many sessions, at every width", { timeout: 300_000 }, async () => {
   server = await Server.over("k-big", "b-parallel", "e-retries");
   await publish(server, crowd("crowd", Date.now() - 200_000, 300, 2), "crowd");
@@ -444,7 +455,7 @@ it("puts nothing over anything on the screens of many sessions, at every width",
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 900 });
       await sleep(300);
-      const found = await overlaps(page, parts);
+      const found = [...(await overlaps(page, parts)), ...(await clipped(page))];
       if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push("the page is wider than the screen");
       if (found.length > 0) wrong[`${width} ${path}`] = [...new Set(found)].slice(0, 8);
     }

@@ -60,6 +60,9 @@ export function clock(ms: number | null | undefined): string {
   return ms === null || ms === undefined ? "" : clockFormat.format(ms);
 }
 
+/** `20:43:15.042`. */
+export const milliseconds = (ms: number): string => `${clock(ms)}.${String(Math.abs(Math.trunc(ms) % 1000)).padStart(3, "0")}`;
+
 /** `22 Nov 2026`. */
 export function day(ms: number | null | undefined): string {
   return ms === null || ms === undefined ? "" : dayFormat.format(ms);

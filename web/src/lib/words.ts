@@ -68,10 +68,13 @@ function doing(agent: Agent, live: Liveness): Doing {
 /** Whether an agent has not ended. */
 const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
 
+/** A wait for the model is shown with its duration from here on: shorter ones come and go with each call. */
+const SHORT_WAIT_MS = 3_000;
+
 /** How long that goes on. */
-export function since(agent: Agent, now: number): string {
-  const from = agent.liveness?.since_ms;
-  return from === null || from === undefined ? "" : seconds(now - from);
+export function since({ liveness }: Agent, now: number): string {
+  const lasts = liveness?.since_ms === null || liveness?.since_ms === undefined ? null : now - liveness.since_ms;
+  return lasts === null || (liveness?.kind === "model" && lasts < SHORT_WAIT_MS) ? "" : seconds(lasts);
 }
 
 /** Whether an agent works or waits for something: a root that waits for a person's next prompt does not. */

@@ -10,6 +10,9 @@ use crate::{
     text,
 };
 
+/// A wait for the model is shown with its duration from here on: shorter ones come and go with each call.
+const SHORT_WAIT_MS: Millis = 3_000;
+
 /// Most columns of a tool name with its detail.
 const WORDS_WIDTH: usize = 60;
 
@@ -21,7 +24,9 @@ pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(In
     let dot = style.glyphs().dot;
     let name = live.name.as_deref().map(|name| style.one_line(name, WORDS_WIDTH));
     let name = name.as_deref().unwrap_or_default();
-    let since = live.since_ms.zip(now).map(|(since, now)| text::duration(Some(now.saturating_sub(since))));
+    let lasts = live.since_ms.zip(now).map(|(since, now)| now.saturating_sub(since));
+    let lasts = lasts.filter(|lasts| live.kind != LivenessKind::Model || *lasts >= SHORT_WAIT_MS);
+    let since = lasts.map(|lasts| text::duration(Some(lasts)));
     let since = since.map_or_else(String::new, |since| format!(" {dot} {since}"));
     let mut is_guess = live.inferred;
     let words = match live.kind {
