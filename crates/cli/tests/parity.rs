@@ -121,8 +121,6 @@ const OTHERS: [(&str, &str, Way); 17] = [
 const UNENDED: &str = "Gemini CLI: `stream-json`";
 /// Hooks of Gemini CLI name no agent, so the session has its root alone.
 const AGENTLESS: &str = "Gemini CLI: hooks";
-/// What OpenTelemetry records have of texts is inside their attributes, where the full text does not look.
-const UNSEARCHED: [&str; 2] = ["search", "page: search"];
 const OF_ENDED: [&str; 4] = ["export execution", "export checkpoint", "HTTP execution", "HTTP checkpoint"];
 
 /// The sources: the rows of the table.
@@ -263,16 +261,12 @@ impl Session {
 
     /// Whether the output of a command has none of its agents.
     fn is_empty(&self, verb: &str) -> bool {
-        is_empty(self.name(), verb) || is_unsearched(self.told, verb)
+        is_empty(self.name(), verb)
     }
 
     fn cannot(&self, verb: &str) -> bool {
         CANNOT.contains(&(self.told, verb))
     }
-}
-
-fn is_unsearched(told: Told, verb: &str) -> bool {
-    told == Told::Otel && UNSEARCHED.contains(&verb)
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
@@ -828,11 +822,7 @@ fn page() -> String {
     write!(page, "\n|---|{}\n", "---|".repeat(SOURCES.len())).unwrap();
     let commands = VERBS.iter().map(|(verb, ..)| *verb).chain(IN_TURN).chain([UI]);
     for verb in commands.chain(ROUTES.iter().map(|(name, _)| *name)) {
-        let cell = |told: Told| match (CANNOT.contains(&(told, verb)), is_unsearched(told, verb)) {
-            (true, _) => " ✗ |",
-            (false, true) => " – |",
-            (false, false) => " ✓ |",
-        };
+        let cell = |told: Told| if CANNOT.contains(&(told, verb)) { " ✗ |" } else { " ✓ |" };
         let cells = SOURCES.iter().map(|(told, _)| cell(*told));
         writeln!(page, "| {verb} |{}", cells.collect::<String>()).unwrap();
     }
@@ -843,9 +833,6 @@ fn page() -> String {
         "\n`stop` needs an agent at work, and a hub. Otherwise it says: “{UNHEARD}”, or “{ENDED}”."
     )
     .unwrap();
-    page.push_str(
-        "\n– works, and finds nothing: what OpenTelemetry records have of texts is not in the full text.\n",
-    );
     write!(page, "\n## Other harnesses\n\n| command |").unwrap();
     OTHERS.iter().for_each(|(source, ..)| write!(page, " {source} |").unwrap());
     write!(page, "\n|---|{}\n", "---|".repeat(OTHERS.len())).unwrap();

@@ -195,3 +195,26 @@ fn sessions_pushed_to_a_hub_have_their_trees_there_once() {
     }
     assert!(pushed > 40, "{pushed}");
 }
+
+#[test]
+fn contents_pushed_to_a_hub_are_found_there() {
+    let env = env();
+    let main = main_of("c-nested");
+    let hub = Serving::start(&env, "");
+    run(&env, &format!("export --as otlp --content --to http://{}", hub.address), &[&main]).success();
+    let tree = json(&run(&env, "tree --json", &[&main]).success());
+    let session = tree["session"]["id"].as_str().unwrap();
+    for agent in &tree["agents"].as_array().unwrap()[1..] {
+        let words = agent["description"].as_str().unwrap().split_whitespace();
+        let word = words.max_by_key(|word| word.len()).unwrap();
+        let found = run(&env, &format!("search {word} --session {session} --json"), &[]).success();
+        let hits = json(&found)["hits"].as_array().unwrap().clone();
+        let is_its_call = |hit: &&Value| {
+            let excerpt = hit["excerpt"].as_str().unwrap().to_lowercase();
+            hit["kind"] == "tool input" && excerpt.contains(&word.to_lowercase())
+        };
+        let hit = hits.iter().find(is_its_call).unwrap_or_else(|| panic!("{word}: {found}"));
+        assert!(hit["path"].as_str().unwrap().starts_with("inbox/"), "{hit}");
+    }
+    hub.end("-TERM");
+}

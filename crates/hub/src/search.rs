@@ -6,9 +6,10 @@ use subscope_collect::archive::Archive;
 use subscope_model::{
     FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text,
 };
+use subscope_session::passages::PassageReader;
 use subscope_store::{
-    History, Hit, InboxPosition, ListQuery, PassageKind, StoreError, TextCounts, TextIndex, TextQuery,
-    is_below, words,
+    History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounts, TextIndex,
+    TextQuery, is_below, words,
 };
 
 /// Characters of a snippet before the first hit, and in total.
@@ -155,7 +156,10 @@ fn read_text(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<Stri
     let len = usize::try_from(hit.span.bytes).ok()?;
     let bytes = match hit.inbox_position() {
         Some(InboxPosition { row, offset }) => {
-            let body = history.received_body(row).ok().flatten()?;
+            let ReceivedInput { body, dialect, .. } = history.received_row(row).ok().flatten()?;
+            if len == 0 {
+                return PassageReader::encoded_text(subscope_harness::dialect(&dialect)?, &body, offset);
+            }
             let from = usize::try_from(offset).ok()?;
             body.get(from..from.checked_add(len)?)?.to_vec()
         }

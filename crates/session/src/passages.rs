@@ -2,15 +2,19 @@
 //!
 //! The agent of a passage is the one that its line names; it is empty where only a chain of lines would give it.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_harness::{harness_of_service, otel_sources, tool_class};
 use subscope_model::{
     Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn,
 };
 
 /// Class of a passage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassageClass {
     /// A prompt.
     Prompt,
@@ -39,9 +43,10 @@ pub struct Passage<'a> {
     pub failed: bool,
     /// Time of its line, if any.
     pub at_ms: Option<Millis>,
-    /// Byte offset of its JSON in the source.
+    /// Byte offset of its JSON in the source; for a text that is encoded in an OpenTelemetry record, its number among
+    /// such texts of the source ([`PassageReader::encoded_text`]).
     pub offset: u64,
-    /// The length of its JSON in bytes.
+    /// The length of its JSON in bytes; 0 for a text that is encoded in a record.
     pub bytes: u64,
     /// Its text.
     pub text: Cow<'a, str>,
@@ -50,12 +55,27 @@ pub struct Passage<'a> {
 /// Reads the passages of one source.
 pub struct PassageReader {
     decoder: Box<dyn Decoder>,
+    state: ReadState,
+}
+
+/// What earlier lines say of later ones.
+struct ReadState {
     agents: AgentLookup,
     open_calls: OpenCalls,
+    encoded: EncodedTexts,
 }
 
 /// Tools of calls that have not ended, by the id of the call: a result does not name its tool.
 type OpenCalls = HashMap<Box<str>, Box<str>>;
+
+/// Texts that are encoded in OpenTelemetry records.
+#[derive(Default)]
+struct EncodedTexts {
+    /// Number of those found.
+    count: u64,
+    /// Arguments and results found: several records of a call repeat them.
+    of_calls: HashSet<(Box<str>, PassageClass)>,
+}
 
 /// Determines the agent of a passage.
 struct AgentLookup {
@@ -68,59 +88,80 @@ struct AgentLookup {
 impl PassageReader {
     /// Creates a reader of a source in a known dialect; `agent` if its path names one.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
-        let hint = Hint { agent: agent.clone(), ..Hint::default() };
+        let hint =
+            Hint { agent: agent.clone(), tool_class, otel_sources, harness_of_service, ..Hint::default() };
         Self {
             decoder: dialect.decoder(&hint),
-            agents: AgentLookup { file: agent, identified: None },
-            open_calls: OpenCalls::new(),
+            state: ReadState {
+                agents: AgentLookup { file: agent, identified: None },
+                open_calls: OpenCalls::new(),
+                encoded: EncodedTexts::default(),
+            },
         }
+    }
+
+    /// Returns a text that is encoded in a record of a source, by its number; `None` if the source has fewer.
+    pub fn encoded_text(dialect: Dialect, source: &[u8], number: u64) -> Option<String> {
+        let mut reader = Self::new(dialect, None);
+        let mut text = None;
+        let mut keep = |found: Passage<'_>| {
+            if found.bytes == 0 && found.offset == number {
+                text = Some(found.text.into_owned());
+            }
+        };
+        reader.push(source, &mut keep);
+        reader.flush(&mut keep);
+        text
     }
 
     /// Decodes the next bytes, cut anywhere, and passes their passages to `found`.
     pub fn push(&mut self, bytes: &[u8], found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agents, open_calls } = self;
-        decoder.push(bytes, &mut |decoded| extract(agents, open_calls, decoded, found));
+        let Self { decoder, state } = self;
+        decoder.push(bytes, &mut |decoded| extract(state, decoded, found));
     }
 
     /// Decodes the rest at the end of the source.
     pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agents, open_calls } = self;
-        decoder.flush(&mut |decoded| extract(agents, open_calls, decoded, found));
+        let Self { decoder, state } = self;
+        decoder.flush(&mut |decoded| extract(state, decoded, found));
     }
 }
 
 /// The call that a passage belongs to, if any.
 #[derive(Clone, Copy, Default)]
 struct CallOf<'a> {
+    id: Option<&'a str>,
     tool: Option<&'a str>,
     failed: bool,
 }
 
-fn extract(
-    agents: &mut AgentLookup,
-    open_calls: &mut OpenCalls,
-    decoded: Decoded<'_, '_>,
-    found: &mut dyn FnMut(Passage<'_>),
-) {
+fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
     let Decoded::Observation(observation) = decoded else { return };
+    let ReadState { agents, open_calls, encoded } = state;
     if matches!(observation.fact, Fact::WireHasIdentity) {
         agents.identified = observation.session.map(str::to_owned);
     }
     let mut emit_of = |agent: Option<&str>, class: PassageClass, call: CallOf<'_>, raw: RawJson<'_>| {
-        // Text without an offset cannot be read again to show it.
-        if raw.offset != u64::MAX {
-            found(Passage {
-                agent: agent.unwrap_or_else(|| agents.of(observation)),
-                session: observation.session,
-                class,
-                tool: call.tool,
-                failed: call.failed,
-                at_ms: observation.time,
-                offset: raw.offset,
-                bytes: raw.json.len() as u64,
-                text: raw.text(),
-            });
-        }
+        // Other text without an offset cannot be read again to show it.
+        let (offset, bytes) = match (raw.offset, observation.kind) {
+            (u64::MAX, SourceKind::Otel) => match encoded.number(call.id, class) {
+                Some(number) => (number, 0),
+                None => return,
+            },
+            (u64::MAX, _) => return,
+            (offset, _) => (offset, raw.json.len() as u64),
+        };
+        found(Passage {
+            agent: agent.unwrap_or_else(|| agents.of(observation)),
+            session: observation.session,
+            class,
+            tool: call.tool,
+            failed: call.failed,
+            at_ms: observation.time,
+            offset,
+            bytes,
+            text: raw.text(),
+        });
     };
     if let Fact::CallBegin(begin) = &observation.fact {
         if let Some(id) = begin.id {
@@ -129,7 +170,7 @@ fn extract(
         // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found
         // by its input.
         if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
-            let call = CallOf { tool: Some(begin.name), failed: false };
+            let call = CallOf { id: begin.id, tool: Some(begin.name), failed: false };
             emit_of(None, PassageClass::ToolInput, call, input);
         }
     }
@@ -137,7 +178,7 @@ fn extract(
         let begun = end.id.and_then(|id| open_calls.remove(id));
         if let Some(result) = end.result {
             let failed = matches!(end.outcome, Outcome::Error | Outcome::Interrupted | Outcome::Denied);
-            let call = CallOf { tool: end.name.or(begun.as_deref()), failed };
+            let call = CallOf { id: end.id, tool: end.name.or(begun.as_deref()), failed };
             emit_of(None, PassageClass::ToolResult, call, result);
         }
     }
@@ -161,6 +202,17 @@ fn extract(
         }
         Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, PassageClass::Message, *text),
         _ => {}
+    }
+}
+
+impl EncodedTexts {
+    /// Counts a text and returns its number; `None` if it repeats one of the same call.
+    fn number(&mut self, call: Option<&str>, class: PassageClass) -> Option<u64> {
+        if call.is_some_and(|call| !self.of_calls.insert((call.into(), class))) {
+            return None;
+        }
+        self.count += 1;
+        Some(self.count - 1)
     }
 }
 

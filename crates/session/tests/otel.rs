@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use subscope_model::{Basis, EventKind, Tree};
+use subscope_session::passages::{Passage, PassageClass, PassageReader};
 use subscope_testkit::{
     fixtures::{Recording, bytes, recording, root, text},
     random::Random,
@@ -405,4 +406,80 @@ fn log_events_of_codex_give_calls_and_tokens_of_each_thread_once() {
     let other = codex_event("t2", "codex.tool_result", 5, call("x", json!({ "success": "true" })));
     let router = read(&[Part::new("otel-logs.jsonl", format!("{sent}{other}\n"))], options(false));
     assert_eq!(router.sessions().count(), 2, "each thread is a session");
+}
+
+/// A passage as a test names it: class, agent, tool, text.
+type Found = (PassageClass, String, Option<String>, String);
+
+/// Returns the passages of lines, and whether each text is what its number gives again.
+fn passages(dialect: &str, lines: &str) -> Vec<Found> {
+    let dialect = subscope_harness::dialect(dialect).unwrap();
+    let mut reader = PassageReader::new(dialect, None);
+    let (mut found, mut numbers) = (Vec::new(), Vec::new());
+    let mut keep = |passage: Passage<'_>| {
+        assert_eq!(passage.bytes, 0, "it is encoded in a record");
+        numbers.push((passage.offset, passage.text.to_string()));
+        let Passage { class, agent, tool, text, .. } = passage;
+        found.push((class, agent.to_owned(), tool.map(str::to_owned), text.into_owned()));
+    };
+    reader.push(lines.as_bytes(), &mut keep);
+    reader.flush(&mut keep);
+    for (number, text) in &numbers {
+        assert_eq!(
+            PassageReader::encoded_text(dialect, lines.as_bytes(), *number).as_ref(),
+            Some(text),
+            "{number}"
+        );
+    }
+    assert_eq!(PassageReader::encoded_text(dialect, lines.as_bytes(), numbers.len() as u64), None);
+    found
+}
+
+#[test]
+fn texts_of_records_are_passages_and_read_again_by_their_number() {
+    let (recording, parts) = nested();
+    let logs = String::from_utf8(parts["otel-logs.jsonl"].bytes.clone()).unwrap();
+    // The recording's prompt, which stands there twice, and answers were not asked for.
+    let mut count = 0;
+    let logs: Vec<String> = logs
+        .split("<REDACTED>")
+        .map(|piece| {
+            count += 1;
+            format!("{piece}said number {count}")
+        })
+        .collect();
+    let logs = logs.concat();
+    let logs = logs.strip_suffix(&format!("said number {count}")).unwrap();
+    let found = passages("claude.otel", logs);
+    let of = |class| found.iter().filter(|(known, ..)| *known == class).collect::<Vec<_>>();
+    assert_eq!(of(PassageClass::Prompt).len() + of(PassageClass::Message).len(), count - 2, "{found:?}");
+    assert!(of(PassageClass::Prompt).iter().all(|(_, agent, ..)| agent == "root"));
+    let truth = recording.truth();
+    let mut inputs: Vec<(String, String)> = Vec::new();
+    for (_, agent, tool, text) in of(PassageClass::ToolInput) {
+        assert!(truth.agents.iter().any(|known| known.id == *agent), "{agent}");
+        inputs.push((tool.clone().unwrap(), text.clone()));
+    }
+    let spawns: Vec<&(String, String)> = inputs.iter().filter(|(tool, _)| tool == "Agent").collect();
+    for agent in truth.agents.iter().filter(|agent| agent.depth > 0) {
+        let description = agent.description.as_deref().unwrap();
+        assert_eq!(spawns.iter().filter(|(_, text)| text.contains(description)).count(), 1, "{description}");
+    }
+    let results = logs.matches("\"tool_input\"").count();
+    assert_eq!(inputs.len(), results, "each call once");
+}
+
+#[test]
+fn texts_that_several_records_of_a_call_repeat_are_one_passage() {
+    let call = json!({ "call_id": "c1", "tool_name": "shell", "arguments": "{\"command\":\"grep mango\"}",
+        "decision": "approved", "success": "true", "output": "papaya" });
+    let lines = format!(
+        "{}\n{}\n",
+        codex_event("t1", "codex.tool_decision", 1, call.clone()),
+        codex_event("t1", "codex.tool_result", 2, call)
+    );
+    let found = passages("codex.otel", &lines);
+    let texts: Vec<(PassageClass, bool)> =
+        found.iter().map(|(class, _, _, text)| (*class, text.contains("mango"))).collect();
+    assert_eq!(texts, [(PassageClass::ToolInput, true), (PassageClass::ToolResult, false)], "{found:?}");
 }

@@ -314,9 +314,9 @@ pub trait History: SessionQueries {
     /// Returns the times at which rows of sessions may change without new input.
     fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>>;
 
-    /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such
-    /// row or the store is not persistent.
-    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>>;
+    /// Returns an inbox row with its whole body by its number in [`SqliteStore::received_after`], without its sessions;
+    /// `None` if there is no such row or the store is not persistent.
+    fn received_row(&self, row: u64) -> StoreResult<Option<ReceivedInput>>;
 
     /// Returns the first keys of every session that has keys, forgotten sessions included.
     fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>>;

@@ -240,7 +240,7 @@ impl History for MemoryStore {
         Ok(Vec::new())
     }
 
-    fn received_body(&self, _: u64) -> StoreResult<Option<Vec<u8>>> {
+    fn received_row(&self, _: u64) -> StoreResult<Option<ReceivedInput>> {
         Ok(None)
     }
 

@@ -98,6 +98,10 @@ fn read_file(
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
+        // Of a file only bytes are read again.
+        if said.bytes == 0 {
+            return;
+        }
         let span = ByteSpan { start: said.offset, bytes: said.bytes };
         batch.add(&passage(&said, last, span), &said.text);
         if batch.is_full() {

@@ -132,8 +132,8 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.deadlines())
     }
 
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|store| store.received_body(row))
+    fn received_row(&self, row: u64) -> Result<Option<ReceivedInput>, StoreError> {
+        self.read(|store| store.received_row(row))
     }
 
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<DayCost, StoreError> {

@@ -433,10 +433,15 @@ impl History for SqliteStore {
         self.select(sql, [], |row| Ok((SessionId(row.get(0)?), row.get(1)?)))
     }
 
-    fn received_body(&self, row: u64) -> StoreResult<Option<Vec<u8>>> {
+    fn received_row(&self, row: u64) -> StoreResult<Option<ReceivedInput>> {
         let no = clamp(row);
-        let packed = select_one(&self.db, "SELECT body FROM inbox WHERE no = ?1", [no], |row| row.get(0))?;
-        packed.map(|packed| self.joined_body(no, pack::unpack(packed)?)).transpose()
+        let sql = format!("SELECT {RECEIVED_COLUMNS} FROM inbox WHERE no = ?1");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query([no])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let received = received_input(row)?;
+        let body = self.joined_body(no, received.body)?;
+        Ok(Some(ReceivedInput { body, ..received }))
     }
 
     fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {

@@ -18,12 +18,12 @@ const OFFSET_BITS: u32 = 28;
 pub struct InboxPosition {
     /// Row number.
     pub row: u64,
-    /// Offset of its JSON text in the row's body.
+    /// Offset of its JSON text in the row's body, or its number among the texts that are encoded in records of the row.
     pub offset: u64,
 }
 
 impl InboxPosition {
-    /// Encodes the position and the length of the passage's JSON text.
+    /// Encodes the position and the length of the passage's JSON text; 0 if that is encoded in a record.
     pub fn span(self, bytes: u64) -> ByteSpan {
         ByteSpan { start: self.row << OFFSET_BITS | self.offset, bytes }
     }
