@@ -16,11 +16,12 @@ use common::{env, json, run, run_with_stdin, told};
 use serde_json::{Value, json};
 use subscope_testkit::{env::TestEnv, fixtures};
 
-/// A main file of each recording of each harness: transcripts, rollouts, chats, databases.
+/// Main files of each recording of each harness: transcripts and streams, rollouts, chats, databases.
 fn targets() -> Vec<PathBuf> {
     let claude =
         [fixtures::recordings(), fixtures::odd_recordings(), fixtures::stopped_recordings()].concat();
-    let mut all: Vec<PathBuf> = claude.iter().flat_map(|recording| recording.mains()).collect();
+    let mut all: Vec<PathBuf> =
+        claude.iter().flat_map(|recording| [recording.mains(), recording.streams()].concat()).collect();
     for harness in ["codex", "copilot", "gemini", "opencode", "qwen"] {
         let mut found = Vec::new();
         let mut folders = vec![fixtures::root().join(harness)];
@@ -100,19 +101,24 @@ fn every_recording_comes_back_from_its_document() {
         let read = run(&env, "tree --json", &[&document]);
         assert_eq!(told(&read), (0, ""), "{what}");
         let after = json(&read.stdout);
+        let order = |tree: &Value| {
+            let agents = tree["agents"].as_array().unwrap().iter();
+            agents.map(|agent| agent["id"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&after), order(&before), "{what}");
         for (id, row) in facts(&before) {
             assert_eq!(facts(&after)[&id], row, "{what}: {id}");
         }
         for key in ["usage", "unattributed_usage", "cost_micro_usd", "agents", "tool_calls"] {
             assert_eq!(after["summary"][key], before["summary"][key], "{what}: {key}");
         }
-        for key in ["id", "harness", "harness_version", "cwd", "started_at_ms", "ended_at_ms"] {
+        for key in ["id", "harness", "harness_version", "cwd", "started_at_ms", "ended_at_ms", "runs"] {
             assert_eq!(after["session"][key], before["session"][key], "{what}: {key}");
         }
         assert_eq!(export(&env, &document, ""), ran.stdout, "{what}: exported again");
         count += 1;
     }
-    assert!(count > 80, "{count} documents");
+    assert!(count > 140, "{count} documents");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifCall, AtifStep, EventKind, Millis, Payload, ResponseDetail,
-    SessionText, Text, ToolCall, ToolStatus, iso8601,
+    RunDetail, SessionText, Text, ToolCall, ToolStatus, iso8601,
 };
 
 use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
@@ -25,6 +25,7 @@ pub(super) struct AtifSources<'s> {
     /// Messages and thoughts of no known response, by agent.
     others: HashMap<&'s str, Vec<&'s SessionText>>,
     prompts: Vec<&'s SessionText>,
+    runs: &'s [RunDetail],
     spawns: HashMap<&'s str, Vec<&'s Text>>,
 }
 
@@ -43,6 +44,7 @@ impl<'s> AtifSources<'s> {
             parts: HashMap::new(),
             others: HashMap::new(),
             prompts: Vec::new(),
+            runs: source.detail.map_or(&[], |detail| &detail.runs),
             spawns: by_spawn_call(source.tree),
         };
         for text in source.texts {
@@ -90,6 +92,8 @@ enum StepPart<'s> {
     /// Calls of no known response, by place in the agent's row.
     Calls(Vec<usize>),
     Placeholder,
+    /// A run whose prompt no source has, as of a stream: its number, from 1.
+    Run(u32),
 }
 
 /// The steps of a trajectory, made one by one.
@@ -140,8 +144,12 @@ fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>
         add(&mut sources.prompts.iter().map(|text| (text.at_ms, StepPart::Prompt(text))));
     }
     let has_prompts = agent.id.is_root() && !sources.prompts.is_empty();
-    if let Some(prompt) = agent.prompt.as_deref().filter(|_| !has_prompts) {
-        add(&mut [(None, StepPart::Task(prompt))].into_iter());
+    match agent.prompt.as_deref() {
+        Some(prompt) if !has_prompts => add(&mut [(None, StepPart::Task(prompt))].into_iter()),
+        None if agent.id.is_root() && !has_prompts => {
+            add(&mut (1..).zip(sources.runs).map(|(number, run)| (run.started_at_ms, StepPart::Run(number))));
+        }
+        Some(_) | None => {}
     }
     add(&mut responses.iter().zip(by_response).map(|(response, calls)| {
         (response.times.map(|[from, _]| from), StepPart::Response(response, calls))
@@ -281,9 +289,13 @@ impl<'a> Steps<'a, '_> {
                 step.timestamp = prompt.at_ms.map(iso8601);
                 step.message = Cow::Owned(self.source.read(prompt));
                 extra.prompt_id.clone_from(&prompt.prompt_id);
-                if let Some((status, at)) = self.ending_of_run(prompt.run) {
-                    (extra.run_status, extra.run_ended_at_ms) = (Some(status), at);
-                }
+                (extra.run_status, extra.run_ended_at_ms) = self.ending_of_run(prompt.run);
+            }
+            StepPart::Run(number) => {
+                step.source = "user";
+                let run = self.sources.runs.get((number as usize).saturating_sub(1));
+                step.timestamp = run.and_then(|run| run.started_at_ms).map(iso8601);
+                (extra.run_status, extra.run_ended_at_ms) = self.ending_of_run(number);
             }
             StepPart::Task(prompt) => {
                 step.source = "user";
@@ -333,14 +345,14 @@ impl<'a> Steps<'a, '_> {
     }
 
     /// Returns how and when a run ended; the last one as the root did, where no turn of it says so.
-    fn ending_of_run(&self, run: u32) -> Option<(AgentStatus, Option<Millis>)> {
-        let runs = self.source.detail.map_or(&[][..], |detail| detail.runs.as_slice());
-        let number = (run as usize).checked_sub(1)?;
-        let of_root = || {
-            let is_last = number + 1 == runs.len() && !self.agent.status.is_live();
-            is_last.then_some((self.agent.status, None))
+    fn ending_of_run(&self, run: u32) -> (Option<AgentStatus>, Option<Millis>) {
+        let runs = self.sources.runs;
+        let Some(number) = (run as usize).checked_sub(1).filter(|number| *number < runs.len()) else {
+            return (None, None);
         };
-        runs.get(number)?.ending.or_else(of_root)
+        let is_last = number + 1 == runs.len() && !self.agent.status.is_live();
+        let of_root = || (is_last.then_some(self.agent.status), None);
+        runs[number].ending.map_or_else(of_root, |(status, at)| (Some(status), at))
     }
 
     /// Whether the counts of a response are lower bounds. A writer that left out tokens of some response of an agent is
