@@ -9,7 +9,7 @@ use std::{
 
 use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader};
 use subscope_model::{Payload, Problem, SourceId, replace_lone_surrogates};
-use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter, SourceSpec};
+use subscope_session::{Dialect, EventScope, FactDetail, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
 
 use crate::{
@@ -172,6 +172,15 @@ impl BatchRead {
             });
         }
         self.router.receive_at(None);
+    }
+
+    /// Frees the facts: payloads can still be read, nothing more can be derived.
+    pub fn release_facts(&mut self) {
+        self.router = SessionRouter::new(RouterOptions {
+            keep: FactDetail::Rows,
+            cutoff: None,
+            events: EventScope::Nothing,
+        });
     }
 
     /// Returns the JSON text of a payload, read again from its file if needed.

@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use serde_json::Value;
 use subscope_export::{
     AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, write_atif, write_checkpoint,
     write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
@@ -19,7 +20,7 @@ use subscope_render::timeline::timeline;
 use subscope_session::{EventScope, FactDetail};
 
 use self::spans::SpanExport;
-use super::target::{ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
+use super::target::{LoadedSession, ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
 use crate::{
     output::{HarmlessJson, in_background},
     prelude::*,
@@ -50,16 +51,15 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         context.warn(TEXTS_ARE_GONE);
     }
-    let resolve = |payload: &Payload| {
-        let text = loaded.payload(payload)?;
-        serde_json::from_str(&text).ok()
-    };
     match args.format {
         Format::Trace => {
             let record = trace(&loaded.tree, &events);
             write_json(args, &mut |out| write_trace(&record, out))?;
         }
-        Format::Execution => write_json(args, &mut |out| write_execution(&loaded.tree, &resolve, out))?,
+        Format::Execution => {
+            let resolve = |payload: &Payload| payload_value(&loaded, payload);
+            write_json(args, &mut |out| write_execution(&loaded.tree, &resolve, out))?;
+        }
         Format::Feed => {
             let shape = args.shape.unwrap_or(Shape::Event);
             write_json(args, &mut |out| write_feed(&events, shape, out))?;
@@ -74,11 +74,13 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         Format::Otlp => {
             let mut export = SpanExport::open(args, context)?;
-            export.export(&loaded, &texts)?;
+            export.export(&mut loaded, &texts)?;
             export.finish();
         }
         Format::Atif => {
             let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
+            loaded.release_facts();
+            let loaded = &loaded;
             let source = AtifSource {
                 tree: &loaded.tree,
                 detail: detail.as_ref(),
@@ -98,12 +100,17 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             write_output(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
         }
         Format::Checkpoint => {
-            let traces = execution(&loaded.tree, &resolve);
+            let traces = execution(&loaded.tree, &|payload| payload_value(&loaded, payload));
             let folder = args.output.as_deref().unwrap_or(Path::new("."));
             write_checkpoint_folder(folder, traces, &session, args, context)?;
         }
     }
     context.report(&loaded.problems())
+}
+
+/// Reads a payload as a JSON value; `None` if it is gone.
+fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
+    serde_json::from_str(&loaded.payload(payload)?).ok()
 }
 
 /// Returns what a format needs of a session.

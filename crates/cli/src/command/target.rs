@@ -262,6 +262,11 @@ impl LoadedSession {
         Ok(self.batch.router.detail(&self.session, &now).unwrap_or_default())
     }
 
+    /// Frees what rows, events and details are derived from; payloads can still be read.
+    pub(crate) fn release_facts(&mut self) {
+        self.batch.release_facts();
+    }
+
     /// Puts the outputs of calls into the rows.
     pub(crate) fn inline_outputs(&mut self) {
         if !self.has_rows_only {

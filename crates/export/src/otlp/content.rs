@@ -18,35 +18,46 @@ pub struct Contents<'s> {
     pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
 }
 
-/// Parts of messages, by id of their response; prompts by run.
+/// Parts of messages and prompts.
 pub(super) struct Messages<'s> {
     contents: &'s Contents<'s>,
-    parts: HashMap<&'s str, Vec<&'s SessionText>>,
+    /// Parts with the id of their response, ordered by it: a session has about one for each call, and a map of lists
+    /// takes several times as much memory.
+    parts: Vec<(&'s str, &'s SessionText)>,
+    /// Prompts by run.
     prompts: HashMap<u32, Vec<&'s SessionText>>,
 }
 
 impl<'s> Messages<'s> {
     pub(super) fn new(contents: &'s Contents<'s>) -> Self {
-        let mut messages = Self { contents, parts: HashMap::new(), prompts: HashMap::new() };
+        let mut messages = Self { contents, parts: Vec::new(), prompts: HashMap::new() };
         for text in contents.texts {
             match &text.message_id {
                 _ if text.kind == EventKind::UserPrompt => {
                     messages.prompts.entry(text.run).or_default().push(text);
                 }
-                Some(id) => messages.parts.entry(id).or_default().push(text),
+                Some(id) => messages.parts.push((id, text)),
                 None => {}
             }
         }
+        // Stable: parts of one response stay in order.
+        messages.parts.sort_by_key(|(id, _)| *id);
         messages
     }
 
     /// Returns what a response says (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
     pub(super) fn output(&self, response: &str, finish: Option<&str>, mask: Mask) -> Option<String> {
-        let part = |text: &&SessionText| {
+        let part = |(_, text): &(&str, &SessionText)| {
             let kind = if text.kind == EventKind::Reasoning { "reasoning" } else { "text" };
             Some((kind, text.read(self.contents.resolve)?))
         };
-        let parts: Vec<(&str, String)> = self.parts.get(response)?.iter().filter_map(part).collect();
+        let first = self.parts.partition_point(|(id, _)| *id < response);
+        let own = self.parts.get(first..)?.iter().take_while(|(id, _)| *id == response);
+        let own: Vec<&(&str, &SessionText)> = own.collect();
+        if own.is_empty() {
+            return None;
+        }
+        let parts: Vec<(&str, String)> = own.into_iter().filter_map(part).collect();
         let parts: Vec<(&str, &str)> = parts.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
         let message = |parts: Vec<Value>| match finish {
             Some(finish) => json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]),

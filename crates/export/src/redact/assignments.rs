@@ -4,17 +4,13 @@
 //! what is assigned (`token_limit` holds no token), the operator and the quotes tell where the value ends, and the value
 //! tells whether it is one, or a word, a placeholder or code.
 
-use std::{ops::Range, sync::LazyLock};
-
-use aho_corasick::AhoCorasick;
+use std::ops::Range;
 
 use super::rules::{RULES, entropy};
 
-/// Parts of names that are looked at.
-static PARTS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let parts = ["pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "salt", "_pat"];
-    AhoCorasick::builder().ascii_case_insensitive(true).build(parts).ok()
-});
+/// Parts of names that are looked at, whatever their case.
+pub(super) const NAME_PARTS: [&str; 11] =
+    ["pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "salt", "_pat"];
 
 /// Ends of names whose value is a password, whatever it looks like.
 const PASSWORDS: [&str; 8] =
@@ -159,18 +155,29 @@ enum ValueStyle {
     Environment,
 }
 
-/// Appends the byte ranges of assigned secrets, in order.
-pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
-    let Some(parts) = PARTS.as_ref() else { return };
-    let mut looked_at = 0;
-    for hit in parts.find_iter(text) {
-        if hit.start() < looked_at {
-            continue;
+/// Names of a text, found by their parts.
+pub(super) struct Names<'t> {
+    text: &'t str,
+    /// End of the last name.
+    looked_at: usize,
+}
+
+impl<'t> Names<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, looked_at: 0 }
+    }
+
+    /// Appends the byte range of the secret that is assigned to the name around a part, if one is; parts come in the
+    /// order of their ends.
+    pub(super) fn look_at(&mut self, part: Range<usize>, found: &mut Vec<Range<usize>>) {
+        let text = self.text;
+        if part.start < self.looked_at {
+            return;
         }
-        let name = name_around(text.as_bytes(), hit.range());
-        looked_at = name.end;
+        let name = name_around(text.as_bytes(), part);
+        self.looked_at = name.end;
         if name.len() > MAX_NAME_BYTES {
-            continue;
+            return;
         }
         // The cheap test first: most names are assigned nothing long.
         if let Some((value, style)) = assigned(text.as_bytes(), &name)

@@ -1,6 +1,11 @@
 //! Writer that masks secrets in JSON strings.
 
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
+
+use memchr::memchr2;
 
 use super::redact_value;
 
@@ -57,8 +62,8 @@ impl<W: Write> Redacted<W> {
             return self.inner.write_all(&string);
         };
         match redact_value(&self.key, &text) {
-            std::borrow::Cow::Borrowed(_) => self.inner.write_all(&string)?,
-            std::borrow::Cow::Owned(masked) => serde_json::to_writer(&mut self.inner, &masked)?,
+            Cow::Borrowed(_) => self.inner.write_all(&string)?,
+            Cow::Owned(masked) => serde_json::to_writer(&mut self.inner, &masked)?,
         }
         self.last = Some(text);
         Ok(())
@@ -69,7 +74,6 @@ impl<W: Write> Write for Redacted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let quote = |byte: &u8| *byte == b'"' || *byte == b'\\';
             let is_inside = !self.string.is_empty();
             if self.is_escaped {
                 self.is_escaped = false;
@@ -78,7 +82,7 @@ impl<W: Write> Write for Redacted<W> {
                 rest = behind;
                 continue;
             }
-            let at = rest.iter().position(quote);
+            let at = memchr2(b'"', b'\\', rest);
             let (before, behind) = rest.split_at(at.unwrap_or(rest.len()));
             if is_inside {
                 self.string.extend_from_slice(before);

@@ -55,12 +55,10 @@ fn redact_value<'t>(key: &str, text: &'t str) -> Cow<'t, str> {
 fn find_secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     RULES.find(text, &mut found);
-    assignments::find(text, &mut found);
     prefixed::find(text, &mut found);
     if let Some(view) = DecodedText::of(text) {
         let mut decoded = Vec::new();
         RULES.find(&view.text, &mut decoded);
-        assignments::find(&view.text, &mut decoded);
         prefixed::find(&view.text, &mut decoded);
         found.extend(decoded.iter().map(|secret| view.original(secret)));
     }

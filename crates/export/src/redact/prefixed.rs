@@ -16,14 +16,18 @@ const MIN_ENTROPY: f64 = 4.2;
 pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let mut start = 0;
-    for at in 0..=bytes.len() {
-        if bytes.get(at).is_some_and(u8::is_ascii_alphanumeric) {
+    // Backwards from where a run that begins here is long enough: most of a text is not looked at.
+    while let Some(run) = bytes.get(start..start + MIN_RANDOM_BYTES) {
+        if let Some(last) = run.iter().rposition(|byte| !byte.is_ascii_alphanumeric()) {
+            start += last + 1;
             continue;
         }
-        if at - start >= MIN_RANDOM_BYTES && start > 0 && matches!(bytes[start - 1], b'_' | b'.') {
-            found.extend(token(text, start..at));
+        let rest = bytes[start..].iter().position(|byte| !byte.is_ascii_alphanumeric());
+        let end = rest.map_or(bytes.len(), |length| start + length);
+        if start > 0 && matches!(bytes[start - 1], b'_' | b'.') {
+            found.extend(token(text, start..end));
         }
-        start = at + 1;
+        start = end + 1;
     }
 }
 

@@ -9,9 +9,11 @@ use std::{
     sync::{Arc, LazyLock, OnceLock},
 };
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
+
+use super::assignments::{NAME_PARTS, Names};
 
 /// All rules, loaded when the first text is searched.
 pub(super) static RULES: LazyLock<RuleSet> = LazyLock::new(|| {
@@ -32,7 +34,8 @@ const MIN_SECRET_BYTES: usize = 6;
 /// Rules of all files.
 pub(super) struct RuleSet {
     rules: Vec<SecretRule>,
-    keywords: Option<AhoCorasick>,
+    /// Finds the keywords and, numbered after them, the parts of names of secrets: one pass over a text for both.
+    words: Option<AhoCorasick>,
     /// Rule indexes by keyword.
     by_keyword: Vec<Vec<usize>>,
     /// Global allowlists of the files.
@@ -133,13 +136,20 @@ impl RuleSet {
                 });
             }
         }
-        let keywords = AhoCorasick::builder().ascii_case_insensitive(true).build(&keywords).ok();
-        Self { rules, keywords, by_keyword, common }
+        let patterns = keywords.iter().map(String::as_str).chain(NAME_PARTS);
+        // Every text is searched with it: a DFA is about three times as fast as the default for so many words.
+        let words = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(patterns)
+            .ok();
+        Self { rules, words, by_keyword, common }
     }
 
     /// Whether a text contains a keyword of any rule.
     pub(super) fn have_keyword_in(&self, text: &str) -> bool {
-        self.keywords.as_ref().is_some_and(|keywords| keywords.is_match(text))
+        let Some(words) = &self.words else { return false };
+        words.find_overlapping_iter(text).any(|hit| hit.pattern().as_usize() < self.by_keyword.len())
     }
 
     /// Whether a value stands for a secret, by the global allowlists: a placeholder, a variable, an id.
@@ -147,12 +157,18 @@ impl RuleSet {
         self.common.iter().any(|list| list.allows(value.as_bytes(), value.as_bytes(), value.as_bytes()))
     }
 
-    /// Appends the byte ranges of secrets, unordered; they may overlap.
+    /// Appends the byte ranges of secrets by rules and of those assigned to names, unordered; they may overlap.
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
-        let Some(keywords) = &self.keywords else { return };
-        let mut tried = vec![false; self.rules.len()];
-        for hit in keywords.find_overlapping_iter(text) {
-            for &number in &self.by_keyword[hit.pattern().as_usize()] {
+        let Some(words) = &self.words else { return };
+        let mut names = Names::new(text);
+        let mut tried: Vec<bool> = Vec::new();
+        for hit in words.find_overlapping_iter(text) {
+            let Some(numbers) = self.by_keyword.get(hit.pattern().as_usize()) else {
+                names.look_at(hit.range(), found);
+                continue;
+            };
+            tried.resize(self.rules.len(), false);
+            for &number in numbers {
                 if !std::mem::replace(&mut tried[number], true) {
                     self.rules[number].find(text, found);
                 }

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr3;
+
 /// Decoded text with a mapping to the original.
 pub(super) struct DecodedText {
     /// The decoded text.
@@ -20,8 +22,7 @@ impl DecodedText {
         let mut view = Self { text: String::new(), segments: vec![(0, 0)], original_len: original.len() };
         let mut copied = 0;
         let mut at = 0;
-        let is_escape = |byte: u8| matches!(byte, b'\\' | b'%' | 0x1b);
-        while let Some(found) = original.as_bytes()[at..].iter().position(|byte| is_escape(*byte)) {
+        while let Some(found) = memchr3(b'\\', b'%', 0x1b, &original.as_bytes()[at..]) {
             let begin = at + found;
             let Some((decoded, length)) = decode_escape(&original[begin..]) else {
                 at = begin + 1;

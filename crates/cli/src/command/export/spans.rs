@@ -48,13 +48,20 @@ impl<'a> SpanExport<'a> {
         Ok(Self { args, context, destination, spans: 0, requests: 0 })
     }
 
-    /// Exports a session; `texts` are needed for contents only.
-    pub(super) fn export(&mut self, loaded: &LoadedSession, texts: &[SessionText]) -> Result<(), CliError> {
+    /// Exports a session; `texts` are needed for contents only. Nothing more can be derived of it.
+    pub(super) fn export(
+        &mut self,
+        loaded: &mut LoadedSession,
+        texts: &[SessionText],
+    ) -> Result<(), CliError> {
+        let detail = loaded.detail(self.context)?;
+        loaded.release_facts();
+        let loaded = &*loaded;
         let resolve = |payload: &Payload| loaded.payload(payload);
         let harness = loaded.tree.session.harness.as_deref();
         let source = SpanSource {
             tree: &loaded.tree,
-            detail: &loaded.detail(self.context)?,
+            detail: &detail,
             provider: &|model| subscope_harness::provider(harness, model),
             contents: self.args.content.then_some(Contents { texts, resolve: &resolve }),
             mask: self.args.mask(),
@@ -134,7 +141,7 @@ fn export_one(row: &SessionRow, reading: &ReadOptions, export: &mut SpanExport<'
         return Ok(());
     }
     let texts = if export.args.content { loaded.texts(context)? } else { Vec::new() };
-    export.export(&loaded, &texts)
+    export.export(&mut loaded, &texts)
 }
 
 fn push_error(error: PushError) -> CliError {
