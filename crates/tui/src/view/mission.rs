@@ -34,7 +34,7 @@ struct Columns {
 impl Columns {
     fn of(rows: &[&SessionRow], width: usize) -> Self {
         let widest = |of: &dyn Fn(&SessionRow) -> usize| rows.iter().map(|row| of(row)).max().unwrap_or(0);
-        let place = widest(&|row| text::width(place_of(row))).min(if width >= 100 { 16 } else { 12 });
+        let place = widest(&|row| text::width(&place_of(row))).min(if width >= 100 { 16 } else { 12 });
         let harness = widest(&|row| row.harness.as_deref().map_or(0, text::width)).min(12);
         let is_wide = width >= 110;
         let mut columns = Self {
@@ -212,7 +212,7 @@ fn figures_line(
     let cell = |words: &str, width: usize| text::pad(&style.one_line(words, width.saturating_sub(1)), width);
     let mut line = StyledLine::painted(ink, icon);
     line.append(mark_of(state, row));
-    line.add(over, &cell(place_of(row), columns.place));
+    line.add(over, &cell(&place_of(row), columns.place));
     let title = row.title.as_deref().unwrap_or(&row.id);
     line.add(over.or(Some(Ink::Strong)), &cell(title, columns.title));
     if columns.harness > 0 {

@@ -1,5 +1,7 @@
 //! The session list.
 
+use std::borrow::Cow;
+
 use ratatui::layout::Rect;
 use subscope_model::{SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
@@ -38,7 +40,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.line(list.x + 2, list.y, list.width - 2, line);
     }
     let in_sight = || state.sessions.rows.iter().skip(first).take(height);
-    let widest = in_sight().map(|row| text::width(place_of(row))).max().unwrap_or(0).min(PLACE);
+    let widest = in_sight().map(|row| text::width(&place_of(row))).max().unwrap_or(0).min(PLACE);
     for (row, y) in in_sight().zip((list.y..list.bottom()).step_by(usize::from(lines_each))) {
         let place = Rect { y, height: lines_each, ..list };
         if is_wide {
@@ -67,9 +69,15 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
     }
 }
 
-/// The last component of the session's working directory.
-pub(super) fn place_of(row: &SessionRow) -> &str {
-    row.cwd.as_deref().map(text::base_name).unwrap_or_default()
+/// The session's project: the last component of its working directory. In a team's list its user and the project's name.
+pub(super) fn place_of(row: &SessionRow) -> Cow<'_, str> {
+    let folder = row.cwd.as_deref().map(text::base_name);
+    let project = row.project.as_deref().or(folder).unwrap_or_default();
+    match row.user.as_deref() {
+        None => project.into(),
+        Some(user) if project.is_empty() => user.into(),
+        Some(user) => format!("{user}: {project}").into(),
+    }
 }
 
 /// The color of all text of an ended session that has been read.
@@ -136,9 +144,9 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
             parts[place] = Some((ink, shown));
         }
     }
-    let project = style.one_line(place_of(row), room.saturating_sub(text::width(&gap)).min(PLACE));
+    let project = style.one_line(&place_of(row), room.saturating_sub(text::width(&gap)).min(PLACE));
     // Less than that is no name.
-    parts[0] = (text::width(&project) >= LEAST_PLACE.min(text::width(place_of(row))) && !project.is_empty())
+    parts[0] = (text::width(&project) >= LEAST_PLACE.min(text::width(&place_of(row))) && !project.is_empty())
         .then_some((Some(Ink::Done), project));
     for (at, (ink, part)) in parts.into_iter().flatten().enumerate() {
         if at > 0 {
@@ -172,11 +180,35 @@ fn wide_line(
     right.cells(0, [6, 9, 10, 6].map(Some), cells.map(|words| (over, words)));
     let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
     let widest = widest.min(room / 3);
-    line.add(over, &text::pad(&style.one_line(place_of(row), widest), widest));
+    line.add(over, &text::pad(&style.one_line(&place_of(row), widest), widest));
     line.push(" ");
     let title = row.title.as_deref().unwrap_or(&row.id);
     line.add(title_ink(state, row), &style.one_line(title, room.saturating_sub(widest + 1)));
     line.end_at(usize::from(width).saturating_sub(right.width() + 1), None, "");
     line.append(right);
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_is_the_folder_and_in_a_team_the_user_and_the_project() {
+        let row = |cwd: Option<&str>, user: Option<&str>, project: Option<&str>| SessionRow {
+            cwd: cwd.map(Into::into),
+            user: user.map(Into::into),
+            project: project.map(Into::into),
+            ..SessionRow::empty("s".into())
+        };
+        for (cwd, user, project, shown) in [
+            (Some("/home/user/shop"), None, None, "shop"),
+            (None, None, None, ""),
+            (None, Some("ana"), Some("shop"), "ana: shop"),
+            (None, Some("ana"), None, "ana"),
+            (Some("/x/cart"), Some("ana"), None, "ana: cart"),
+        ] {
+            assert_eq!(place_of(&row(cwd, user, project)), shown);
+        }
+    }
 }
