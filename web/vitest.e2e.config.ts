@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-const asked = ["speed", "pictures"].find((name) => process.argv.includes(name));
+const asked = ["speed", "pictures", "developers"].find((name) => process.argv.includes(name));
 
 export default defineConfig({
   test: {

@@ -19,7 +19,7 @@ const OTHERS = [
   ["qwen/0.24.4/two_background", "dot_qwen", ".qwen"],
 ] as const;
 
-const given = (name: string): string => {
+export const given = (name: string): string => {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set: \`cargo xtask page\` sets it`);
   return value;
@@ -32,6 +32,15 @@ export async function freePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve));
   if (typeof address !== "object" || address === null) throw new Error("no port");
   return address.port;
+}
+
+/** Starts a program that prints its URL, and waits for it. */
+export async function started(child: ChildProcess, name: string): Promise<string> {
+  return new Promise<string>((resolve, reject) => {
+    child.on("error", reject);
+    child.on("exit", (code) => reject(new Error(`${name} has ended with ${code}`)));
+    child.stdout?.once("data", (line: Buffer) => resolve(line.toString().trim()));
+  });
 }
 
 /** A server with folders of its own. */
@@ -93,7 +102,12 @@ export class Server {
 
   /** Runs another command with the same folders; returns what it prints on stderr. */
   subscope(...words: string[]): string {
-    return spawnSync(given("SUBSCOPE"), words, { cwd: this.folder, env: this.environment, encoding: "utf8" }).stderr;
+    return this.ran(...words).stderr;
+  }
+
+  /** The same; returns all that it prints. */
+  ran(...words: string[]): { stdout: string; stderr: string } {
+    return spawnSync(given("SUBSCOPE"), words, { cwd: this.folder, env: this.environment, encoding: "utf8", maxBuffer: 1 << 28 });
   }
 
   async run(...more: string[]): Promise<void> {
@@ -103,11 +117,7 @@ export class Server {
     });
     this.#child = child;
     servers.add(this);
-    this.url = await new Promise<string>((resolve, reject) => {
-      child.on("error", reject);
-      child.on("exit", (code) => reject(new Error(`serve has ended with ${code}`)));
-      child.stdout?.once("data", (line: Buffer) => resolve(line.toString().trim()));
-    });
+    this.url = await started(child, "serve");
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {
@@ -287,7 +297,7 @@ export async function closed(): Promise<void> {
 
 type ContextOptions = NonNullable<Parameters<Browser["newContext"]>[0]>;
 
-export async function look(server: Server, path = "/", options: ContextOptions = {}): Promise<Seen> {
+export async function look(server: Pick<Server, "url">, path = "/", options: ContextOptions = {}): Promise<Seen> {
   const context = await (await opened()).newContext({ viewport: { width: 1280, height: 800 }, ...options });
   contexts.add(context);
   const page = await context.newPage();

@@ -46,6 +46,7 @@ const VIEWS = [
   ["stats", "/stats?days=all"],
   ["compare", `/compare?a=${recording.session}&b=${new Recording("b-parallel").session}`],
   ["iterations", "/iterations"],
+  ["sending", "/sending"],
   ["unknown", "/no/such/place"],
   ["nothing", "/s/none"],
 ] as const;

@@ -84,7 +84,7 @@ describe("groups of sessions", () => {
 
 describe("the command that resumes a session", () => {
   it("is one line whose words do nothing else", () => {
-    setup.state = { schema: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null, demo: null, editor: null };
+    setup.state = { schema: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null, demo: null, editor: null, team: null };
     expect(setup.resume("a-1", "/home/it's me", "x")).toBe("cd '/home/it'\\''s me' && run --resume a-1");
     expect(setup.resume("$(rm -rf ~)", null, "x")).toBe("run --resume '$(rm -rf ~)'");
     expect(setup.resume("-f", null, "x")).toBe("run --resume '-f'");

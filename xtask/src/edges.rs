@@ -44,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("server", &["hub", "page", "render", "export"]),
     // `server`: the page, what routes take and answer as a hub's do, and errors. `store`: the questions that every store
     // answers. `hub`: the clock, and how a hit is shown.
-    ("team", &["hub", "server", "store"]),
+    ("team", &["export", "hub", "server", "store"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     // `guard`: a command ends with the run that is killed.

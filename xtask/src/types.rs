@@ -41,6 +41,8 @@ const WANTED: &[(&str, &[&str])] = &[
     ("event", &["WORDS", "Event"]),
     ("feed", &["Change", "MissedData"]),
     ("setup", &["Setup"]),
+    ("snapshot", &["ContentLevel"]),
+    ("sending", &["Sending"]),
     ("spending", &["SpendingSpan", "Spending"]),
     (
         "list",

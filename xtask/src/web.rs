@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::step::{cargo, output, program, root, run, skip, succeeds, target_folder};
+use crate::{
+    step::{cargo, output, program, root, run, skip, succeeds, target_folder},
+    team,
+};
 
 /// Command names of the browser.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
@@ -55,6 +58,8 @@ pub(crate) fn look(which: &[&str]) -> Result<()> {
     let mut tests = program("npx");
     tests.current_dir(folder()).args(["--no-install", "vitest", "run", "--config", "vitest.e2e.config.ts"]);
     tests.args(which).env("SUBSCOPE", subscope).env("CHROMIUM", browser);
+    // Tests of a team's page are skipped without it.
+    tests.envs(team::engine()?.map(|python| (team::PYTHON, python)));
     run("page", &mut tests)
 }
 

@@ -347,6 +347,45 @@ export interface Setup {
   demo: string | null;
   /** URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened. */
   editor: string | null;
+  /** URL of the team's server that the settings name; `None` if they name none. */
+  team: string | null;
+}
+
+/** How much of a session's content leaves its machine. */
+export type ContentLevel = "figures" | "titles" | "text";
+
+/** What this machine sends to its team's server: `GET /api/v1/sending`. */
+export interface Sending {
+  /** Always [`SENDING_SCHEMA`]. */
+  schema: string;
+  /** URL of the server that the settings name; `None` if they name none. */
+  url: string | null;
+  /** Whether the settings let a hub send to it. */
+  is_on: boolean;
+  /** Name of the machine. */
+  machine: string;
+  /** Level of content that is sent. */
+  level: ContentLevel;
+  /** Whether the organization of this machine set the level as the highest one. */
+  is_level_locked: boolean;
+  /** Folders whose sessions never leave, as the settings have them. */
+  exclude: string[];
+  /** Whether a process sends now. */
+  is_forwarding: boolean;
+  /** Number of sessions that the server has. */
+  sent: number;
+  /** Number of sessions that are newer here, or that it does not have. */
+  behind: number;
+  /** Number of sessions that it has with more content than the level allows: they are replaced. */
+  above_level: number;
+  /** When this hub last sent a session; `None` if it sent none. */
+  last_sent_at_ms: number | null;
+  /** Why sessions cannot be sent now; `None` if the last attempt did not fail. */
+  error: string | null;
+  /** Level of the example. */
+  example_level: ContentLevel;
+  /** The newest session that may leave, as the line of JSON that leaves (`subscope.team/1`); `None` if there is none. */
+  example: string | null;
 }
 
 /** What one agent spent in one span. */

@@ -69,6 +69,21 @@ pub fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
     w.flush()
 }
 
+/// Returns a table as CSV. Its cells are made safe for spreadsheets and terminals as those of [`write_csv`].
+///
+/// # Errors
+/// If records differ in length.
+pub fn csv_table<C: AsRef<str>>(records: impl IntoIterator<Item = Vec<C>>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut w = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(&mut bytes);
+    for record in records {
+        w.write_record(record.iter().map(|cell| text(cell.as_ref(), Mask::Nothing)))?;
+    }
+    w.flush()?;
+    drop(w);
+    Ok(bytes)
+}
+
 impl Row<'_> {
     fn text(&self, value: Option<&str>) -> String {
         value.map(|value| text(value, self.mask)).unwrap_or_default()

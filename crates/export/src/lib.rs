@@ -28,7 +28,7 @@ mod trace;
 pub use atif::{AtifError, AtifSource, atif_lines, atif_version, write_atif};
 pub use checkpoint::{CHECKPOINT_FILE, ImportError, SaveError, read_checkpoint, write_checkpoint};
 pub use checkpoint_lines::checkpoint_lines;
-pub use csv::write_csv;
+pub use csv::{csv_table, write_csv};
 pub use download::{DownloadSource, write_download};
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};

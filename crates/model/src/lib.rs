@@ -24,6 +24,7 @@ mod process;
 mod raw_json;
 mod record;
 mod schema;
+mod sending;
 mod session_keys;
 mod session_text;
 mod setup;
@@ -72,6 +73,7 @@ pub use record::{
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
 pub use schema::{FORMAT_SCHEMAS, FormatSchema};
+pub use sending::{SENDING_SCHEMA, Sending};
 pub use session_keys::SessionKeys;
 pub use session_text::SessionText;
 pub use setup::{SETUP_SCHEMA, Setup};

@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd, SessionPage,
-    Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree,
+    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd, Sending,
+    SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree,
     feed::{FeedPosition, MissedData},
 };
 
@@ -119,6 +119,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "reset",
         "The position of a reader of the live feed is no longer known: snapshots follow",
         "`GET /api/v1/live`, event `reset`",
+    ),
+    FormatSchema::of::<Sending>(
+        "sending",
+        "What this machine sends to the server of its team",
+        "`GET /api/v1/sending`",
     ),
     FormatSchema::of::<SessionPage>(
         "sessions",

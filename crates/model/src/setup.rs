@@ -30,4 +30,7 @@ pub struct Setup {
     /// URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened.
     #[serde(default)]
     pub editor: Option<String>,
+    /// URL of the team's server that the settings name; `None` if they name none.
+    #[serde(default)]
+    pub team: Option<String>,
 }

@@ -34,6 +34,14 @@ pub fn file(path: &str) -> Option<PageFile> {
     Some(PageFile { bytes: found.data, media_type: media_type(path), digest, is_immutable })
 }
 
+/// Returns the document of the page with the mark of a team's server, by which the page knows who serves it.
+pub fn team_document() -> Option<PageFile> {
+    let hub = file("index.html")?;
+    let text = String::from_utf8(hub.bytes.into_owned()).ok()?;
+    let bytes = text.replacen("<html", "<html data-server=\"team\"", 1).into_bytes().into();
+    Some(PageFile { bytes, digest: format!("{}-team", hub.digest), ..hub })
+}
+
 /// Returns the paths of all files.
 pub fn paths() -> impl Iterator<Item = Cow<'static, str>> {
     EmbeddedFiles::iter()
@@ -77,6 +85,14 @@ mod tests {
             assert!(file(path).is_some(), "{path}");
         }
         assert!(paths().all(|path| media_type(&path) != "application/octet-stream"));
+    }
+
+    #[test]
+    fn document_of_a_team_is_marked_and_another_one() {
+        let (hub, team) = (file("index.html").unwrap(), team_document().unwrap());
+        let text = String::from_utf8(team.bytes.into_owned()).unwrap();
+        assert!(text.contains("<html data-server=\"team\" lang="), "{text}");
+        assert_ne!(hub.digest, team.digest);
     }
 
     #[test]

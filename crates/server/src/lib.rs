@@ -29,7 +29,9 @@ pub use parameters::{
     NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
 };
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use routes::{FORMAT_SCHEMAS, TimelinePage, page_not_found, page_routes};
+pub use routes::{FORMAT_SCHEMAS, TimelinePage, team_page_not_found, team_page_routes};
 pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
-pub use state::{Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SetupReader};
+pub use state::{
+    Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SendingReader, SetupReader,
+};
 pub use token::{Token, TokenError, random_hex};

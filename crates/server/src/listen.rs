@@ -33,8 +33,8 @@ use crate::{
     routes,
     session_reader::SessionReader,
     state::{
-        App, AppState, Demo, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SetupReader,
-        wait_for_shutdown,
+        App, AppState, Demo, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SendingReader,
+        SetupReader, wait_for_shutdown,
     },
     token::Token,
 };
@@ -102,6 +102,8 @@ pub struct ServerOptions {
     pub indexer: Option<Indexer>,
     /// Reader of the configuration; `None` if it is not served.
     pub setup: Option<SetupReader>,
+    /// Reader of what is sent to a team; `None` if it is not served.
+    pub sending: Option<SendingReader>,
     /// Recorded session of the demo; `None` if it is not served.
     pub demo: Option<Demo>,
     /// Reader of the state of forwarding spans; `None` if none are forwarded.
@@ -181,6 +183,7 @@ impl Server {
             session_reader: options.session_reader,
             indexer: options.indexer,
             setup: options.setup,
+            sending: options.sending,
             demo: options.demo,
             forwarding: options.forwarding,
             heartbeat: options.heartbeat,

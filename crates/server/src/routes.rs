@@ -26,7 +26,7 @@ use crate::{api_error::ApiError, request_guard, state::App};
 
 pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 pub use self::{
-    page::{file_routes as page_routes, not_found as page_not_found},
+    page::{team_not_found as team_page_not_found, team_routes as team_page_routes},
     session_history::TimelinePage,
 };
 
@@ -93,6 +93,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(codes::sign_in))
         .routes(routes!(own::health))
         .routes(routes!(own::setup))
+        .routes(routes!(own::sending))
         .routes(routes!(own::drain))
         .routes(routes!(own::metrics))
         .routes(routes!(own::description))
@@ -138,6 +139,7 @@ mod tests {
             "GET /api/v1/live",
             "GET /api/v1/names",
             "GET /api/v1/search",
+            "GET /api/v1/sending",
             "GET /api/v1/sessions",
             "GET /api/v1/sessions/{id}/events",
             "GET /api/v1/sessions/{id}/export",

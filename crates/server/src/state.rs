@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::{Forwarding, HubMode, SessionId, Setup};
+use subscope_model::{ContentLevel, Forwarding, HubMode, Sending, SessionId, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -46,6 +46,10 @@ pub type Indexer = Arc<dyn Fn(IndexRequest) -> Result<(), AskError> + Send + Syn
 /// Callback that returns the configuration. It may read files.
 pub type SetupReader = Arc<dyn Fn() -> Setup + Send + Sync>;
 
+/// Callback that returns what this machine sends to its team, with an example at a level. It may read files. The error is a
+/// message.
+pub type SendingReader = Arc<dyn Fn(Option<ContentLevel>) -> Result<Sending, String> + Send + Sync>;
+
 /// Callback that reads the recorded session of the demo. It may block.
 pub type DemoReader = Arc<dyn Fn(HistoryRequest) -> HistoryResult + Send + Sync>;
 
@@ -75,6 +79,8 @@ pub(crate) struct AppState {
     pub(crate) indexer: Option<Indexer>,
     /// Returns the configuration, if set.
     pub(crate) setup: Option<SetupReader>,
+    /// Returns what is sent to the team, if set.
+    pub(crate) sending: Option<SendingReader>,
     /// Recorded session of the demo, if set.
     pub(crate) demo: Option<Demo>,
     /// Returns the state of forwarding spans, if they are forwarded.
@@ -107,6 +113,7 @@ impl AppState {
             session_reader: None,
             indexer: None,
             setup: None,
+            sending: None,
             demo: None,
             forwarding: None,
             limiter: ConnectionLimiter::default(),

@@ -204,6 +204,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         session_reader: None,
         indexer: None,
         setup: None,
+        sending: None,
         demo: None,
         forwarding: None,
     };
@@ -317,6 +318,7 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
         let own = format!("authorization: Bearer {token}\r\n");
         let sessions = get("/api/v1/sessions", &own);
         assert_eq!((get("/api/v1/setup", "").status, get("/api/v1/setup", &own).status), (401, 404));
+        assert_eq!((get("/api/v1/sending", "").status, get("/api/v1/sending", &own).status), (401, 404));
         assert_eq!((sessions.status, sessions.json()["sessions"].as_array().unwrap().len()), (200, 0));
         // Foreign pages are refused even with the token.
         for foreign in

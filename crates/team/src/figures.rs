@@ -6,15 +6,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_model::{FormatSchema, Text, Usage};
 
+use crate::people::{People, WorkingSessions};
+
 /// Schema version of [`Groups`].
 pub(crate) const GROUPS_SCHEMA: &str = "subscope.groups/1";
 
 /// Formats of this crate.
-pub const FORMAT_SCHEMAS: &[FormatSchema] = &[FormatSchema::of::<Groups>(
-    "groups",
-    "Sums of a team's sessions by some dimensions",
-    "`GET /api/v1/stats?by=` of a team's server",
-)];
+pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
+    FormatSchema::of::<Groups>(
+        "groups",
+        "Sums of a team's sessions by some dimensions",
+        "`GET /api/v1/stats?by=` of a team's server",
+    ),
+    FormatSchema::of::<People>(
+        "people",
+        "Users of a team with their machines",
+        "`GET /api/v1/people` of a team's server",
+    ),
+    FormatSchema::of::<WorkingSessions>(
+        "working",
+        "Sessions of a team that are at work",
+        "`GET /api/v1/working` of a team's server",
+    ),
+];
 
 /// Name of the group of what no model is known for.
 pub(crate) const UNATTRIBUTED: &str = "unattributed";

@@ -2,6 +2,7 @@
 
 mod agents;
 mod lists;
+mod people;
 mod search;
 mod stats;
 
@@ -9,13 +10,14 @@ use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{AgentId, Hits, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Tree};
+use subscope_model::{AgentId, Hits, Millis, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Tree};
 use subscope_store::{AgentLabel, ListQuery, SessionQueries, StoreResult};
 use tokio::runtime::Handle;
 
 use crate::{
     engine::{BoundValue, Engine, EngineError, Scoped, TenantQuery, TenantTable, Versions},
     figures::{GroupQuery, Groups},
+    people::{People, WorkingSessions},
     tokens::Tenant,
 };
 
@@ -31,6 +33,8 @@ pub struct TeamFilter {
     pub team: Option<String>,
     /// Only those of this machine.
     pub machine: Option<String>,
+    /// Only this one.
+    pub session: Option<String>,
     /// Only those that are `live` or `ended`.
     pub status: Option<String>,
     /// Only those that were first sent with this day, `2026-11-21`.
@@ -45,6 +49,7 @@ impl TeamFilter {
             ("user = ?", &self.user),
             ("team = ?", &self.team),
             ("machine = ?", &self.machine),
+            ("session_id = ?", &self.session),
             ("status = ?", &self.status),
             // A day that is none matches nothing, and is no error.
             ("day = toDateOrZero(?)", &self.day),
@@ -92,6 +97,28 @@ impl Reader {
     /// If ClickHouse does not answer.
     pub fn groups(&self, query: &GroupQuery) -> StoreResult<Groups> {
         Ok(self.runtime.block_on(self.sums(query))?)
+    }
+
+    /// Returns the sessions at work that their machines have saved since a time, the newest event first.
+    ///
+    /// # Errors
+    /// If ClickHouse does not answer.
+    pub fn working(&self, since: Millis) -> StoreResult<WorkingSessions> {
+        self.runtime.block_on(self.at_work(since))
+    }
+
+    /// Returns users with their machines, and sums over days (`2026-11-01`) of what each of them ran. A session is at work
+    /// if its machine has saved it since `working_since`.
+    ///
+    /// # Errors
+    /// If ClickHouse does not answer.
+    pub fn people(
+        &self,
+        from: Option<String>,
+        to: Option<String>,
+        working_since: Millis,
+    ) -> StoreResult<People> {
+        Ok(self.runtime.block_on(self.users(from, to, working_since))?)
     }
 
     /// Returns each machine with the time at which its newest session was saved there.

@@ -4,6 +4,7 @@ mod codes;
 mod forget;
 mod live;
 mod own;
+mod people;
 mod queries;
 mod sessions;
 
@@ -13,7 +14,7 @@ use std::sync::{
 };
 
 use axum::{Router, http::StatusCode, middleware};
-use subscope_server::{ApiError, page_not_found, page_routes};
+use subscope_server::{ApiError, team_page_not_found, team_page_routes};
 use subscope_store::StoreResult;
 use tokio::{runtime::Handle, sync::Semaphore};
 use utoipa::OpenApi;
@@ -103,6 +104,8 @@ fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
         .routes(routes!(queries::search))
         .routes(routes!(queries::stats))
         .routes(routes!(queries::status))
+        .routes(routes!(people::people))
+        .routes(routes!(people::working))
         .routes(routes!(live::get))
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
@@ -117,8 +120,8 @@ fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
 pub(crate) fn router(app: TeamApp) -> Router {
     api_routes()
         .0
-        .merge(page_routes())
-        .fallback(page_not_found)
+        .merge(team_page_routes())
+        .fallback(team_page_not_found)
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
         })

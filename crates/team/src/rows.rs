@@ -2,7 +2,9 @@
 
 use clickhouse::Row;
 use serde::Serialize;
-use subscope_model::{SNAPSHOT_SCHEMA, SessionId, SessionStatus, Snapshot, Tree};
+use subscope_model::{
+    Agent, Flag, LivenessKind, Millis, SNAPSHOT_SCHEMA, SessionId, SessionStatus, Snapshot, ToolStatus, Tree,
+};
 use subscope_store::{agent_figures, tool_figures};
 
 use crate::tokens::Identity;
@@ -12,6 +14,9 @@ const MAX_NAME_CHARS: usize = 200;
 
 /// Earliest and latest day that a snapshot may have: what `Date` can hold, without what no session is from.
 const DAYS: std::ops::Range<i64> = 10_957..65_000;
+
+/// Most agents at work that are stored in the row of a session: a list shows the first.
+const MAX_WORKING: usize = 4;
 
 /// Bits of `model_floor`: what is a lower bound. The cost is one in sums by type or model, or also in sums of whole sessions.
 pub(crate) const TOKENS_FLOOR: u8 = 1;
@@ -75,6 +80,10 @@ pub(crate) struct SessionColumns {
     pub(crate) agent_types: Vec<String>,
     pub(crate) agent_descriptions: Vec<String>,
     pub(crate) row: String,
+    /// Level of content.
+    pub(crate) level: String,
+    /// Agents at work, as JSON: [`working`]; empty if there is none.
+    pub(crate) working: String,
 }
 
 #[derive(Clone, Debug, Default, Row, Serialize)]
@@ -221,9 +230,14 @@ impl SessionColumns {
             usage.kinds();
         self.usage_floor = u8::from(usage.floor);
         self.cost_micro_usd = row.cost_micro_usd.unwrap_or(0);
+        self.level = snapshot.level.as_str().to_owned();
         self.row = serde_json::to_string(row).map_err(|_| "its row cannot be written")?;
         if let Some(tree) = snapshot.tree.as_ref().filter(|_| !snapshot.deleted) {
             self.fill_from_tree(tree);
+            let working = working(tree);
+            if !working.is_empty() {
+                self.working = serde_json::to_string(&working).map_err(|_| "its agents cannot be written")?;
+            }
         }
         Ok(())
     }
@@ -273,6 +287,27 @@ impl SessionColumns {
             self.agent_descriptions.push(text(agent.description.as_deref()));
         }
     }
+}
+
+/// Returns the agents at work of a session without what they were asked and have done: those that wait for a person
+/// first, then those that are stalled, then those that began something last.
+fn working(tree: &Tree) -> Vec<Agent> {
+    let mut agents: Vec<&Agent> = tree.agents.iter().filter(|agent| agent.is_at_work()).collect();
+    agents.sort_by_cached_key(|agent| {
+        let live = agent.liveness.as_ref();
+        let waits = live.is_some_and(|live| live.kind == LivenessKind::Children);
+        let since: Millis = live.and_then(|live| live.since_ms).or(agent.started_at_ms).unwrap_or(0);
+        (!agent.waits_for_person(), !agent.has(Flag::Stalled), waits, std::cmp::Reverse(since))
+    });
+    let brief = |agent: &&Agent| Agent {
+        tools: agent.tools.iter().filter(|call| call.status == ToolStatus::Open).cloned().collect(),
+        intervals: Vec::new(),
+        prompt: None,
+        result: None,
+        error: None,
+        ..(*agent).clone()
+    };
+    agents.iter().take(MAX_WORKING).map(brief).collect()
 }
 
 pub(crate) fn status_name(status: SessionStatus) -> &'static str {

@@ -103,7 +103,12 @@ const SESSIONS: &str = "
     agent_ids Array(String), agent_spawns Array(String), agent_types Array(LowCardinality(String)),
     agent_descriptions Array(String),
     row String CODEC(ZSTD(3)),
+    level LowCardinality(String), working String CODEC(ZSTD(3)),
     INDEX agents_bf agent_ids TYPE bloom_filter(0.01) GRANULARITY 1";
+
+/// Columns that tables made by an earlier build lack. Servers of before leave them at their defaults.
+const ADDED: &str = "ADD COLUMN IF NOT EXISTS level LowCardinality(String),
+    ADD COLUMN IF NOT EXISTS working String CODEC(ZSTD(3))";
 
 const TREES: &str = "
     tenant LowCardinality(String), session_id String, rev UInt64, is_deleted UInt8, day Date,
@@ -167,6 +172,7 @@ pub async fn prepare(
     }
     let kept = retention.unwrap_or_default();
     make_table(engine, &dialect, "sessions", SESSIONS, "session_id", kept.sessions, 1024).await?;
+    add_columns(engine, &dialect).await?;
     make_table(engine, &dialect, "trees", TREES, "session_id", kept.trees, 64).await?;
     let texts = |index: &str| format!("{TEXTS}, {index}");
     if make_table(engine, &dialect, "texts", &texts(WORDS), "session_id, doc", kept.texts, 256).await.is_err()
@@ -213,6 +219,17 @@ async fn make_table(
          SETTINGS index_granularity = {granularity}"
     );
     run(engine, &sql).await
+}
+
+/// Adds the columns of [`ADDED`] to a table that lacks them.
+async fn add_columns(engine: &Engine, dialect: &TableEngine<'_>) -> Result<(), EngineError> {
+    let known = "SELECT count() FROM system.columns
+        WHERE database = ? AND table = 'sessions' AND name IN ('level', 'working')";
+    let known: u64 = engine.client.query(known).bind(&engine.database).fetch_one().await?;
+    if known == 2 {
+        return Ok(());
+    }
+    run(engine, &format!("ALTER TABLE sessions{} {ADDED}", dialect.on_cluster)).await
 }
 
 /// Changes how long a table's rows are kept, unless it is so already: the change reads all of the table.

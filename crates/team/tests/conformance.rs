@@ -14,11 +14,13 @@ use std::{
 use engine::ClickHouse;
 use session_queries::{Answers, FilledStore, check, real};
 use subscope_export::{SnapshotHead, snapshot, tombstone};
-use subscope_model::{ContentLevel, SessionRow, Snapshot, SnapshotText, Tree};
+use subscope_model::{
+    AgentStatus, ContentLevel, Liveness, LivenessKind, SessionRow, Snapshot, SnapshotText, Tree,
+};
 use subscope_store::{Commit, Ledger, ListQuery, MemoryStore, SessionQueries};
 use subscope_team::{
-    Dimension, Engine, Gather, GroupQuery, Identity, Reader, Snapshots, TeamFilter, TokenFile, TokenRole,
-    new_token, prepare,
+    Dimension, Engine, Gather, GroupQuery, Identity, PersonMachine, Reader, Snapshots, TeamFilter, TokenFile,
+    TokenRole, new_token, prepare,
 };
 use tokio::runtime::Runtime;
 
@@ -372,6 +374,113 @@ fn sums_by_any_dimensions_are_those_of_the_rows_and_other_tenants_see_nothing() 
     assert!(other.tree(&trees[0].session.id).unwrap().is_none());
     assert_eq!(other.stats(&Default::default()).unwrap().total.sessions, 0);
     assert_eq!(Dimension::Day.as_str(), "day");
+}
+
+/// Returns the tree with an agent that waits for a permission below a root that waits for it.
+fn waiting(scenario: &str) -> Tree {
+    let mut tree = real(scenario);
+    let live = |kind, since_ms| {
+        Some(Liveness {
+            kind,
+            name: Some("Bash".into()),
+            count: None,
+            limit: None,
+            since_ms,
+            inferred: false,
+        })
+    };
+    for (place, kind, since_ms) in [(0, LivenessKind::Children, 5), (1, LivenessKind::Permission, 3)] {
+        let agent = &mut tree.agents[place];
+        (agent.status, agent.ended_at_ms) = (AgentStatus::Running, None);
+        agent.liveness = live(kind, Some(since_ms));
+        assert!(agent.prompt.is_some() || !agent.tools.is_empty());
+    }
+    tree
+}
+
+#[test]
+fn people_have_the_sums_of_their_sessions_and_those_at_work_say_what_they_wait_for() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let mut team = Team::start(&clickhouse);
+    let ended = real("c-nested");
+    let live = waiting("b-parallel");
+    team.put(std::slice::from_ref(&ended));
+    // Sent with titles later on, by another machine.
+    let mut row = SessionRow::of(&live);
+    row.kept_at_ms = Some(1_000);
+    let head = SnapshotHead { level: ContentLevel::Titles, machine: "desk".into(), ..head(&live, 20) };
+    team.send(vec![snapshot(head, &row, &live, Vec::new())]);
+    let all = team.reader(TeamFilter::default());
+    let people = all.people(None, None, 1_000).unwrap();
+    assert!(!people.has_more);
+    let machines: BTreeMap<&str, &PersonMachine> =
+        people.rows.iter().map(|row| (&*row.machine, row)).collect();
+    assert_eq!(machines.len(), 2, "{people:?}");
+    for (name, tree, level, working) in
+        [("laptop", &ended, ContentLevel::Text, 0), ("desk", &live, ContentLevel::Titles, 1)]
+    {
+        let row = machines[name];
+        assert_eq!(
+            (&*row.user, &*row.team, row.level, row.working),
+            ("ana", "web", Some(level), working),
+            "{name}"
+        );
+        assert_eq!(Some(row.cost_micro_usd), tree.summary.cost_micro_usd, "{name}");
+        assert_eq!((row.sessions, row.tool_calls), (1, u64::from(tree.summary.tool_calls)), "{name}");
+        assert_eq!(row.harnesses, [tree.session.harness.clone().unwrap()], "{name}");
+        assert_eq!(row.last_event_at_ms, tree.session.ended_at_ms, "{name}");
+    }
+    assert_eq!(machines["desk"].last_saved_at_ms, Some(1_000));
+    // On days without sessions they are there, with nothing spent.
+    let none = all.people(Some("2099-01-01".into()), None, 1_001).unwrap();
+    assert_eq!(
+        none.rows.iter().map(|row| (row.sessions, row.cost_micro_usd, row.working)).max(),
+        Some((0, 0, 0))
+    );
+    let working = all.working(1_000).unwrap();
+    let [one] = working.sessions.as_slice() else { panic!("{working:?}") };
+    assert_eq!((&one.row.id, one.row.machine.as_deref()), (&live.session.id, Some("desk")));
+    let ids: Vec<&str> = one.working.iter().map(|agent| &*agent.id).collect();
+    assert_eq!(ids, [&*live.agents[1].id, "root"], "who waits for a person comes first");
+    let lean = |agent: &subscope_model::Agent| agent.prompt.is_none() && agent.intervals.is_empty();
+    assert!(one.working.iter().all(lean));
+    assert!(all.working(1_001).unwrap().sessions.is_empty(), "its machine has been silent since");
+    assert!(
+        all.list(&ListQuery::first(9)).unwrap().len() == 2
+            && all.session_row(&live.session.id).unwrap().is_some()
+    );
+    // By filters, and by others.
+    let only = |filter: TeamFilter| {
+        let reader = team.reader(filter);
+        (reader.people(None, None, 0).unwrap().rows.len(), reader.working(0).unwrap().sessions.len())
+    };
+    let named = |name: &str| Some(name.to_owned());
+    assert_eq!(only(TeamFilter { machine: named("desk"), ..TeamFilter::default() }), (1, 1));
+    assert_eq!(only(TeamFilter { session: named(&ended.session.id), ..TeamFilter::default() }), (1, 0));
+    for text in ["' OR 1=1 --", "{since:Int64}", "\\"] {
+        assert_eq!(only(TeamFilter { user: named(text), ..TeamFilter::default() }), (0, 0), "{text}");
+    }
+    let stranger = identity("other", "ana");
+    let other =
+        Reader::new(&team.engine, &stranger.tenant, TeamFilter::default(), team.runtime.handle().clone());
+    assert!(
+        other.people(None, None, 0).unwrap().rows.is_empty() && other.working(0).unwrap().sessions.is_empty()
+    );
+    // When it has ended, nobody is at work.
+    team.send(vec![sent(&real("b-parallel"), 30, Vec::new())]);
+    assert!(all.working(0).unwrap().sessions.is_empty());
+}
+
+#[test]
+fn tables_of_an_earlier_build_get_the_columns_that_they_lack() {
+    let Some(clickhouse) = ClickHouse::start() else { return };
+    let mut team = Team::start(&clickhouse);
+    let client = clickhouse::Client::default().with_url(&clickhouse.url).with_database("subscope");
+    let drop = client.query("ALTER TABLE sessions DROP COLUMN level, DROP COLUMN working").execute();
+    team.runtime.block_on(drop).unwrap();
+    team.runtime.block_on(prepare(&team.engine, None, None)).unwrap();
+    team.put(&[real("a-single")]);
+    assert_eq!(team.reader.people(None, None, 0).unwrap().rows[0].level, Some(ContentLevel::Text));
 }
 
 #[test]

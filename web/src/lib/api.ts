@@ -1,5 +1,5 @@
-// What the page asks: of the hub that serves it, or of the session that a saved page carries in itself.
-import type { Comparison, Event, Hits, IdMatches, Iterations, Ordered, SessionPage, Setup, Spending, Stats, Tree } from "../model";
+// What the page asks: of the hub or team's server that serves it, or of the session that a saved page carries in itself.
+import type { Comparison, ContentLevel, Event, Hits, IdMatches, Iterations, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -57,6 +57,8 @@ export interface SessionsQuery {
   q?: string;
   after?: string;
   recent?: boolean;
+  /** Only this one; a team's server alone knows it. */
+  session?: string;
   limit?: number;
 }
 
@@ -97,8 +99,10 @@ export interface Compared {
 export type Form = "trace" | "html" | "csv" | "perfetto" | "otlp";
 
 export interface Api {
-  /** Whether a hub serves the page: it knows more than one session, and takes orders. */
+  /** Whether a server is behind the page: it knows more than one session. */
   readonly isServed: boolean;
+  /** Whether that is a team's server: it has copies of the rows of many machines, and what needs a machine is there. */
+  readonly isTeam: boolean;
   sessions(query: SessionsQuery): Promise<SessionPage>;
   tree(session: string, at?: number): Promise<Tree>;
   timeline(session: string, since?: number): Promise<Timeline>;
@@ -112,6 +116,8 @@ export interface Api {
   /** Ids that begin so. */
   names(prefix: string, limit: number): Promise<IdMatches>;
   setup(): Promise<Setup>;
+  /** What this machine sends to its team, with an example at a level; at that of the settings if it is undefined. */
+  sending(level: ContentLevel | undefined): Promise<Sending>;
   stop(session: string, agent: string): Promise<Ordered>;
   exported(session: string, form: Form): string;
 }
@@ -140,10 +146,10 @@ async function answered<T>(response: Response): Promise<T> {
   if (response.ok) return (await response.json()) as T;
   const said = (await response.json().catch(() => ({}))) as { error?: string };
   // It may name what somebody else named.
-  throw new Refused(response.status, oneLine(said.error) || `the hub answers ${response.status}`);
+  throw new Refused(response.status, oneLine(said.error) || `the server answers ${response.status}`);
 }
 
-const get = async <T>(path: string, given?: Given, signal?: AbortSignal): Promise<T> =>
+export const get = async <T>(path: string, given?: Given, signal?: AbortSignal): Promise<T> =>
   answered(await fetch(address(path, given), signal ? { signal } : {}));
 
 /** Gives the code of an address for what lets this browser in. */
@@ -153,8 +159,9 @@ export async function signIn(code: string): Promise<void> {
   if (!answer.ok) await answered(answer);
 }
 
-export const served: Api = {
+const served: Api = {
   isServed: true,
+  isTeam: false,
   sessions: (query) => get("/api/v1/sessions", { ...query }),
   tree: (session, at) => get(`${of(session)}/tree`, { at }),
   timeline: (session, since) => get(`${of(session)}/timeline`, { since }),
@@ -169,6 +176,7 @@ export const served: Api = {
   iterations: () => get("/api/v1/iterations"),
   names: (prefix, limit) => get("/api/v1/names", { prefix, limit }),
   setup: () => get("/api/v1/setup"),
+  sending: (level) => get("/api/v1/sending", { level }),
   stop: async (session, agent) =>
     answered(
       await fetch(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {
@@ -178,6 +186,21 @@ export const served: Api = {
       }),
     ),
   exported: (session, form) => address(`${of(session)}/export`, { as: form }),
+};
+
+const onlyThere = (what: string) => (): Promise<never> => Promise.reject(new Refused(404, `${what} only on the session's machine`));
+
+const team: Api = {
+  ...served,
+  isTeam: true,
+  feed: onlyThere("events are"),
+  spending: onlyThere("what was spent when is known"),
+  compare: onlyThere("sessions are compared"),
+  iterations: onlyThere("iterations are"),
+  setup: onlyThere("settings are"),
+  sending: onlyThere("what is sent is known"),
+  stop: onlyThere("agents are stopped"),
+  exported: () => "",
 };
 
 /** What a saved page carries. */
@@ -195,6 +218,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     agent === undefined || event.actor_id === (agent === "root" ? "agent:root" : `subagent:${agent}`);
   return {
     isServed: false,
+    isTeam: false,
     sessions: nowhere,
     tree: () => Promise.resolve(tree),
     timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
@@ -207,6 +231,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     iterations: nowhere,
     names: nowhere,
     setup: nowhere,
+    sending: nowhere,
     stop: nowhere,
     exported: () => "",
   };
@@ -217,4 +242,7 @@ const carried = document.getElementById("subscope-saved")?.textContent;
 /** The session that this page carries; null where a hub serves it. */
 export const carriedTree: Tree | null = carried ? (JSON.parse(carried) as Saved).tree : null;
 
-export const api: Api = carried ? saved(JSON.parse(carried) as Saved) : served;
+/** The mark that a team's server puts into its document. */
+const isTeam = document.documentElement.dataset["server"] === "team";
+
+export const api: Api = carried ? saved(JSON.parse(carried) as Saved) : isTeam ? team : served;

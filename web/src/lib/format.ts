@@ -34,6 +34,11 @@ export function count(n: number | null | undefined): string {
   return whole < 10 && tenth > 0 ? `${whole}.${tenth}${letter}` : `${whole}${letter}`;
 }
 
+const wholeFormat = new Intl.NumberFormat("en-US");
+
+/** `12,003`. */
+export const whole = (n: number): string => wholeFormat.format(n);
+
 /** `1 tool`, `2 tools`. */
 export const many = (n: number, word: string): string => `${n} ${word}${n === 1 ? "" : "s"}`;
 

@@ -18,6 +18,7 @@ const SILENCE_MS = 45_000;
 
 export class Live {
   #listener: Listener;
+  #address: string;
   #last = "";
   #tries = 0;
   #isStopped = false;
@@ -25,8 +26,10 @@ export class Live {
   #isRefused = false;
   #stop = new AbortController();
 
-  constructor(listener: Listener) {
+  /** `address` is that of the stream. */
+  constructor(listener: Listener, address: string) {
     this.#listener = listener;
+    this.#address = address;
   }
 
   /** Follows until it is stopped. */
@@ -54,7 +57,7 @@ export class Live {
   async #once(): Promise<void> {
     this.#stop = new AbortController();
     const headers: Record<string, string> = this.#last === "" ? {} : { "last-event-id": this.#last };
-    const response = await fetch("/api/v1/live", { headers, signal: this.#stop.signal });
+    const response = await fetch(this.#address, { headers, signal: this.#stop.signal });
     if (!response.ok || !response.body) {
       this.#isRefused = response.status === 401;
       if (this.#isRefused) this.#listener.heard("refused");

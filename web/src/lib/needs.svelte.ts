@@ -30,6 +30,8 @@ class Needs {
   #asked = new Set<string>();
 
   all: Need[] = $derived.by(() => {
+    // A team's sessions need their own users.
+    if (api.isTeam) return [];
     const troubled = store.ids
       .flatMap((id) => store.get(id) ?? [])
       .filter(({ attention }) => attention === "waiting" || attention === "trouble")

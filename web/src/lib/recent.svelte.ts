@@ -13,6 +13,10 @@ const SHOWN = 20;
 
 const PAGE = 200;
 
+/** How often the list is asked for again; a team has many readers, and its rows are never newer than ten seconds. */
+const PACE_MS = 10_000;
+const TEAM_PACE_MS = 30_000;
+
 /** Sessions that have some words in what a list shows of them, page by page; all of them for no words. */
 export class Pages {
   rows: SessionRow[] = $state.raw([]);
@@ -93,14 +97,16 @@ class Recent {
         void this.#ask();
       });
     });
-    setInterval(() => void this.#ask(), 10_000);
+    setInterval(() => void this.#ask(), api.isTeam ? TEAM_PACE_MS : PACE_MS);
   }
 
   async #ask(): Promise<void> {
     if (this.#isAsking || store.state === "refused") return;
     this.#isAsking = true;
     try {
-      const [, recent] = await Promise.all([this.pages.refresh(), api.sessions({ recent: true, limit: SHOWN })]);
+      // Of a team's sessions none are shown with their agents.
+      const ended = api.isTeam ? { sessions: [] } : api.sessions({ recent: true, limit: SHOWN });
+      const [, recent] = await Promise.all([this.pages.refresh(), ended]);
       this.#recent = recent.sessions;
       const missing = recent.sessions.filter(({ id }) => !store.get(id) && !this.#failed.has(id));
       await Promise.all(missing.map(({ id }) => store.load(id).catch(() => this.#failed.add(id))));

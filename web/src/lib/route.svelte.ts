@@ -4,7 +4,7 @@ import { carriedTree } from "./api";
 
 export type View = "waterfall" | "feed" | "summary";
 
-export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "unknown";
+export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "sending" | "people" | "cost" | "unknown";
 
 export interface Route {
   name: Name;
@@ -28,7 +28,7 @@ export interface Route {
 }
 
 /** Views with choices of their own. */
-const LISTS: Name[] = ["search", "stats", "compare", "iterations"];
+const LISTS: Name[] = ["search", "stats", "compare", "iterations", "sending", "people", "cost"];
 
 const COMMON = ["view", "t", "z", "q", "call"];
 
@@ -49,12 +49,10 @@ export function parse(path: string, query: string): Route {
   const zoom: [number, number] | null =
     typeof from === "number" && typeof to === "number" && from < to ? [from, to] : null;
   const common = { view, zoom, q: given.get("q") ?? "", call: given.get("call") };
+  const more = Object.fromEntries([...given].filter(([name, value]) => !COMMON.includes(name) && value !== ""));
   const list = LISTS.find((name) => name === parts[0]);
-  if (list && parts.length === 1) {
-    const more = Object.fromEntries([...given].filter(([name, value]) => !COMMON.includes(name) && value !== ""));
-    return { ...HOME, ...common, name: list, more };
-  }
-  if (parts.length === 0) return { ...HOME, ...common };
+  if (list && parts.length === 1) return { ...HOME, ...common, name: list, more };
+  if (parts.length === 0) return { ...HOME, ...common, more };
   if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, name: "unknown", path };
   const agent = parts[2] === "a" ? (parts[3] ?? null) : null;
   return { ...HOME, ...common, name: "session", session: parts[1], agent, t: number(given.get("t")), play: given.get("play") === "1" };

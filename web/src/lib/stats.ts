@@ -18,10 +18,10 @@ export type Measure = "cost" | "tokens";
 export const measured = (row: StatsRow, by: Measure): number => (by === "cost" ? row.cost_micro_usd : row.usage.total_tokens);
 
 /** The cost of a group; a dash where no price is known, as in the terminal. */
-export const costOf = (row: StatsRow): string => (row.cost_micro_usd > 0 ? money(row.cost_micro_usd, row.cost_floor) : "—");
+export const costOf = (row: Pick<StatsRow, "cost_micro_usd" | "cost_floor">): string => (row.cost_micro_usd > 0 ? money(row.cost_micro_usd, row.cost_floor) : "—");
 
 /** The tokens of a group; a dash where none are known. */
-export const tokensOf = ({ usage }: StatsRow): string => (usage.total_tokens > 0 ? (usage.floor ? "≥" : "") + count(usage.total_tokens) : "—");
+export const tokensOf = ({ usage }: Pick<StatsRow, "usage">): string => (usage.total_tokens > 0 ? (usage.floor ? "≥" : "") + count(usage.total_tokens) : "—");
 
 /** The day (UTC) of a moment, `2026-11-22`. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
@@ -54,14 +54,20 @@ export interface Stacks {
   stacks: Stack[];
 }
 
+/** The days of a range without gaps, up to today and all that are known. */
+export function daysOf(range: Range, known: number[], now: number): number[] {
+  const today = startOf(dayOf(now)) ?? now;
+  const first = range.since ?? known.reduce((one, other) => Math.min(one, other), today);
+  const last = Math.max(first, Math.min(range.until ?? today, known.reduce((one, other) => Math.max(one, other), today)));
+  return Array.from({ length: Math.min(5000, (last - first) / DAY_MS + 1) }, (_, at) => first + at * DAY_MS);
+}
+
 /** One group's figures by day, the greatest groups first. */
 export function stacked({ days: rows }: Pick<Stats, "days">, by: StatsGroup, measure: Measure, range: Range, now: number): Stacks {
   const own = rows.filter((one) => one.by === by && measured(one.row, measure) > 0);
   const known = own.map(({ day }) => startOf(day) ?? 0);
-  const today = startOf(dayOf(now)) ?? now;
-  const first = range.since ?? Math.min(today, ...known);
-  const last = Math.max(first, Math.min(range.until ?? today, Math.max(today, ...known)));
-  const days = Array.from({ length: Math.min(5000, (last - first) / DAY_MS + 1) }, (_, at) => first + at * DAY_MS);
+  const days = daysOf(range, known, now);
+  const [first = 0] = days;
   const by_name = new Map<string, Stack>();
   for (const { day, row } of own) {
     const place = ((startOf(day) ?? 0) - first) / DAY_MS;

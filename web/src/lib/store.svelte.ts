@@ -1,9 +1,11 @@
 // The one place where rows are, fed by snapshots and by the stream. Views read it and change nothing in it.
 //
 // What comes is taken at once and shown together: a burst of a thousand changes is one redraw.
+import { untrack } from "svelte";
 import type { Agent, Attention, Change, Event, MissedData, Session, SessionRow, Summary, Tree } from "../model";
 import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
+import { router } from "./route.svelte";
 import { Rows } from "./rows";
 import type { Message } from "./sse";
 import { title } from "./words";
@@ -128,23 +130,44 @@ class Store {
   #dirty = new Set<string>();
   #alarm: ReturnType<typeof setTimeout> | undefined;
   #watchers = new Set<(event: Event) => void>();
-  #live = new Live({
-    heard: (state) => {
-      if (state !== this.state) this.state = state;
-      // A second is what is shown of it.
-      if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
-    },
-    received: (message) => this.#receive(message),
-  });
+  #live: Live | undefined;
 
   start(): void {
     if (carriedTree) {
       this.#replace(carriedTree);
       this.#show();
       this.state = "live";
+    } else if (api.isTeam) {
+      // A team has too many sessions to be heard of all at once: the stream brings the one on show.
+      const shown = $derived(router.route.name === "session" ? router.route.session : "");
+      $effect.root(() => {
+        $effect(() => {
+          const address = `/api/v1/live?session=${encodeURIComponent(shown)}`;
+          untrack(() => this.#follow(address));
+        });
+      });
     } else {
-      void this.#live.follow();
+      this.#follow("/api/v1/live");
     }
+  }
+
+  /** Follows a stream, and no other any more. */
+  #follow(address: string): void {
+    this.#live?.stop();
+    const live = new Live(
+      {
+        heard: (state) => {
+          if (live !== this.#live) return;
+          if (state !== this.state) this.state = state;
+          // A second is what is shown of it.
+          if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
+        },
+        received: (message) => live === this.#live && this.#receive(message),
+      },
+      address,
+    );
+    this.#live = live;
+    void live.follow();
   }
 
   get(session: string): Shown | undefined {

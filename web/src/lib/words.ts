@@ -197,6 +197,7 @@ export function program(session: { harness: string | null }): string {
   return oneLine(session.harness) || "unknown program";
 }
 
-export function project(session: { cwd: string | null }): string {
-  return oneLine(base(session.cwd));
+/** The project of a session: in a team's store it has a name of its own. */
+export function project(session: { cwd: string | null; project?: string | undefined }): string {
+  return oneLine(session.project ?? base(session.cwd));
 }

@@ -336,6 +336,46 @@ class Setup(TypedDict):
     demo: str | None
     # URL that opens a file in an editor, with `{path}` and maybe `{line}`; `None` if files are not opened.
     editor: str | None
+    # URL of the team's server that the settings name; `None` if they name none.
+    team: str | None
+
+# How much of a session's content leaves its machine.
+ContentLevel = Literal["figures", "titles", "text"]
+
+
+class Sending(TypedDict):
+    """What this machine sends to its team's server: `GET /api/v1/sending`."""
+
+    # Always [`SENDING_SCHEMA`].
+    schema: str
+    # URL of the server that the settings name; `None` if they name none.
+    url: str | None
+    # Whether the settings let a hub send to it.
+    is_on: bool
+    # Name of the machine.
+    machine: str
+    # Level of content that is sent.
+    level: ContentLevel
+    # Whether the organization of this machine set the level as the highest one.
+    is_level_locked: bool
+    # Folders whose sessions never leave, as the settings have them.
+    exclude: list[str]
+    # Whether a process sends now.
+    is_forwarding: bool
+    # Number of sessions that the server has.
+    sent: int
+    # Number of sessions that are newer here, or that it does not have.
+    behind: int
+    # Number of sessions that it has with more content than the level allows: they are replaced.
+    above_level: int
+    # When this hub last sent a session; `None` if it sent none.
+    last_sent_at_ms: int | None
+    # Why sessions cannot be sent now; `None` if the last attempt did not fail.
+    error: str | None
+    # Level of the example.
+    example_level: ContentLevel
+    # The newest session that may leave, as the line of JSON that leaves (`subscope.team/1`); `None` if there is none.
+    example: str | None
 
 
 class SpendingSpan(TypedDict):

@@ -8,7 +8,8 @@ use std::{
 };
 
 use subscope_client::{Remote, forward::Backoff};
-use subscope_model::ContentLevel;
+use subscope_hub::clock;
+use subscope_model::{ContentLevel, Sending};
 use subscope_render::text::plural;
 use subscope_store::{Access, OpenError};
 
@@ -16,7 +17,8 @@ use super::history;
 use crate::{
     config::Layer,
     forward::{
-        Exclusions, ForwardError, ForwardOptions, ProjectNames, Round, SessionForwarder, machine_name,
+        Exclusions, ForwardError, ForwardOptions, ForwardProgress, ProjectNames, Round, SendingSource,
+        SessionForwarder, machine_name,
     },
     prelude::*,
     team_server::{self, TokenSource},
@@ -122,7 +124,7 @@ fn print(options: ForwardOptions, url: &str, context: &Context) -> Result<(), Cl
     refresh(true, context);
     let (level, machine) = (options.level.as_str(), options.machine.clone());
     let url = url.trim_end_matches('/');
-    let mut forwarder = SessionForwarder::open(options, url, Access::Read).map_err(forward_error)?;
+    let mut forwarder = SessionForwarder::open_to_print(options, url).map_err(forward_error)?;
     let mut count = 0;
     output::to_stdout(|out| {
         let printed = forwarder.print(out).map_err(|error| match error {
@@ -237,33 +239,50 @@ pub(crate) struct HubForwarding {
     options: ForwardOptions,
     url: String,
     token: TokenSource,
+    progress: ForwardProgress,
+}
+
+/// Whether the settings let a hub forward to the server that they name. One that only an environment variable names is one
+/// to ask: a hub that another command starts forwards nothing to it.
+fn is_on(context: &Context) -> bool {
+    let settings = &context.settings().team;
+    let is_of_file = matches!(context.config.origin("team.url").layer, Layer::System | Layer::User);
+    settings.url.is_some() && is_of_file && settings.forward
+}
+
+/// Returns what the page of a hub shows of forwarding.
+pub(crate) fn sending(context: &Context, progress: &ForwardProgress) -> Result<SendingSource, CliError> {
+    let settings = &context.settings().team;
+    let shown = Sending {
+        url: settings.url.as_deref().map(|url| url.trim_end_matches('/').into()),
+        is_on: is_on(context),
+        is_level_locked: context.config.locks("team.content"),
+        exclude: settings.exclude.clone(),
+        ..Sending::default()
+    };
+    Ok(SendingSource::new(options(settings.content, None, false, context)?, shown, progress.clone()))
 }
 
 impl HubForwarding {
     /// Returns what a hub forwards; `None` if the settings name no server, or no token for it, which is logged.
-    /// A server that only an environment variable names is one to ask: a hub that another command starts forwards
-    /// nothing to it.
-    pub(crate) fn of(context: &Context) -> Option<Self> {
+    pub(crate) fn of(context: &Context, progress: &ForwardProgress) -> Option<Self> {
         let settings = &context.settings().team;
-        let url = settings.url.as_deref()?;
-        let is_of_file = matches!(context.config.origin("team.url").layer, Layer::System | Layer::User);
-        if !is_of_file || !settings.forward {
-            return None;
-        }
+        let url = settings.url.as_deref().filter(|_| is_on(context))?;
         let made = TokenSource::of(url, context).and_then(|token| {
             let options = options(settings.content, None, false, context)?;
-            Ok(Self { options, url: url.to_owned(), token })
+            Ok(Self { options, url: url.to_owned(), token, progress: progress.clone() })
         });
         let logged = |error: CliError| {
             let text = error.render(subscope_render::Charset::Ascii);
             tracing::warn!("nothing is forwarded to the team: {}", text.trim_end());
+            progress.failed(text.trim_end());
         };
         made.map_err(logged).ok()
     }
 
     /// Forwards until the sender of `ended` is dropped.
     pub(crate) fn run(self, ended: &Receiver<()>) {
-        let Self { options, url, token } = self;
+        let Self { options, url, token, progress } = self;
         let level = options.level.as_str();
         let wait = |wait: Duration| matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
         let report = |report: ForwardReport<'_>| match report {
@@ -271,23 +290,32 @@ impl HubForwarding {
                 for refusal in &round.refused {
                     tracing::warn!(session = refusal.id, "not taken by the team's server: {}", refusal.why);
                 }
+                if round.failure.is_none() {
+                    progress.succeeded((round.sent > 0).then(clock::now_ms));
+                }
                 if round.sent > 0 {
                     tracing::debug!(sent = round.sent, waiting = round.waiting, "forwarded");
                 }
             }
-            ForwardReport::Failed(error, wait) => tracing::info!(?wait, "forwarding waits: {error}"),
+            ForwardReport::Failed(error, wait) => {
+                if progress.failed(&error) {
+                    tracing::info!(?wait, "forwarding waits: {error}");
+                }
+            }
         };
+        tracing::info!("forwarding {level} to {url}");
         loop {
             // The token is read anew each time: it may have been replaced.
             let outcome = token.server(&url).and_then(|server| {
                 let mut forwarder = SessionForwarder::open(options.clone(), server.url(), Access::Write)
                     .map_err(forward_error)?;
-                tracing::info!("forwarding {level} to {url}");
                 follow(&mut forwarder, &server, report, wait)
             });
             let Err(error) = outcome else { return };
             let text = error.render(subscope_render::Charset::Ascii);
-            tracing::warn!("forwarding ended: {}", text.trim_end());
+            if progress.failed(text.trim_end()) {
+                tracing::warn!("forwarding waits: {}", text.trim_end());
+            }
             if !wait(RETRY) {
                 return;
             }

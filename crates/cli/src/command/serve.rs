@@ -26,7 +26,8 @@ use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions,
 use subscope_model::{HubMode, SETUP_SCHEMA, SessionId, Setup};
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
-    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, SetupReader, Timeouts, Token,
+    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, SendingReader, Server, ServerOptions, SetupReader,
+    Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
@@ -37,14 +38,15 @@ use tokio::{
 use self::{background::IdleDetector, forwarding::SpanForwarder, history_service::HistoryService};
 use super::{
     demo,
-    forward::HubForwarding,
+    forward::{self, HubForwarding},
     history,
     hook::Breaker,
     hooks,
     target::{root_folders, roots, shown},
 };
 use crate::{
-    allocator::restart_with_immediate_purge, browser, config::KEEP_DAYS, hub_connection, logging, prelude::*,
+    allocator::restart_with_immediate_purge, browser, config::KEEP_DAYS, forward::ForwardProgress,
+    hub_connection, logging, prelude::*,
 };
 
 /// Threads of the HTTP server: the hub has its own, and requests are short.
@@ -202,6 +204,7 @@ impl PreparedHub {
                 .debug(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
         }
         let (hub, watch) = (&context.settings().hub, &context.settings().watch);
+        let progress = ForwardProgress::default();
         Ok(Ok(Self {
             store,
             options: HubOptions {
@@ -221,6 +224,7 @@ impl PreparedHub {
                 session_reader: None,
                 indexer: None,
                 setup: Some(setup_reader(context)),
+                sending: Some(sending_reader(context, &progress)?),
                 demo: Some(history_service::demo(&index_options)),
                 forwarding: None,
             },
@@ -228,7 +232,7 @@ impl PreparedHub {
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
             forwarding: match mode {
-                HubMode::Foreground | HubMode::Background => HubForwarding::of(context),
+                HubMode::Foreground | HubMode::Background => HubForwarding::of(context, &progress),
                 // It ends with its command.
                 HubMode::Command => None,
             },
@@ -342,12 +346,19 @@ fn setup_reader(context: &Context) -> SetupReader {
         budget_session_micro_usd: budgets.session,
         demo: Some(SessionId::from(demo::OWN_SESSION)),
         editor: Some(context.settings().page.editor.clone()).filter(|url| !url.is_empty()),
+        team: context.settings().team.url.clone(),
     };
     let user_hooks = hooks::user_hooks(&context.environment);
     Arc::new(move || Setup {
         hooks: user_hooks.as_ref().and_then(|are_installed| are_installed()),
         ..setup.clone()
     })
+}
+
+/// Returns the server's reader of what this machine sends to its team.
+fn sending_reader(context: &Context, progress: &ForwardProgress) -> Result<SendingReader, CliError> {
+    let source = forward::sending(context, progress)?;
+    Ok(Arc::new(move |level| source.read(level).map_err(|error| error.to_string())))
 }
 
 /// Returns a harness with the command that resumes one of its sessions.

@@ -5,7 +5,9 @@
 //! Nothing waits for a forwarder.
 
 mod due;
+mod progress;
 mod project;
+mod sending;
 mod status;
 
 use std::{
@@ -22,17 +24,24 @@ use subscope_collect::archive::Archive;
 use subscope_export::{SnapshotHead, snapshot, snapshot_line, tombstone};
 use subscope_hub::{SessionSources, clock};
 use subscope_model::{ContentLevel, Millis, SessionId, SnapshotText, Text, Tree, iso8601};
-use subscope_store::{Access, ForwardLog, Forwarded, OpenError, SessionQueries, SqliteStore, StoreError};
+use subscope_store::{
+    Access, ForwardLog, Forwarded, ListQuery, OpenError, SessionQueries, SqliteStore, StoreError,
+};
 
 use self::due::{DueQueue, DueSession};
 pub(crate) use self::{
+    progress::ForwardProgress,
     project::{Exclusions, ProjectNames},
+    sending::SendingSource,
     status::status,
 };
 use crate::{config::TeamSettings, environment::Environment, output::HarmlessJson};
 
 /// Most bytes of a passage that are sent.
 const PASSAGE_BYTES: usize = 16 << 10;
+
+/// Sessions of which one is looked for that may leave.
+const EXAMPLES: usize = 100;
 
 /// How often a session at work is sent, at most.
 const LIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -113,19 +122,14 @@ struct Prepared {
 
 impl SessionForwarder {
     /// Opens the store for reading, and the record of a server. With [`Access::Read`] another process may be forwarding,
-    /// and only [`Self::print`] may be called.
+    /// and only [`Self::print`] and [`Self::example`] may be called.
     ///
     /// # Errors
     /// [`ForwardError::Open`]: no store, or another forwarder.
     pub(crate) fn open(options: ForwardOptions, team: &str, access: Access) -> Result<Self, ForwardError> {
         let store = SqliteStore::open(&options.data, Access::Read, &options.rules, 0)?;
         let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
-        let open = |access| ForwardLog::open(&options.data, access, team, now_us);
-        if access == Access::Read {
-            // So that what is printed and what is sent later have the same revs. Another forwarder's record is there already.
-            let _ = open(Access::Write);
-        }
-        let log = match open(access) {
+        let log = match ForwardLog::open(&options.data, access, team, now_us) {
             Err(OpenError::Missing(_)) if access == Access::Read => None,
             opened => Some(opened?),
         };
@@ -180,6 +184,35 @@ impl SessionForwarder {
             }
         }
         Ok(round)
+    }
+
+    /// As [`Self::open`] for reading, so that what is printed and what is sent later have the same revs: the record begins
+    /// now, unless there is one.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_to_print(options: ForwardOptions, team: &str) -> Result<Self, ForwardError> {
+        let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
+        // Another forwarder's record is there already.
+        let _ = ForwardLog::open(&options.data, Access::Write, team, now_us);
+        Self::open(options, team, Access::Read)
+    }
+
+    /// Returns the newest session that may leave as the line that leaves; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`ForwardError`].
+    pub(crate) fn example(&self) -> Result<Option<Vec<u8>>, ForwardError> {
+        for row in self.store.list(&ListQuery::first(EXAMPLES))? {
+            if self.options.exclusions.contains(row.cwd.as_deref()) {
+                continue;
+            }
+            let due = DueSession { session: row.id, rev: 0, is_live: false, is_gone: false };
+            if let Some(prepared) = self.prepare(&due)? {
+                return Ok(Some(prepared.line));
+            }
+        }
+        Ok(None)
     }
 
     /// Writes what would be sent, and sends nothing. Returns the number of sessions.

@@ -18,15 +18,16 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
 fn send(server: &Running, head: &str, body: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let request = format!("{head}\r\nhost: team\r\nconnection: close\r\n\r\n");
+    let request = format!("{head}\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     // A server that has refused a body does not read it.
     let _ = stream.write_all(body);
@@ -38,7 +39,7 @@ fn send(server: &Running, head: &str, body: &[u8]) -> Answer {
     Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-fn get(server: &Running, path: &str, token: &str) -> Answer {
+pub(crate) fn get(server: &Running, path: &str, token: &str) -> Answer {
     send(server, &format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {token}"), b"")
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn post(server: &Running, token: &str, body: &[u8]) -> Answer {
 }
 
 /// Paths that want a token.
-const CLOSED: [&str; 14] = [
+const CLOSED: [&str; 17] = [
     "/api/v1/sessions",
     "/api/v1/sessions/x/tree",
     "/api/v1/sessions/x/timeline",
@@ -62,6 +63,9 @@ const CLOSED: [&str; 14] = [
     "/api/v1/search?q=x",
     "/api/v1/stats",
     "/api/v1/stats?by=project",
+    "/api/v1/stats?by=project&as=csv",
+    "/api/v1/people",
+    "/api/v1/working",
     "/api/v1/status",
     "/api/v1/live",
     "/api/v1/me",
@@ -295,6 +299,36 @@ fn writers_remove_their_own_sessions_only() {
 }
 
 #[test]
+fn sums_are_a_table_that_runs_nothing_in_a_spreadsheet() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let token = machine.token();
+    let mut snapshot = snapshot_of(&machine, &server);
+    snapshot["project"] = "=cmd|'/C calc'!A0,\"x\"".into();
+    assert_eq!(post(&server, &token, format!("{snapshot}\n").as_bytes()).status, 200);
+    let answer = get(&server, "/api/v1/stats?by=project,user&as=csv", &token);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let head = answer.head.to_lowercase();
+    assert!(head.contains("content-type: text/csv"), "{head}");
+    assert!(
+        head.contains("content-disposition: attachment; filename=\"subscope-project-user.csv\""),
+        "{head}"
+    );
+    let lines: Vec<&str> = answer.body.lines().filter(|line| line.contains(',')).collect();
+    assert!(lines[0].starts_with("project,user,sessions,agents,"), "{lines:?}");
+    assert!(lines[1].starts_with("\"'=cmd|'/C calc'!A0,\"\"x\"\"\",ana,1,"), "{lines:?}");
+    let summary = &snapshot["tree"]["summary"];
+    let cost = summary["cost_micro_usd"].as_u64().unwrap();
+    let cost = format!(",{}.{:06},{}", cost / 1_000_000, cost % 1_000_000, summary["cost_floor"]);
+    assert!(lines[1].ends_with(&cost), "{lines:?}: {cost}");
+    assert_eq!(lines.len(), 2);
+    for wrong in ["as=csv", "by=project&as=xml", "by=project&as=csv&from=yesterday"] {
+        assert_eq!(get(&server, &format!("/api/v1/stats?{wrong}"), &token).status, 400, "{wrong}");
+    }
+}
+
+#[test]
 fn hostile_values_of_every_parameter_find_nothing_and_break_nothing() {
     let Some(team) = Team::start() else { return };
     let server = team.serve();
@@ -313,8 +347,10 @@ fn hostile_values_of_every_parameter_find_nothing_and_break_nothing() {
     let parameters = [
         (
             "/api/v1/sessions",
-            &["q", "limit", "after", "live", "recent", "project", "user", "team", "machine", "status", "day"]
-                [..],
+            &[
+                "q", "limit", "after", "live", "recent", "project", "user", "team", "machine", "session",
+                "status", "day",
+            ][..],
         ),
         ("/api/v1/names", &["prefix", "limit"]),
         ("/api/v1/search", &["q", "session", "kind", "project", "user", "team", "since", "until", "limit"]),
@@ -322,6 +358,8 @@ fn hostile_values_of_every_parameter_find_nothing_and_break_nothing() {
             "/api/v1/stats",
             &["by", "from", "to", "limit", "since", "until", "project", "user", "team", "machine", "harness"],
         ),
+        ("/api/v1/people", &["from", "to", "project", "user", "team", "machine"]),
+        ("/api/v1/working", &["project", "user", "team", "machine"]),
         ("/api/v1/status", &["session"]),
         ("/api/v1/agents/root", &["session"]),
         ("/api/v1/agents/nobody", &["session"]),

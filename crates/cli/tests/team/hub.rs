@@ -16,7 +16,10 @@ use subscope_testkit::{
     skip,
 };
 
-use crate::rig::{Machine, Running, Team, until};
+use crate::{
+    doors::get,
+    rig::{Machine, Running, Team, until},
+};
 
 /// Writes the settings of a machine that forwards to a server.
 fn configure(machine: &Machine, url: &str, more: &str) {
@@ -84,6 +87,13 @@ fn a_hub_forwards_by_itself_and_doctor_says_how_far_it_is() {
         doctor(&machine)[2]
             == ("ok".to_owned(), "the server has 1 session, 0 newer here; a process forwards".to_owned())
     });
+    let shown = get(&running, "/api/v1/sending", "").json();
+    assert_eq!(
+        (&shown["sent"], &shown["behind"], &shown["error"]),
+        (&1.into(), &0.into(), &Value::Null),
+        "{shown}"
+    );
+    assert!(shown["last_sent_at_ms"].is_number());
     // The hub answers while the team's server is away, and goes on when it is back.
     server.kill();
     machine.env.adopt(&recording("2.1.330", "b-parallel"));
@@ -99,6 +109,8 @@ fn a_hub_forwards_by_itself_and_doctor_says_how_far_it_is() {
     machine.env.run(&["forget", &id]).success();
     let mut running = hub(&machine);
     until("the first one is gone", || titles(&machine, &server.url).iter().all(|(other, _)| *other != id));
+    // A hub that is killed before it has recorded the answer sends once more.
+    until("that is recorded", || doctor(&machine)[2].1.contains("1 session, 0 newer here"));
     running.kill();
     assert_eq!(titles(&machine, &server.url).len(), 1);
     // A revoked token.
@@ -180,6 +192,56 @@ fn the_printed_bytes_are_those_that_leave() {
         });
         assert_eq!(String::from_utf8(captured).unwrap(), printed, "{level}");
     }
+}
+
+#[test]
+fn the_page_of_a_hub_says_what_its_machine_sends() {
+    // Nobody listens at the server's address: no engine is needed.
+    let machine = Machine::alone("one", "sst_x");
+    machine.adopt("c-nested");
+    let sending = |hub: &Running, query: &str| get(hub, &format!("/api/v1/sending{query}"), "").json();
+    let example =
+        |sending: &Value| -> Value { serde_json::from_str(sending["example"].as_str().unwrap()).unwrap() };
+    let mut running = hub(&machine);
+    let none = sending(&running, "");
+    assert_eq!(
+        (&none["url"], &none["is_on"], &none["level"]),
+        (&Value::Null, &false.into(), &"figures".into())
+    );
+    assert!(!machine.env.path("data/subscope/team.db").exists(), "who looks leaves no record");
+    for level in ["figures", "titles", "text"] {
+        let shown = sending(&running, &format!("?level={level}"));
+        assert_eq!((&shown["example_level"], &shown["level"]), (&level.into(), &"figures".into()));
+        let mut line = example(&shown);
+        let dry = machine.forward_command("http://127.0.0.1:1", &["--dry-run", "--content", level]);
+        let printed: Value = serde_json::from_str(run(dry, b"").success().trim()).unwrap();
+        line["rev"] = printed["rev"].clone();
+        line["machine"] = printed["machine"].clone();
+        assert_eq!(line, printed, "{level}: what would leave");
+    }
+    assert_eq!(get(&running, "/api/v1/sending?level=all", "").status, 400);
+    running.kill();
+    configure(
+        &machine,
+        "http://127.0.0.1:1/",
+        "content = \"titles\"\nname = \"desk\"\nexclude = [\"~/private\"]\n",
+    );
+    let mut running = hub(&machine);
+    until("the failure is shown", || sending(&running, "")["error"].is_string());
+    let shown = sending(&running, "");
+    assert_eq!(shown["url"], "http://127.0.0.1:1");
+    assert_eq!((&shown["is_on"], &shown["is_forwarding"]), (&true.into(), &true.into()));
+    assert_eq!((&shown["machine"], &shown["level"]), (&"desk".into(), &"titles".into()));
+    assert_eq!(shown["exclude"], serde_json::json!(["~/private"]));
+    assert_eq!((&shown["sent"], &shown["behind"]), (&0.into(), &1.into()));
+    assert_eq!(shown["last_sent_at_ms"], Value::Null);
+    assert!(example(&shown)["row"]["title"].is_string(), "the level of the settings");
+    assert_eq!(get(&running, "/api/v1/setup", "").json()["team"], "http://127.0.0.1:1/");
+    running.kill();
+    configure(&machine, "http://127.0.0.1:1", "exclude = [\"/home/user\"]\nforward = false\n");
+    let running = hub(&machine);
+    let shown = sending(&running, "");
+    assert_eq!((&shown["is_on"], &shown["example"]), (&false.into(), &Value::Null), "excluded");
 }
 
 #[test]

@@ -52,6 +52,7 @@ impl Running {
             session_reader: None,
             indexer: None,
             setup: None,
+            sending: None,
             demo: None,
             forwarding: None,
         };

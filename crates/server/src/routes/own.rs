@@ -5,9 +5,15 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use axum::{Json, extract::State, http::header, response::IntoResponse};
+use axum::{
+    Json,
+    extract::{Query, State},
+    http::header,
+    response::IntoResponse,
+};
+use serde::Deserialize;
 use serde_json::{Value, json};
-use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL, Setup};
+use subscope_model::{ContentLevel, Health, OLDEST_PROTOCOL, PROTOCOL, Sending, Setup};
 
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
@@ -49,6 +55,33 @@ pub(super) async fn setup(State(app): State<App>) -> Result<Json<Setup>, ApiErro
     let read = app.setup.clone().ok_or(ApiError::not_found("configuration"))?;
     let setup = tokio::task::spawn_blocking(move || read()).await;
     setup.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
+}
+
+/// Parameters of [`sending`].
+#[derive(Deserialize)]
+pub(super) struct SendingParameters {
+    level: Option<ContentLevel>,
+}
+
+/// Returns what this machine sends to its team's server, with a session as it leaves.
+#[utoipa::path(
+    get, path = "/api/v1/sending",
+    params(("level" = Option<String>, Query, description = "Level of the example: figures, titles or text; that of the settings otherwise.")),
+    responses(
+        (status = 200, description = "subscope.sending/1.", body = Object),
+        (status = 400, description = "A level that is none."),
+        (status = 404, description = "The server has no configuration."),
+        (status = 503, description = "The store cannot be read now."),
+    )
+)]
+pub(super) async fn sending(
+    State(app): State<App>,
+    Query(parameters): Query<SendingParameters>,
+) -> Result<Json<Sending>, ApiError> {
+    let read = app.sending.clone().ok_or(ApiError::not_found("configuration"))?;
+    let sending = tokio::task::spawn_blocking(move || read(parameters.level)).await;
+    let sending = sending.map_err(|error| ApiError::unavailable(error.to_string()))?;
+    sending.map(Json).map_err(ApiError::unavailable)
 }
 
 /// Drains the hub: it finishes open requests, accepts nothing more and exits.

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
-use subscope_page::file;
+use subscope_page::{PageFile, file, team_document};
 
 use crate::{api_error::ApiError, state::App};
 
@@ -25,17 +25,23 @@ const CACHE_FOREVER: &str = "private, max-age=31536000, immutable";
 const CACHE_REVALIDATE: &str = "private, no-cache";
 
 /// Paths of the views, but for those of a session.
-const VIEWS: [&str; 5] = ["/", "/search", "/stats", "/compare", "/iterations"];
+const VIEWS: [&str; 8] =
+    ["/", "/search", "/stats", "/compare", "/iterations", "/sending", "/people", "/cost"];
 
-/// Returns the routes of the page's files, which are not in the OpenAPI document.
-pub fn file_routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let views = VIEWS.into_iter().fold(Router::new(), |router, path| router.route(path, get(document)));
-    views.route("/s/{*view}", get(document)).route("/assets/{name}", get(asset))
+/// Returns the routes of the page's files, and of the demo. They are not in the OpenAPI document.
+pub(super) fn routes() -> Router<App> {
+    file_routes(|| file("index.html")).route(DEMO, get(demo))
 }
 
-/// Returns the routes of the page's files, and of the demo.
-pub(super) fn routes() -> Router<App> {
-    file_routes().route(DEMO, get(demo))
+/// Returns the routes of the page's files for a team's server.
+pub fn team_routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    file_routes(team_document)
+}
+
+fn file_routes<S: Clone + Send + Sync + 'static>(document: fn() -> Option<PageFile>) -> Router<S> {
+    let view = async move |headers: HeaderMap| answer(document(), &headers);
+    let views = VIEWS.into_iter().fold(Router::new(), |router, path| router.route(path, get(view)));
+    views.route("/s/{*view}", get(view)).route("/assets/{name}", get(asset))
 }
 
 /// Whether a path belongs to the page, whose files contain no data.
@@ -44,23 +50,28 @@ pub(crate) fn is_page_path(path: &str) -> bool {
 }
 
 /// Answers a request without a route: a browser gets the page, which says so, other clients an error.
-pub async fn not_found(method: Method, headers: HeaderMap) -> Response {
+pub(super) async fn not_found(method: Method, headers: HeaderMap) -> Response {
+    missing(&method, &headers, || file("index.html"))
+}
+
+/// As [`not_found`], of a team's server.
+pub async fn team_not_found(method: Method, headers: HeaderMap) -> Response {
+    missing(&method, &headers, team_document)
+}
+
+fn missing(method: &Method, headers: &HeaderMap, document: fn() -> Option<PageFile>) -> Response {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let is_document = method == Method::GET && accepted.flat_map(|value| value.split(',')).any(is_html);
+    let is_document = *method == Method::GET && accepted.flat_map(|value| value.split(',')).any(is_html);
     if !is_document {
         return ApiError::not_found("route").into_response();
     }
-    let mut response = document(HeaderMap::new()).await;
+    let mut response = answer(document(), &HeaderMap::new());
     *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 
 fn is_html(media_type: &str) -> bool {
     media_type.split(';').next().is_some_and(|name| name.trim() == "text/html")
-}
-
-async fn document(headers: HeaderMap) -> Response {
-    serve_file("index.html", &headers)
 }
 
 /// Redirects to the demo's session, which the page plays.
@@ -70,16 +81,16 @@ async fn demo(State(app): State<App>) -> Response {
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    serve_file(&format!("assets/{name}"), &headers)
+    answer(file(&format!("assets/{name}")), &headers)
 }
 
-fn serve_file(path: &str, request_headers: &HeaderMap) -> Response {
-    let Some(found) = file(path) else { return ApiError::not_found("route").into_response() };
+fn answer(found: Option<PageFile>, request_headers: &HeaderMap) -> Response {
+    let Some(found) = found else { return ApiError::not_found("route").into_response() };
     let tag = format!("\"{}\"", found.digest);
     let is_known =
         request_headers.get_all(header::IF_NONE_MATCH).iter().any(|known| known.as_bytes() == tag.as_bytes());
     let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { found.bytes.clone().into_response() };
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { found.bytes.into_response() };
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_TYPE, found.media_type),

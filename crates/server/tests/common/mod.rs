@@ -85,6 +85,7 @@ pub(crate) fn start_at(
         session_reader: None,
         indexer: None,
         setup: None,
+        sending: None,
         demo: None,
         forwarding: None,
     };

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{SessionId, SessionRow, Text};
+use subscope_model::{Agent, Millis, SessionId, SessionRow, Text};
 use subscope_store::{ListQuery, StoreResult};
 
 use super::Reader;
 use crate::{
     engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
+    people::{WORKING_SCHEMA, WorkingSession, WorkingSessions},
     rows::day_name,
 };
 
@@ -19,6 +20,9 @@ const FACTOR: usize = 2;
 const MAX_KEYS: usize = 100_000;
 /// Keys whose rows are read at once: bounds the length of a query.
 const ROWS_AT_ONCE: usize = 2_000;
+
+/// Most sessions at work of an answer.
+const MAX_WORKING_SESSIONS: usize = 1_000;
 
 #[derive(Row, Deserialize)]
 struct SessionDay {
@@ -33,30 +37,41 @@ struct ListedRow {
     user: String,
     team: String,
     project: String,
+    working: String,
 }
 
-const COLUMNS: &str = "row, machine, user, team, project";
+const COLUMNS: &str = "row, machine, user, team, project, working";
 
 impl ListedRow {
     /// Returns the row; `None` if a later version of the program wrote it.
-    fn parsed(self) -> Option<SessionRow> {
+    fn parsed(self) -> Option<WorkingSession> {
         let row: SessionRow = serde_json::from_str(&self.row).ok()?;
         let name = |name: String| (!name.is_empty()).then(|| Text::from(name));
-        let Self { machine, user, team, project, .. } = self;
-        Some(SessionRow {
-            machine: name(machine),
-            user: name(user),
-            team: name(team),
-            project: name(project),
-            ..row
-        })
+        let Self { machine, user, team, project, working, .. } = self;
+        let (machine, user, team, project) = (name(machine), name(user), name(team), name(project));
+        let working: Vec<Agent> = serde_json::from_str(&working).unwrap_or_default();
+        Some(WorkingSession { row: SessionRow { machine, user, team, project, ..row }, working })
     }
 }
 
 impl Reader {
-    /// Returns a page. First the newest keys, without `FINAL`: a session's newest row comes first, since a newer rev
-    /// never ends earlier. Then their rows with the same conditions, which only the newest ones pass.
+    /// Returns a page.
     pub(super) async fn page(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
+        Ok(self.listed(query).await?.into_iter().map(|found| found.row).collect())
+    }
+
+    /// Returns the sessions at work that were saved since a time.
+    pub(super) async fn at_work(&self, since: Millis) -> StoreResult<WorkingSessions> {
+        let query = ListQuery { kept_since: Some(since), ..ListQuery::live(MAX_WORKING_SESSIONS + 1) };
+        let mut sessions = self.listed(&query).await?;
+        let has_more = sessions.len() > MAX_WORKING_SESSIONS;
+        sessions.truncate(MAX_WORKING_SESSIONS);
+        Ok(WorkingSessions { schema: WORKING_SCHEMA.into(), sessions, has_more })
+    }
+
+    /// Returns a page with the agents at work. First the newest keys, without `FINAL`: a session's newest row comes first, since a newer rev
+    /// never ends earlier. Then their rows with the same conditions, which only the newest ones pass.
+    async fn listed(&self, query: &ListQuery) -> StoreResult<Vec<WorkingSession>> {
         let mut wanted = query.limit.saturating_mul(FACTOR).saturating_add(20).min(MAX_KEYS);
         loop {
             let select = self
@@ -72,7 +87,11 @@ impl Reader {
         }
     }
 
-    async fn rows_of(&self, keys: &[SessionDay], query: &ListQuery) -> Result<Vec<SessionRow>, EngineError> {
+    async fn rows_of(
+        &self,
+        keys: &[SessionDay],
+        query: &ListQuery,
+    ) -> Result<Vec<WorkingSession>, EngineError> {
         let mut days: HashMap<&str, u16> = HashMap::new();
         for key in keys {
             days.insert(&key.session_id, key.day);
@@ -92,7 +111,7 @@ impl Reader {
             let rows: Vec<ListedRow> = self.scoped.rows(self.conditions(query, select)).await?;
             all.extend(rows.into_iter().filter_map(ListedRow::parsed));
         }
-        all.sort_by_cached_key(SessionRow::place);
+        all.sort_by_cached_key(|found: &WorkingSession| found.row.place());
         Ok(all)
     }
 
@@ -135,13 +154,14 @@ impl Reader {
             user: String,
             team: String,
             project: String,
+            working: String,
             is_deleted: u8,
         }
         let found: Option<NewestRow> = self.scoped.first(select).await?;
-        let Some(NewestRow { row, machine, user, team, project, is_deleted: 0 }) = found else {
+        let Some(NewestRow { row, machine, user, team, project, working, is_deleted: 0 }) = found else {
             return Ok(None);
         };
-        Ok(ListedRow { row, machine, user, team, project }.parsed())
+        Ok(ListedRow { row, machine, user, team, project, working }.parsed().map(|found| found.row))
     }
 
     pub(super) async fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, EngineError> {

@@ -46,6 +46,13 @@ struct PollState {
 /// Streams the rows of sessions at work, and those that ended while the reader listened.
 #[utoipa::path(
     get, path = "/api/v1/live",
+    params(
+        ("session" = Option<String>, Query, description = "Only this session; none for an empty id."),
+        ("project" = Option<String>, Query, description = "Only sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only sessions of this user."),
+        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
+        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
+    ),
     responses(
         (status = 200, description = "text/event-stream: `snapshot` (subscope.tree/1) of each session at work, `caught-up`, then \
             `change` (subscope.change/1). The rows are as old as machines send them: 10 s for a session at work.", body = String,

@@ -3,9 +3,11 @@
 use axum::{
     Json,
     extract::{Query, State},
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
+use subscope_export::csv_table;
 use subscope_hub::clock;
 use subscope_model::{
     AgentName, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, StatsQuery, Status,
@@ -16,7 +18,12 @@ use subscope_server::{
 use subscope_store::SessionQueries;
 
 use super::TeamApp;
-use crate::{doors::Caller, figures::GroupQuery, read::TeamFilter, rows::parse_day};
+use crate::{
+    doors::Caller,
+    figures::{GroupQuery, GroupRow, Groups},
+    read::TeamFilter,
+    rows::parse_day,
+};
 
 /// Default and maximum number of groups.
 const DEFAULT_GROUPS: usize = 10_000;
@@ -34,6 +41,7 @@ const MAX_GROUPS: usize = 100_000;
         ("user" = Option<String>, Query, description = "Only those of this user."),
         ("team" = Option<String>, Query, description = "Only those of this team's users."),
         ("machine" = Option<String>, Query, description = "Only those of this machine."),
+        ("session" = Option<String>, Query, description = "Only this one."),
         ("status" = Option<String>, Query, description = "Only those that are `live` or `ended`."),
         ("day" = Option<String>, Query, description = "Only those that began on this day, 2026-11-21 (UTC)."),
     ),
@@ -120,6 +128,59 @@ pub(super) struct StatsParameters {
     from: Option<String>,
     to: Option<String>,
     limit: Option<usize>,
+    #[serde(rename = "as")]
+    form: Option<String>,
+}
+
+/// Refuses days that are none.
+pub(super) fn require_days(days: [&Option<String>; 2]) -> Result<(), ApiError> {
+    if days.into_iter().flatten().any(|day| parse_day(day).is_none()) {
+        return Err(ApiError::bad_request("from and to are days, as 2026-11-21"));
+    }
+    Ok(())
+}
+
+/// Names of the columns of sums in CSV, behind the dimensions.
+const CSV_FIGURES: [&str; 13] = [
+    "sessions",
+    "agents",
+    "tool_calls",
+    "tool_errors",
+    "tools_denied",
+    "busy_ms",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "tokens_are_floor",
+    "cost_usd",
+    "cost_is_floor",
+];
+
+/// Returns sums as a download.
+fn csv_response(groups: &Groups) -> Result<Response, ApiError> {
+    let by: Vec<&str> = groups.by.iter().map(|by| by.as_str()).collect();
+    let head = by.iter().chain(&CSV_FIGURES).map(|name| (*name).to_owned()).collect();
+    let record = |row: &GroupRow| {
+        let names = by.iter().map(|by| row.names.get(*by).cloned().unwrap_or_default());
+        let [input, output, cache_read, cache_write] = row.usage.kinds();
+        let figures =
+            [row.sessions, row.agents, row.tool_calls, row.tool_errors, row.tools_denied, row.busy_ms];
+        let figures = figures.into_iter().chain([input, output, cache_read, cache_write]);
+        let cost =
+            format!("{}.{:06}", row.cost_micro_usd / 1_000_000, row.cost_micro_usd.rem_euclid(1_000_000));
+        let last = [row.usage.floor.to_string(), cost, row.cost_floor.to_string()];
+        names.chain(figures.map(|figure| figure.to_string())).chain(last).collect::<Vec<_>>()
+    };
+    let bytes = csv_table(std::iter::once(head).chain(groups.rows.iter().map(record)));
+    let bytes = bytes.map_err(|error| ApiError::unavailable(error.to_string()))?;
+    let name = format!("attachment; filename=\"subscope-{}.csv\"", by.join("-"));
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
+    // Names of dimensions are letters.
+    headers.extend(HeaderValue::from_str(&name).ok().map(|name| (header::CONTENT_DISPOSITION, name)));
+    Ok(response)
 }
 
 /// Returns statistics: with `by`, sums of its dimensions; without, those of a hub's store.
@@ -130,6 +191,7 @@ pub(super) struct StatsParameters {
         ("from" = Option<String>, Query, description = "With `by`: first day, 2026-11-01 (UTC)."),
         ("to" = Option<String>, Query, description = "With `by`: last day."),
         ("limit" = Option<usize>, Query, description = "With `by`: at most so many rows; 10000 otherwise."),
+        ("as" = Option<String>, Query, description = "With `by`: `csv` for a download in CSV (RFC 4180)."),
         ("since" = Option<i64>, Query, description = "Without `by`: from the day (UTC) of this time in milliseconds since 1970."),
         ("until" = Option<i64>, Query, description = "Without `by`: up to the day (UTC) of this time, that day included."),
         ("project" = Option<String>, Query, description = "Only sessions of this project."),
@@ -151,9 +213,10 @@ pub(super) async fn stats(
     Query(query): Query<StatsQuery>,
     Query(mut filter): Query<TeamFilter>,
 ) -> Result<Response, ApiError> {
-    let StatsParameters { by, from, to, limit } = parameters;
-    if [&from, &to].into_iter().flatten().any(|day| parse_day(day).is_none()) {
-        return Err(ApiError::bad_request("from and to are days, as 2026-11-21"));
+    let StatsParameters { by, from, to, limit, form } = parameters;
+    require_days([&from, &to])?;
+    if form.as_deref().is_some_and(|form| form != "csv") || (form.is_some() && by.is_none()) {
+        return Err(ApiError::bad_request("as is csv, and needs by"));
     }
     if by.is_none() && from.is_none() && to.is_none() {
         // The query's own project may be a folder above it.
@@ -162,10 +225,18 @@ pub(super) async fn stats(
         return Ok(Json(stats).into_response());
     }
     let by = GroupQuery::parse_by(by.as_deref().unwrap_or_default()).map_err(ApiError::bad_request)?;
-    let limit = limit.unwrap_or(DEFAULT_GROUPS).clamp(1, MAX_GROUPS);
+    let default = if form.is_some() { MAX_GROUPS } else { DEFAULT_GROUPS };
+    let limit = limit.unwrap_or(default).clamp(1, MAX_GROUPS);
     let harness = query.harness.as_deref().map(str::to_owned);
     let query = GroupQuery { by, from, to, harness, limit };
     let groups = app.ask(&caller.identity, filter, move |reader| reader.groups(&query)).await?;
+    if form.is_some() {
+        if groups.has_more {
+            // A table has no place that says so.
+            return Err(ApiError::bad_request(format!("more than {limit} rows: ask for fewer days")));
+        }
+        return csv_response(&groups);
+    }
     Ok(Json(groups).into_response())
 }
 

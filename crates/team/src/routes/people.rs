@@ -1,0 +1,81 @@
+//! Routes about who works with agents, and on what now.
+
+use axum::{
+    Json,
+    extract::{Query, State},
+};
+use serde::Deserialize;
+use subscope_hub::clock;
+use subscope_model::Millis;
+use subscope_server::ApiError;
+
+use super::{TeamApp, queries::require_days};
+use crate::{
+    doors::Caller,
+    people::{People, WorkingSessions},
+    read::TeamFilter,
+};
+
+/// A session at work whose machine has saved nothing of it for so long is not counted as one: the machine may be off.
+const SILENT_MS: Millis = 3_600_000;
+/// After so long it is not listed either.
+const GONE_MS: Millis = 24 * 3_600_000;
+
+#[derive(Deserialize)]
+pub(super) struct PeopleParameters {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+/// Lists users with their machines.
+#[utoipa::path(
+    get, path = "/api/v1/people",
+    params(
+        ("from" = Option<String>, Query, description = "First day of the sums, 2026-11-01 (UTC)."),
+        ("to" = Option<String>, Query, description = "Last day of the sums."),
+        ("project" = Option<String>, Query, description = "Only sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only this user."),
+        ("team" = Option<String>, Query, description = "Only users of this team."),
+        ("machine" = Option<String>, Query, description = "Only this machine."),
+    ),
+    responses(
+        (status = 200, description = "subscope.people/1, the latest event first: sums over the days, the rest over all sessions.", body = Object),
+        (status = 400, description = "A day that is none."),
+        (status = 401, description = "No token."),
+    )
+)]
+pub(super) async fn people(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(days): Query<PeopleParameters>,
+    Query(filter): Query<TeamFilter>,
+) -> Result<Json<People>, ApiError> {
+    require_days([&days.from, &days.to])?;
+    let since = clock::now_ms() - SILENT_MS;
+    let people = app.ask(&caller.identity, filter, move |reader| reader.people(days.from, days.to, since));
+    people.await.map(Json)
+}
+
+/// Lists the sessions at work with their agents at work.
+#[utoipa::path(
+    get, path = "/api/v1/working",
+    params(
+        ("project" = Option<String>, Query, description = "Only sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only sessions of this user."),
+        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
+        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
+    ),
+    responses(
+        (status = 200, description = "subscope.working/1, the newest event first, at most 1000: sessions that their machine has \
+            saved in the last 24 hours.", body = Object),
+        (status = 401, description = "No token."),
+    )
+)]
+pub(super) async fn working(
+    State(app): State<TeamApp>,
+    caller: Caller,
+    Query(filter): Query<TeamFilter>,
+) -> Result<Json<WorkingSessions>, ApiError> {
+    let since = clock::now_ms() - GONE_MS;
+    app.ask(&caller.identity, filter, move |reader| reader.working(since)).await.map(Json)
+}
