@@ -1,4 +1,5 @@
-//! Any bytes as the body of a request of OpenTelemetry, in each encoding: what is kept of it can be read again.
+//! Any bytes as the body of an OpenTelemetry request, in each encoding: the lines made from the body can be decoded
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

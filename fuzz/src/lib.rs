@@ -1,12 +1,12 @@
 //! What every fuzz target does: bytes in two chunks through a decoder, twice, and a comparison.
 //!
-//! A target finds a panic, a hang and a use of too much memory by itself; what it must be told is that the place of
-//! the cut changes nothing.
+//! libFuzzer reports panics, hangs and excessive memory use by itself. The target adds one check: the position of the
+//! cut does not change the result.
 
 use subscope_decode::{Dialect, Hint};
 use subscope_model::{Decoded, Sink};
 
-/// Decodes the bytes cut at a place that the first two of them choose, and uncut, and compares.
+/// Decodes the bytes in two chunks (the first two bytes choose the cut) and in one chunk, and compares the results.
 pub fn feed(dialect: Dialect, data: &[u8]) {
     let [high, low, rest @ ..] = data else { return };
     let cut = usize::from(u16::from_be_bytes([*high, *low])) % (rest.len() + 1);
@@ -16,7 +16,7 @@ pub fn feed(dialect: Dialect, data: &[u8]) {
     assert_eq!(in_two, in_one, "{dialect:?} cut at {cut}");
 }
 
-/// Returns everything that is handed over, as text: observations borrow from the chunk and do not outlive it.
+/// Returns all observations as text: they borrow from the chunk and do not outlive it.
 fn decode(dialect: Dialect, chunks: &[&[u8]]) -> Vec<String> {
     let hint =
         Hint { session: Some("session".to_owned()), agent: Some("agent".to_owned()), ..Hint::default() };
