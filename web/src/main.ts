@@ -3,12 +3,12 @@ import { mount } from "svelte";
 import App from "./App.svelte";
 import { signIn } from "./lib/api";
 
-/** A code behind the # lets this browser in, once; it is not to stay in the address. */
+/** A one-time sign-in code after `#` authorizes this browser; it is removed from the address. */
 async function enter(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code === null) return;
   history.replaceState(null, "", location.pathname + location.search);
-  // The page itself says so to a person who is not let in.
+  // If the code is refused, the page shows the sign-in view.
   await signIn(code).catch(() => undefined);
 }
 

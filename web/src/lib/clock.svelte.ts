@@ -1,4 +1,4 @@
-// The seconds that timers count, and the moment that is on show.
+// The clock of timers (one tick a second), and the time of the rows on show.
 import { carriedTree } from "./api";
 import { past } from "./past.svelte";
 import { router } from "./route.svelte";
@@ -8,7 +8,7 @@ class Clock {
   /** This machine's clock, by the second. */
   wall = $state(Date.now());
 
-  /** The present as far as it is known: it stands still while the hub is not heard, and in a saved page. */
+  /** The time up to which the rows are current: it stops while the hub is disconnected, and in a saved page. */
   now = $derived.by(() => {
     if (carriedTree) return carriedTree.session.ended_at_ms ?? this.wall;
     return store.heardAt > 0 && store.state !== "live" ? store.heardAt : this.wall;

@@ -1,11 +1,11 @@
-// What calls were given, whole: rows have only the beginning of a command. Asked for by agent, once somebody points at a call.
+// Complete commands of calls: rows have only the beginning. Fetched by agent, once the pointer is over one of its calls.
 import { SvelteMap } from "svelte/reactivity";
 import { api } from "./api";
 import { commandOf } from "./payload";
 
 /** How many events of an agent one request returns. */
 const EVENTS = 50_000;
-/** Of so many agents the commands are kept. */
+/** Number of agents whose commands are cached. */
 const KEPT = 8;
 
 class Commands {
@@ -18,7 +18,7 @@ class Commands {
     return this.#known.get(`${session} ${agent}`)?.get(call) ?? "";
   }
 
-  /** Asks for the commands of an agent, unless that of this call is known. */
+  /** Fetches the commands of an agent, unless the command of this call is cached. */
   async ask(session: string, agent: string, call: string): Promise<void> {
     const of = `${session} ${agent}`;
     if (this.get(session, agent, call) !== "" || this.#missed.has(`${of} ${call}`)) return;
@@ -32,7 +32,7 @@ class Commands {
       this.#known.set(of, texts);
       for (const oldest of [...this.#known.keys()].slice(0, -KEPT)) this.#known.delete(oldest);
     } catch {
-      // What the row has is shown all the same.
+      // The caller falls back to the beginning of the command in the row.
     }
   }
 }

@@ -1,4 +1,4 @@
-// Two sessions or agents beside each other: their figures with differences, and an axis that both begin at.
+// Comparison of two sessions or agents: their figures with differences, on a time axis that starts at the start of each.
 import type { AgentPair, Comparison } from "../model";
 import type { Lane, Timeline } from "./api";
 import { count, duration, money } from "./format";
@@ -7,9 +7,9 @@ export interface Figure {
   name: string;
   a: string;
   b: string;
-  /** What the second has more; empty where one is unknown. */
+  /** Difference of the second to the first; empty if one is unknown. */
   more: string;
-  /** Whether more is worse, for colors; null where neither is. */
+  /** Whether a higher value is worse, for colors; null if neither direction is. */
   isWorse: boolean | null;
 }
 
@@ -30,7 +30,7 @@ const figure = (name: string, a: number | null | undefined, b: number | null | u
   isWorse: isBad && typeof a === "number" && typeof b === "number" && a !== b ? b > a : null,
 });
 
-/** Those that at least one side has. */
+/** The figures that at least one side has. */
 export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): Figure[] {
   return [
     figure("subagents", a.agents, b.agents, String, false),
@@ -49,7 +49,7 @@ export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): F
   ].filter((one) => one.a !== "" || one.b !== "");
 }
 
-/** Where a side begins, and how long it lasts: the axis begins there. */
+/** Start and length of a side's time axis, in milliseconds. */
 export function extent(pairs: AgentPair[], side: "a" | "b"): { start: number; length: number } {
   const own = pairs.flatMap((pair) => pair[side] ?? []);
   const begins = own.flatMap(({ started_at_ms }) => started_at_ms ?? []);

@@ -1,4 +1,4 @@
-// Edits as lines that went and lines that came.
+// Line diffs of edits: removed and added lines.
 import { diffLines } from "diff";
 
 export interface DiffLine {
@@ -6,7 +6,7 @@ export interface DiffLine {
   text: string;
 }
 
-/** Compared up to this size; what is longer is shown as all that went and all that came. */
+/** Largest input of the line diff. A larger edit is shown as all old lines removed and all new lines added. */
 const COMPARED = 200_000;
 
 export function diff(before: string, after: string): DiffLine[] {

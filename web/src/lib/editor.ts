@@ -1,4 +1,5 @@
-// Files of calls, opened in a person's editor. Paths come from agents: they are encoded, and what hides something is left out.
+// Opens files of calls in the user's editor. Paths come from agents: they are encoded; paths with hidden characters get no
+// link.
 import { visible } from "./safe";
 
 /** The URL that opens a file; empty where none is known. `form` has `{path}`, and maybe `{line}`. */
@@ -9,10 +10,10 @@ export function editorUrl(form: string | null | undefined, cwd: string | null, p
   try {
     encoded = absolute.split("/").map(encodeURIComponent).join("/");
   } catch {
-    // Half of a character: no file has such a name.
+    // An unpaired surrogate: not a file name.
     return "";
   }
-  // A form that ends its folder itself has one slash, not two.
+  // Avoid a double slash if the form has one before `{path}`.
   const place = form.indexOf("{path}");
   const own = form[place - 1] === "/" ? encoded.slice(1) : encoded;
   return form.replaceAll("{path}", () => own).replaceAll("{line}", String(Math.max(1, Math.trunc(line))));

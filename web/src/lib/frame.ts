@@ -1,4 +1,4 @@
-// Work that waits until the screen shows what a person asked for.
+// Defers work until the browser has painted the response to an input.
 
 /** Calls `work` once the next frame has been painted. Returns what cancels it. */
 export function afterFrame(work: () => void): () => void {

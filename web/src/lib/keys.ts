@@ -1,4 +1,4 @@
-// All keys, in one table: what `?` shows is what there is.
+// All keyboard shortcuts in one table, which is also the content of the help (`?`).
 export interface Key {
   keys: string[];
   does: string;

@@ -1,4 +1,4 @@
-// The waterfall's geometry: time to pixels, what of a lane is seen, and its pictures on canvas and as SVG.
+// The waterfall's geometry: maps time to pixels, finds the visible spans of a lane, and draws them on canvas and as SVG.
 import type { ToolCall } from "../model";
 import type { Span, Step, Timeline } from "./api";
 
@@ -56,7 +56,7 @@ const STEPS = [
 export function ticks({ from, to }: Window, width: number, gap: number): { at: number; step: number }[] {
   const least = ((to - from) * gap) / Math.max(1, width);
   const step = STEPS.find((one) => one >= least) ?? Math.ceil(least / 86_400_000) * 86_400_000;
-  // Local midnight is a round hour in most places, and near enough in all.
+  // Local midnight is a full hour in UTC in most time zones, and close to one in the others.
   const shift = new Date(from).getTimezoneOffset() * 60_000;
   const all = [];
   for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) all.push({ at, step });
@@ -69,21 +69,21 @@ export function labels(window: Window, width: number, gap: number, room: number)
   return whole.length > 0 ? whole : [{ at: window.from, step: 1000 }];
 }
 
-/** The window zoomed about a moment, within what there is. */
+/** The window zoomed around a time, within the whole. */
 export function zoomed(window: Window, factor: number, about: number, whole: Window): Window {
   const length = Math.min(whole.to - whole.from, Math.max(20, (window.to - window.from) * factor));
   const share = (about - window.from) / Math.max(1, window.to - window.from);
   return clamped({ from: about - share * length, to: about + (1 - share) * length }, whole);
 }
 
-/** The window moved back into what there is. */
+/** The window moved into the bounds of the whole. */
 export function clamped({ from, to }: Window, whole: Window): Window {
   const length = Math.min(to - from, whole.to - whole.from);
   const begin = Math.min(Math.max(from, whole.from), whole.to - length);
   return { from: begin, to: begin + length };
 }
 
-/** The first span of a lane that may be seen behind a moment. Spans come by begin; the longest says how far to look back. */
+/** Index of the first span that may be visible at `from`. Spans are sorted by begin; none is longer than `longest`. */
 export function firstSeen(spans: Span[], longest: number, from: number): number {
   let [low, high] = [0, spans.length];
   while (low < high) {
@@ -111,21 +111,21 @@ export interface Stretch {
   width: number;
 }
 
-/** A bar on its way to a picture. */
+/** A span with its position in the picture. */
 export interface Bar extends Stretch {
   span: Span;
 }
 
-/** What of a lane is seen. Bars thinner than half a pixel that follow each other are one. */
+/** The visible bars of a lane. A bar that would extend the previous one of its look by less than half a pixel is left out. */
 export function bars(spans: Span[], window: Window, width: number, now: number | null, end: number): Bar[] {
   const scale = width / Math.max(1, window.to - window.from);
   const found: Bar[] = [];
-  // By what is drawn alike: where the last of it ended.
+  // By look (kind or status): the right edge of its last bar.
   const last = new Map<string, number>();
   for (let at = firstSeen(spans, longestOf(spans), window.from); at < spans.length; at++) {
     const span = spans[at] as Span;
     if (span.from_ms > window.to) break;
-    // What had not ended when it was asked for goes on.
+    // A span that had not ended when the timeline was fetched grows until now.
     const until = now !== null && span.to_ms >= end ? Math.max(now, span.to_ms) : span.to_ms;
     if (until < window.from) continue;
     const x = (span.from_ms - window.from) * scale;
@@ -176,7 +176,7 @@ const LABELED = 40;
 /** About how wide a character of a label is. */
 const LETTER = 6.4;
 
-/** How much of a bar beside the critical path is left. */
+/** Opacity of a bar that is not on the critical path. */
 const DIMMED = 0.22;
 
 /** What a bar says of its call. */
@@ -195,7 +195,7 @@ export function drawLane(
 ): void {
   const middle = top + height / 2;
   const thick = Math.min(Math.max(height - 14, 12), THICKEST);
-  /** What is not on the critical path is dimmed where that alone is looked at. */
+  /** Whether bars that are not on the critical path are dimmed. */
   const dim = ({ x, width }: Bar): void => {
     const isOn = !isPathAlone || path.some((step) => x < step.x + step.width && step.x < x + Math.max(1, width));
     pen.globalAlpha = isOn ? 1 : DIMMED;
@@ -226,7 +226,7 @@ export function drawLane(
         break;
     }
   }
-  // What went wrong lies over its neighbors, and is never too thin to be seen.
+  // Failures are drawn above their neighbors and have a minimum width.
   for (const bar of all) {
     const { span, x, width } = bar;
     dim(bar);
@@ -235,7 +235,7 @@ export function drawLane(
   pen.globalAlpha = 1;
 }
 
-/** Draws the time in which an agent is there, whatever it does; what of it is on the critical path is bright. */
+/** Draws an agent's interval from start to end; its part on the critical path is bright. */
 export function drawTrack(pen: CanvasRenderingContext2D, whole: Stretch[], path: Stretch[], top: number, height: number, paint: Paint, isPathAlone: boolean): void {
   const y = top + height / 2;
   pen.globalAlpha = isPathAlone ? DIMMED : 1;
@@ -253,7 +253,7 @@ export function drawTrack(pen: CanvasRenderingContext2D, whole: Stretch[], path:
 
 export const isFault = ({ kind, status }: Span): boolean => kind === "tool" && (status === "error" || status === "denied");
 
-/** The color of a call: what it does, but for one that went wrong. */
+/** The color of a call: by its tool; a call that went wrong has the color of its status. */
 export const fill = (span: Span): string =>
   isFault(span) ? (span.status === "error" ? "--failed" : "--waiting") : `--kind-${kindOf(span)}`;
 

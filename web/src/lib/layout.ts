@@ -28,7 +28,7 @@ export class Layout {
   /** For each agent the top of its row. */
   #tops: Float64Array;
   #places: Map<string, number>;
-  /** Rows that were made, by number: what shows a row compares them by identity. */
+  /** Cached rows, by number: components compare rows by identity. */
   #made = new Map<number, Row>();
 
   constructor(
@@ -106,13 +106,13 @@ export interface Placed {
   slot: number;
 }
 
-/** Shows rows in the elements of those that have left the screen: to fill an element costs less than to make one. */
+/** Reuses the elements of rows that have left the screen for rows that enter it: cheaper than creating elements. */
 export class Slots {
   /** The rows on the screen, by key. */
   #taken = new Map<string, Placed>();
   #count = 0;
 
-  /** Places the rows on the screen, in order. A row that stays keeps its element, and the one that has the focus leaves it to no other. */
+  /** Assigns elements to the rows on the screen, in order. A row that stays keeps its element; that of the focused row is not reused. */
   place(rows: Row[], focused: string | null): Placed[] {
     const shown = new Set<string>();
     const coming: Record<Kind, number> = { agent: 0, call: 0 };
@@ -140,7 +140,7 @@ export class Slots {
 type Kind = "agent" | "call";
 const kindOf = ({ call }: Row): Kind => (call ? "call" : "agent");
 
-/** The place of the last value that is not above the wanted one. */
+/** Index of the last value that is not greater than the wanted one. */
 function before(values: Float64Array, wanted: number): number {
   let [low, high] = [0, values.length - 1];
   while (low < high) {

@@ -1,5 +1,5 @@
-// The one connection that everything live comes through. It goes on behind the last place it has read, for as long as the
-// page is open.
+// The only connection to the live feed. It reconnects as long as the page is open, and resumes after the last event id that it
+// read.
 import { SseParser, type Message } from "./sse";
 
 export type State = "connecting" | "live" | "lost" | "refused";
@@ -10,7 +10,7 @@ export interface Listener {
   received(message: Message): void;
 }
 
-/** How long is waited before another try: soon at first, since a hub is back within a second. */
+/** Delays between attempts to connect: short at first, since a restarted hub is back within a second. */
 const WAITS_MS = [100, 250, 500, 1000, 2000];
 
 /** The server says something at least every 15 s; a connection that is silent for longer than this is dead. */
@@ -22,7 +22,7 @@ export class Live {
   #last = "";
   #tries = 0;
   #isStopped = false;
-  /** Whether this browser is not let in: each try says so again, until one passes. */
+  /** Whether the hub refuses this browser (401). Each attempt sets it again until one succeeds. */
   #isRefused = false;
   #stop = new AbortController();
 
@@ -39,7 +39,7 @@ export class Live {
       try {
         await this.#once();
       } catch {
-        // A hub that is gone, or that is not there yet: whatever it was, the next try shows whether it passed.
+        // The hub is not running or does not answer: connect again.
       }
       if (this.#isStopped) return;
       if (!this.#isRefused) this.#listener.heard("lost");
@@ -61,7 +61,7 @@ export class Live {
     if (!response.ok || !response.body) {
       this.#isRefused = response.status === 401;
       if (this.#isRefused) this.#listener.heard("refused");
-      // A place that this hub cannot read is no place to go on.
+      // The hub cannot parse this event id: start from a snapshot.
       if (response.status === 400) this.#last = "";
       throw new Error(`the hub answers ${response.status}`);
     }
@@ -73,7 +73,7 @@ export class Live {
       const alarm = setTimeout(() => this.#stop.abort(), SILENCE_MS);
       const { done, value } = await reader.read().finally(() => {
         clearTimeout(alarm);
-        // A connection that is closed was heard until now; one that is silent was not.
+        // A closed connection was alive until now; one that was aborted for silence was not.
         if (!this.#stop.signal.aborted) this.#listener.heard("live");
       });
       if (done) return;

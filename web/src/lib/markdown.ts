@@ -11,7 +11,7 @@ const marked = new Marked({
   breaks: true,
   async: false,
   renderer: {
-    // What an agent wrote as HTML is shown as it wrote it.
+    // Show HTML of an agent as text.
     html: ({ text }) => escape(text),
     image: ({ href, text }) => `<code>![${escape(text)}](${escape(href)})</code>`,
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
@@ -32,14 +32,14 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (!/^https?:\/\//i.test(href)) return node.removeAttribute("href");
   node.setAttribute("target", "_blank");
   node.setAttribute("rel", "noopener noreferrer nofollow");
-  // Where it leads is seen before it is followed.
+  // Show the target of a link on hover, before it is followed.
   node.setAttribute("title", href);
 });
 
-/** What is longer is shown as text: parsing it would hold the page up. */
+/** Longer text is shown as plain text: parsing it would block the page. */
 export const LONGEST = 100_000;
 
-/** Returns HTML that does nothing. */
+/** Returns inert HTML. */
 export function markdown(text: string): string {
   const html = marked.parse(text) as string;
   const inert = purify.sanitize(html, {

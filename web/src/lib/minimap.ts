@@ -1,4 +1,4 @@
-// The whole session on a strip: how much was done when, what failed, and where a person was waited for.
+// The whole session on a strip: activity over time, failures, and waits for a person.
 import type { Timeline } from "./api";
 import type { Paint, Window } from "./lanes";
 
@@ -21,7 +21,7 @@ export function density({ lanes, end_ms }: Timeline, { from, to }: Window, width
   const [fails, waits] = [new Set<number>(), new Set<number>()];
   const add = (counts: Float64Array, begin: number, end: number): void => {
     counts[begin] = (counts[begin] ?? 0) + 1;
-    // What ends in a pixel leaves it to what follows there.
+    // An interval does not count in the pixel in which it ends, but in at least one.
     const behind = Math.max(end, begin + 1);
     counts[behind] = (counts[behind] ?? 0) - 1;
   };
@@ -48,7 +48,7 @@ export function density({ lanes, end_ms }: Timeline, { from, to }: Window, width
 /** How high the marks of failures and waits are, above what was done. */
 const TICKS = 8;
 
-/** Draws the strip, what lies outside of the window dimmed. */
+/** Draws the strip; the parts outside the window are dimmed. */
 export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, fails, waits }: Density, width: number, height: number, shown: [number, number] | null, paint: Paint): void {
   const room = height - TICKS - 1;
   const high = (count: number): number => (count <= 0 ? 0 : Math.max(1, (count / most) * room));
@@ -62,7 +62,7 @@ export function drawDensity(pen: CanvasRenderingContext2D, { calls, all, most, f
   pen.fillStyle = paint("--waiting");
   for (const at of waits) pen.fillRect(at, TICKS / 2, 2, TICKS / 2);
   pen.fillStyle = paint("--failed");
-  // Of many each is thin, so that one can distinguish them.
+  // Many marks are drawn thin, so that they stay distinguishable.
   const thick = fails.size * 6 > width ? 1 : 2;
   for (const at of fails) pen.fillRect(at, 0, thick, TICKS);
   if (!shown) return;

@@ -1,4 +1,4 @@
-// What needs a person now, the most urgent first, and which sessions have finished without being looked at since.
+// Requests that wait for a person, the most urgent first, and sessions that finished and were not viewed since.
 import type { Agent } from "../model";
 import { api } from "./api";
 import { byAttention } from "./order.svelte";
@@ -77,7 +77,7 @@ class Needs {
       const command = commandOf(call?.data["input"]);
       if (command !== "") this.commands = new Map([...this.commands, [key, command]]);
     } catch {
-      // The row's own words are shown; the next change asks again.
+      // Fall back to the beginning of the command in the row; the next change fetches again.
       this.#asked.delete(key);
     }
   }

@@ -1,4 +1,4 @@
-// Desktop notifications, if a person asked for them: of what needs somebody, or is over.
+// Desktop notifications, if the user has turned them on: for agents that need a person, for failures and for ends of runs.
 import type { Event } from "../model";
 import { commandOf } from "./payload";
 import { agentOf, store } from "./store.svelte";
@@ -8,15 +8,15 @@ import { budgetWords, sessionTitle, title } from "./words";
 
 const KEPT = "subscope-notifications";
 
-/** What is older than this when it comes was not just now. */
+/** An event that is older than this when it arrives gives no notification. */
 const FRESH_MS = 60_000;
 
-/** How long rows may come behind an event. */
+/** Longest delay between an event and the rows that belong to it. */
 const SETTLED_MS = 500;
 
 class Notices {
   isOn = $state(false);
-  /** Whether a person asked for them and the browser does not let this page. */
+  /** Whether the user turned them on and the browser denies this page the permission. */
   isBlocked = $state(false);
   readonly isPossible = "Notification" in globalThis;
 
@@ -36,7 +36,7 @@ class Notices {
   #notify(event: Event): void {
     if (!this.isOn || event.at_ms === null || Date.now() - event.at_ms > FRESH_MS) return;
     const words = this.#words(event);
-    // The rows of what has just begun come behind its events.
+    // The row of a new agent arrives after its events: wait for it.
     if (words !== "") setTimeout(() => this.#show(event, words), SETTLED_MS);
   }
 
@@ -48,7 +48,7 @@ class Notices {
     const notice = new Notification(of, { body, tag: event.id });
     notice.onclick = () => {
       window.focus();
-      // A day's budget is no session's.
+      // The budget of a day belongs to no session.
       if (event.session_id === "") router.go({ name: "home" });
       else router.go({ name: "session", session: event.session_id, agent: agentOf(event) });
       notice.close();

@@ -1,4 +1,4 @@
-// The order of sessions in lists. The server says how urgent each is: see `SessionRow::attention_place` in crates/model.
+// The order of sessions in lists. The server classifies their urgency: see `SessionRow::attention_place` in crates/model.
 import type { Attention } from "../model";
 
 const CLASSES: Attention[] = ["waiting", "trouble", "live", "ended"];
@@ -45,7 +45,7 @@ export function grouped<T>(rows: T[], of: (row: T) => string): Group<T>[] {
   return [...groups].map(([name, all]) => ({ name, rows: all }));
 }
 
-/** The order of a list on the screen: under a pointer nothing moves, and what is new comes behind. */
+/** Keeps the order of a list while the pointer is over it: rows do not move, new rows are appended. */
 export class SteadyOrder {
   /** Whether a pointer is over the list. */
   isHeld = $state(false);

@@ -1,10 +1,10 @@
-// The rows of the moment that is replayed.
+// The rows of the replayed time.
 import type { Agent, Summary } from "../model";
 import { api, Refused } from "./api";
 
-/** At most four moments a second are asked for: each is derived from everything before it. */
+/** Interval of requests: the server derives each answer from the session's whole past. */
 const PACE_MS = 250;
-/** How long is waited after a failure. */
+/** Delay after a failure. */
 const RETRY_MS = 1000;
 
 interface Wanted {
@@ -26,7 +26,7 @@ class Past {
   #wanted: Wanted | null = null;
   #isAsking = false;
 
-  /** Shows a moment, or the present. Moments that pass while one is asked for are left out, the last one never. */
+  /** Shows a time, or the present for null. Of the times set during a request only the last one is requested. */
   show(session: string, at: number | null): void {
     this.#wanted = at === null ? null : { session, at: Math.round(at) };
     if (at === null || this.shown?.session !== session) this.shown = null;
@@ -55,7 +55,7 @@ class Past {
   }
 }
 
-/** Before its first line there is nothing of a session. */
+/** A time before the session's first line gives 404: show no agents. */
 function nothingYet(error: unknown): { agents: Agent[]; summary: null } {
   if (error instanceof Refused && error.status === 404) return { agents: [], summary: null };
   throw error;

@@ -1,5 +1,4 @@
-// What a tool was given and gave back, as something to look at. Every harness has other words: what is not known here
-// is shown as JSON.
+// Arguments and results of calls in readable form. Field names differ between harnesses: unknown forms are shown as JSON.
 import { diff, type DiffLine } from "./diff";
 import { languageOf } from "./syntax.svelte";
 
@@ -42,7 +41,7 @@ export function argumentsOf(input: unknown): Shown[] {
 /** The command line that a call is given; empty for other calls. */
 export const commandLine = (input: unknown): string => (isFields(input) ? (words(input, "command") ?? "") : "");
 
-/** What a call wants to do, whole: its command, else the file, else its arguments. */
+/** The complete request of a call: its command, else its file, else its arguments. */
 export function commandOf(input: unknown): string {
   if (typeof input === "string") return input;
   if (!isFields(input)) return "";
@@ -63,7 +62,7 @@ function rest(input: Fields, known: string): Shown[] {
   return Object.keys(others).length > 0 ? [json(others)] : [];
 }
 
-/** What a call gave back. What a file was read into is code of the file's language. */
+/** The result of a call. The result of reading a file is code in the file's language. */
 export function resultOf(result: unknown, input: unknown): Shown[] {
   if (result === null || result === undefined) return [];
   const text = textOf(result);

@@ -1,4 +1,4 @@
-// The waterfall as a picture that stands by itself: SVG, and PNG made of it.
+// The waterfall as a self-contained picture: SVG, and PNG rendered from it.
 import type { Summary } from "../model";
 import type { Timeline } from "./api";
 import { duration, money } from "./format";
@@ -28,14 +28,14 @@ export function totals(summary: Summary): string {
     `${agents} ${agents === 1 ? "agent" : "agents"}`,
     duration(wall_ms),
     money(cost_micro_usd, cost_floor),
-    // As in the terminal: nothing is said of agents one after the other.
+    // As in the terminal: a parallelism of 1 is not printed.
     parallel > 1 ? `${parallel.toFixed(1)}× parallel` : "",
     "subscope",
   ];
   return words.filter((word) => word !== "").join(" · ");
 }
 
-/** What beside calls is drawn: color, height and words. */
+/** The kinds of spans other than calls: color, height and label. */
 const OTHERS = [
   ["--wait", 2, "waits for the model"],
   ["--waiting", 4, "waits for a permission"],
@@ -47,7 +47,7 @@ const OTHERS = [
 const LETTER = 6.4;
 const TICK = 52;
 
-/** The whole waterfall as a picture that stands by itself. */
+/** The whole waterfall as a self-contained SVG. */
 export function svg({ timeline, window, names, title, summary }: Drawn, paint: Paint, clock: (ms: number) => string): string {
   const [left, right, row, head] = [300, 900, 22, 46];
   const width = left + right + 20;

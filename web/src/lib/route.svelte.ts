@@ -1,4 +1,5 @@
-// What is on show stands in the address, so that a link shows what one sees. A saved page is a file: there it stands behind the #.
+// The route: the address holds the state of the view, so that a link restores it. In a saved page (a file) it is in the
+// fragment after `#`.
 
 import { carriedTree } from "./api";
 
@@ -21,7 +22,7 @@ export interface Route {
   q: string;
   /** The call that is pointed at. */
   call: string | null;
-  /** Choices that one view alone has: filters of a search, what is compared. */
+  /** Options of a single view: filters of a search, the two sides of a comparison. */
   more: Readonly<Record<string, string>>;
   /** The path of an address that leads nowhere. */
   path: string;
@@ -95,7 +96,7 @@ function pathOf({ name, session, agent, path }: Route): string {
   }
 }
 
-/** A saved page has one session and nothing beside it. */
+/** A saved page has exactly one session. */
 const own = (route: Route): Route =>
   carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id, t: null, play: false };
 
@@ -106,20 +107,20 @@ function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" |
   return own(parse(path, query ?? ""));
 }
 
-/** Whether a link leads to something else that this page shows. */
+/** Whether a link leads to a route of this page. */
 const isInside = (link: HTMLAnchorElement): boolean =>
   link.origin === location.origin &&
   (carriedTree === null || (link.protocol === location.protocol && link.pathname === location.pathname));
 
-/** At most so often the address is written: to write it costs a good part of a frame, and browsers refuse too many. */
+/** Minimum interval of writes of the address: a write costs much of a frame, and browsers limit their number. */
 const WRITE_MS = 500;
 
 class Router {
   route: Route = $state.raw(HOME);
-  /** How many steps of this page lie behind the one on show. */
+  /** Number of this page's history entries before the current one. */
   #depth = 0;
   #writtenAt = 0;
-  /** When the address is written anew; undefined where it is that of the route. */
+  /** Timer of the next write of the address; undefined if the address is up to date. */
   #alarm: ReturnType<typeof setTimeout> | undefined;
 
   start(): void {
@@ -133,7 +134,7 @@ class Router {
     document.addEventListener("click", (event) => this.#follow(event));
   }
 
-  /** Shows something else; a step that can be gone back. */
+  /** Navigates to another view and adds a history entry. */
   go(to: Partial<Route>): void {
     this.#write();
     this.route = own({ ...HOME, ...to });
@@ -141,26 +142,26 @@ class Router {
     this.#depth += 1;
   }
 
-  /** Shows what was shown before, or the start where nothing was. */
+  /** Goes back in the history, or to the start if there is no earlier entry. */
   back(): void {
     this.#write();
     if (this.#depth > 0) history.back();
     else this.go({ name: "home" });
   }
 
-  /** Makes a choice of the view on show, or takes it back where it is empty, without a step. */
+  /** Sets options of the current view (an empty value removes one) without a history entry. */
   choose(more: Record<string, string>): void {
     const all = Object.entries({ ...this.route.more, ...more });
     this.adjust({ more: Object.fromEntries(all.filter(([, value]) => value !== "")) });
   }
 
-  /** Changes what is shown of the same, without a step. */
+  /** Changes fields of the route without a history entry. */
   adjust(to: Partial<Route>): void {
     this.route = own({ ...this.route, ...to });
     this.#alarm ??= setTimeout(() => this.#write(), Math.max(0, this.#writtenAt + WRITE_MS - performance.now()));
   }
 
-  /** Makes the address that of the route. */
+  /** Writes the route to the address, if a write is due. */
   #write(): void {
     if (this.#alarm === undefined) return;
     this.#forget();

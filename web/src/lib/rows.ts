@@ -1,4 +1,4 @@
-// Rows as the stream gives them: each with its place, the highest rev wins. No rules, no sorting.
+// Rows from the stream: each change carries the row's place, and the highest rev wins. No derivation, no sorting.
 import type { Agent, Change, Session, Summary, Tree } from "../model";
 import { isAtWork, title } from "./words";
 
@@ -21,7 +21,7 @@ export class Rows {
     this.#rev = newest(tree);
   }
 
-  /** Takes a tree that came in the order of the stream: it is what there is. */
+  /** Replaces all rows with a snapshot from the stream. */
   replace(tree: Tree): void {
     this.session = tree.session;
     this.summary = tree.summary;
@@ -29,7 +29,7 @@ export class Rows {
     this.#rev = newest(tree);
   }
 
-  /** Takes a tree that was asked for, unless the stream has sent newer rows meanwhile. */
+  /** Merges a tree from a request, unless the stream has sent newer rows in the meantime. */
   merge(tree: Tree): void {
     if (newest(tree) >= this.#rev) this.replace(tree);
   }

@@ -1,4 +1,4 @@
-// Text of agents is hostile: what acts without being seen is made visible before it is shown.
+// Text of agents is untrusted: invisible and control characters are made visible before it is shown.
 
 // C0 and C1 controls but tab and line end; bidirectional marks; zero-width and other invisible characters; tags.
 const HIDDEN =

@@ -1,4 +1,4 @@
-// What a session's agents spent, and when they were at work. Sums and nothing else.
+// Sums of what a session's agents spent, and when they were at work.
 import type { Agent, Spending, ToolCall } from "../model";
 import { greatest, type Measure, type Stack } from "./stats";
 import { title } from "./words";

@@ -1,7 +1,6 @@
-// Server-sent events, cut out of bytes that come cut anywhere.
+// Parser of server-sent events from chunks that are cut anywhere.
 //
-// The browser's own EventSource cannot go on at a given place after it has given up, nor can it be seen whether
-// it still hears something.
+// The browser's EventSource cannot resume at a given id once it has closed, and does not report whether it still receives data.
 
 export interface Message {
   /** The field `event`; empty for one that only sets a place. */
@@ -21,12 +20,12 @@ export class SseParser {
     this.#id = id;
   }
 
-  /** The last place that was named. */
+  /** The last event id. */
   get id(): string {
     return this.#id;
   }
 
-  /** Takes a piece of text and gives the events that it completes. */
+  /** Parses a chunk and returns the events that it completes. */
   push(text: string): Message[] {
     const messages: Message[] = [];
     const lines = (this.#rest + text).split("\n");
@@ -46,7 +45,7 @@ export class SseParser {
 
   #field(line: string): void {
     const colon = line.indexOf(":");
-    // A comment says only that somebody is there.
+    // Skip comments: they are keep-alives.
     if (colon === 0) return;
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");

@@ -4,7 +4,7 @@ import { count, money } from "./format";
 
 export const DAY_MS = 86_400_000;
 
-/** Of more groups those with the least are one. */
+/** Most groups of a plot; the smaller ones are summed as one. */
 export const GROUPS = 6;
 
 /** A range of days (UTC): both ends are included, `null` is open. */
@@ -100,7 +100,7 @@ export interface Steps {
   sessions: number[];
 }
 
-/** Spans with an agent at work, with the stillness between them. */
+/** Steps of concurrency: spans with agents at work, and zero between them. */
 export function stepsOf({ span_ms, spans }: Concurrency): Steps {
   const steps: Steps = { at: [], agents: [], sessions: [] };
   const add = (at: number, agents: number, sessions: number): void => {

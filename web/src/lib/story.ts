@@ -1,4 +1,4 @@
-// What an agent said, thought and did, in order: its events, with the calls of its row where no event tells them.
+// An agent's story in order of time: its events, and the calls of its row that have no event.
 import type { Agent, AgentStatus, Event, ToolCall } from "../model";
 import { duration } from "./format";
 import { commandOf } from "./payload";
@@ -27,7 +27,7 @@ const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> 
 const asks = (event: Event): string =>
   ["asks for permission", text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
 
-/** What it gave back, once: where its last words are that, they are marked; else it stands behind everything. */
+/** The agent's result, once: its last message is marked if it has the same text; else the result is appended. */
 export function withResult(parts: Part[], agent: Agent): Part[] {
   const result = agent.result;
   if (result === null || agent.id === "root") return parts;
@@ -36,7 +36,6 @@ export function withResult(parts: Part[], agent: Agent): Part[] {
   return at < 0 ? [...parts, last] : parts.with(at, { ...last, at: parts[at]?.at ?? null });
 }
 
-/** Puts an agent's story together. */
 export function story(agent: Agent, events: Event[]): Part[] {
   const calls = new Map(agent.tools.flatMap((call) => (call.id === null ? [] : [[call.id, call] as const])));
   const tools = new Map<string, Part & { kind: "tool" }>();
@@ -50,7 +49,7 @@ export function story(agent: Agent, events: Event[]): Part[] {
   }
   const known = new Set(tools.keys());
   const rest = agent.tools.filter((call) => call.id === null || !known.has(call.id));
-  // A call without id that events tell of cannot be found among them: the row's own is shown only where no event is.
+  // A call without an id cannot be matched with its event: show the calls of the row without ids only if no call has an event.
   const untold = rest.filter((call) => call.id !== null || tools.size === 0);
   if (untold.length === 0) return parts;
   untold.forEach((call, at) =>
@@ -62,7 +61,7 @@ export function story(agent: Agent, events: Event[]): Part[] {
     .map(({ part }) => part);
 }
 
-/** The same for a call of a row and for its events, which come later. */
+/** Key of a call: the same for the call of a row and for its later events. */
 const keyOf = (id: string): string => `call ${id}`;
 
 function partOf(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
@@ -123,7 +122,7 @@ function ended(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Pa
   return part;
 }
 
-/** Tokens as they were used: at each answer the sum so far. */
+/** Running sums of token usage, one step per response. */
 export function usageOf(events: Event[]): { at: number; total: number; output: number }[] {
   let [total, output] = [0, 0];
   return events.flatMap((event) => {
@@ -136,7 +135,7 @@ export function usageOf(events: Event[]): { at: number; total: number; output: n
   });
 }
 
-/** The same marks as everywhere. */
+/** The status marks of the terminal UI. */
 const ENDS: Partial<Record<AgentStatus, string>> = { completed: "✓", failed: "✗", stopped: "■", lost: "?" };
 
 const lasted = ({ data }: Event): string => (typeof data["duration_ms"] === "number" ? duration(data["duration_ms"]) : "");
@@ -148,7 +147,7 @@ export interface Row {
   end: Event | undefined;
 }
 
-/** One row for each call that ended well; a failure has a row of its own, where it happened. */
+/** Merges start and end of each successful call into one row; a failure has a row of its own at its time. */
 export function rowsOf(events: Event[]): Row[] {
   const begins = new Map<string, Event>();
   const ends = new Map<string, Event>();

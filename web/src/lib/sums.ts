@@ -1,4 +1,4 @@
-// Figures of a session's rows, by what they share. Sums and nothing else: what counts where is concluded elsewhere.
+// Sums of a session's rows by group. The server decides which row counts where.
 import type { Agent } from "../model";
 
 export interface Sum {

@@ -17,7 +17,7 @@ export function languageOf(path: string): string | null {
   return (name.includes(".") && ENDINGS[name.split(".").at(-1) ?? ""]) || null;
 }
 
-/** What is longer is plain: coloring it would hold the page up. */
+/** Longer code is not colored: coloring it would block the page. */
 const LONGEST = 200_000;
 
 /** The number that a tool puts before each line of a file. */

@@ -1,6 +1,7 @@
 // Dark or light: as the system says, or as a person chose.
 //
-// The light colors stand once, behind `prefers-color-scheme: light`; a choice changes when that rule holds.
+// The style sheet defines the light colors once, in a `prefers-color-scheme: light` rule; a choice changes the rule's media
+// condition.
 
 const KEPT = "subscope-theme";
 const LIGHT = "(prefers-color-scheme: light)";
@@ -11,7 +12,7 @@ const media = (choice: Choice): string => ({ system: LIGHT, light: "all", dark: 
 
 class Theme {
   choice: Choice = $state("system");
-  /** Grows when colors change: what is painted is painted again. */
+  /** Incremented when colors change, so that canvases are redrawn. */
   epoch = $state(0);
   #rules: CSSMediaRule[] = [];
 

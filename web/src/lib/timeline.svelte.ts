@@ -1,7 +1,7 @@
-// The timeline of the session on show: asked for whole once, then only for lanes that changed.
+// The timeline of the session on show: fetched completely once, then only the lanes that changed.
 import { api, type Lane, type Timeline } from "./api";
 
-/** How soon after a change lanes are asked for again. */
+/** Delay from a change to the next request for lanes. */
 const PACE_MS = 800;
 
 export class Timelines {
@@ -12,7 +12,7 @@ export class Timelines {
   #isStale = false;
   #alarm: ReturnType<typeof setTimeout> | undefined;
 
-  /** Shows a session's. What is known of it is only brought up to date. */
+  /** Shows a session's timeline. One that is loaded is only updated. */
   show(session: string): void {
     if (session !== this.#of) {
       this.timeline = null;
@@ -49,7 +49,7 @@ export class Timelines {
   }
 }
 
-/** Lanes that the answer brings, in place of those that were known. */
+/** Replaces the lanes that the answer contains. */
 export function merged(known: Timeline, answer: Timeline): Timeline {
   const lanes = new Map<string, Lane>(known.lanes.map((lane) => [lane.agent_id, lane]));
   for (const lane of answer.lanes) lanes.set(lane.agent_id, lane);

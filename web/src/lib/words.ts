@@ -1,4 +1,4 @@
-// What people call things. The same words as in the terminal.
+// Labels and phrases of the page, the same as in the terminal UI.
 import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall, Usage } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
@@ -35,7 +35,7 @@ function activityWords(agent: Agent, lasts: string): string {
 
 interface Doing {
   words: string;
-  /** What is said behind how long it lasts. */
+  /** Text after the duration. */
   more?: string;
   isGuess?: boolean;
 }
@@ -77,7 +77,7 @@ export function since({ liveness }: Agent, now: number): string {
   return lasts === null || (liveness?.kind === "model" && lasts < SHORT_WAIT_MS) ? "" : seconds(lasts);
 }
 
-/** Whether an agent works or waits for something: a root that waits for a person's next prompt does not. */
+/** Whether an agent works or waits for something. A root that waits for the next prompt does not. */
 export function isAtWork(agent: Agent): boolean {
   return (agent.status === "running" || agent.status === "pending") && agent.liveness?.kind !== "idle";
 }
@@ -142,7 +142,7 @@ export function cached({ input_tokens, cache_read_tokens, cache_write_tokens }: 
 
 export type NeedTone = "waiting" | "stalled" | "failed";
 
-/** What a person has to see to: a permission, a stall, repeated failures, or a failure below an agent at work. */
+/** Why an agent needs attention: a permission, a stall, repeated failures, or a failure below an agent at work. */
 export function needOf(agent: Agent, parent: Agent | undefined, session: Session): NeedTone | null {
   const look = tone(agent);
   if (look === "waiting" || look === "stalled") return look;
@@ -150,13 +150,13 @@ export function needOf(agent: Agent, parent: Agent | undefined, session: Session
   return parent && hasFailedBelow(agent, parent, session) ? "failed" : null;
 }
 
-/** Whether it has failed below an agent that is still at work; what failed before the latest run began is over. */
+/** Whether the agent failed below an agent that is still at work; failures before the latest run do not count. */
 function hasFailedBelow(agent: Agent, parent: Agent, { run_started_at_ms: since }: Session): boolean {
   const isEarlier = agent.ended_at_ms !== null && since !== undefined && agent.ended_at_ms < since;
   return agent.status === "failed" && !agent.flags.includes("copied") && isAtWork(parent) && !isEarlier;
 }
 
-/** The agent that says most about a session: the one that needs a person, else the one that began something last. */
+/** The most relevant agent of a session: the one that needs a person, else the one whose current action began last. */
 export function foremost(agents: Agent[]): Agent | undefined {
   const rank = (agent: Agent): number => {
     const look = tone(agent);
@@ -173,7 +173,7 @@ export function foremost(agents: Agent[]): Agent | undefined {
   }, undefined);
 }
 
-/** The look of a row: its status, but for what a person has to know first. */
+/** The look of a row: `waiting` or `stalled` for an active agent, else its status. */
 export function tone(agent: Agent): string {
   if (agent.status === "running" || agent.status === "pending") {
     if (agent.liveness?.kind === "permission") return "waiting";
@@ -182,7 +182,7 @@ export function tone(agent: Agent): string {
   return agent.status;
 }
 
-/** The look of a session: how urgent it is while it is live, then its root's outcome. */
+/** The look of a session: its urgency while it is live, then the outcome of its root. */
 export function sessionTone(attention: Attention, root: AgentStatus | undefined): string {
   if (attention !== "ended") return { waiting: "waiting", trouble: "stalled", live: "running" }[attention];
   return root === undefined || root === "running" || root === "pending" ? "idle" : root;
@@ -192,7 +192,7 @@ export function sessionTitle(session: { title: string | null; id: string }): str
   return oneLine(session.title) || oneLine(session.id).slice(0, 8);
 }
 
-/** The program whose session it is. */
+/** The harness of a session. */
 export function program(session: { harness: string | null }): string {
   return oneLine(session.harness) || "unknown program";
 }
