@@ -26,11 +26,11 @@ export interface Step {
 }
 
 export interface Timeline {
-  /** The highest rev of the rows it is made of: what to ask behind the next time. */
+  /** The highest rev of the rows that it was derived from: the next request asks for changes after it. */
   rev: number | null;
   start_ms: number;
   end_ms: number;
-  /** All lanes, or those that changed since the rev that was named. */
+  /** All lanes, or those that changed since the requested rev. */
   lanes: Lane[];
   critical_path: Step[];
   path: PathShares;
@@ -48,7 +48,7 @@ export interface PathShares {
 export interface FeedPage {
   /** In order of time. */
   events: Event[];
-  /** Where the page before this one ends; null where there is none. */
+  /** Cursor of the previous page of results; null if there is none. */
   before: number | null;
 }
 
@@ -145,14 +145,14 @@ const of = (session: string): string => `/api/v1/sessions/${encodeURIComponent(s
 async function answered<T>(response: Response): Promise<T> {
   if (response.ok) return (await response.json()) as T;
   const said = (await response.json().catch(() => ({}))) as { error?: string };
-  // It may name what somebody else named.
+  // The message may quote names from untrusted input.
   throw new Refused(response.status, oneLine(said.error) || `the server answers ${response.status}`);
 }
 
 export const get = async <T>(path: string, given?: Given, signal?: AbortSignal): Promise<T> =>
   answered(await fetch(address(path, given), signal ? { signal } : {}));
 
-/** Gives the code of an address for what lets this browser in. */
+/** Exchanges the sign-in code of an address for the cookie that authorizes this browser. */
 export async function signIn(code: string): Promise<void> {
   const headers = { "content-type": "application/json" };
   const answer = await fetch("/api/v1/sign-in", { method: "POST", headers, body: JSON.stringify({ code }) });

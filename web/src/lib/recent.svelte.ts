@@ -1,14 +1,14 @@
-// Sessions: the list of all, and those that are live or were heard of a short time ago.
+// Sessions: the list of all, and those that are live or were updated recently.
 import type { SessionRow } from "../model";
 import { api } from "./api";
 import { clock } from "./clock.svelte";
 import { byAttention } from "./order.svelte";
 import { store, type Shown } from "./store.svelte";
 
-/** How long a session that has ended still counts as just ended: since it was last heard of, not since its own time. */
+/** How long an ended session counts as just ended, from the time its last update was received (not the time of its last event). */
 const RECENT_MS = 30 * 60_000;
 
-/** Of how many just ended sessions the agents are shown at most: each is a tree that has to be asked for. */
+/** Most just ended sessions whose agents are loaded: each costs one request for a tree. */
 const SHOWN = 20;
 
 const PAGE = 200;
@@ -17,7 +17,7 @@ const PAGE = 200;
 const PACE_MS = 10_000;
 const TEAM_PACE_MS = 30_000;
 
-/** Sessions that have some words in what a list shows of them, page by page; all of them for no words. */
+/** Sessions whose listed fields contain all words, page by page; all sessions if there are no words. */
 export class Pages {
   rows: SessionRow[] = $state.raw([]);
   /** Whether the server has answered. */
@@ -28,7 +28,7 @@ export class Pages {
 
   constructor(readonly words: string) {}
 
-  /** Asks for the first page, anew where it is known. */
+  /** Fetches the first page, or refreshes it. */
   async refresh(): Promise<void> {
     const page = await api.sessions({ limit: PAGE, ...this.#query });
     const further = this.rows.length > PAGE ? this.rows.filter((row) => !page.sessions.some(({ id }) => id === row.id)) : [];
@@ -47,7 +47,7 @@ export class Pages {
       this.rows = [...this.rows, ...page.sessions.filter(({ id }) => !known.has(id))];
       this.#ends(page.next);
     } catch {
-      // The hub does not answer: it is asked again when the list is scrolled.
+      // The hub does not answer: the next scroll of the list retries.
     } finally {
       this.#isAsking = false;
     }
@@ -88,7 +88,7 @@ class Recent {
       this.isKnown = true;
       return;
     }
-    // The stream brings what is new; the list is only its index.
+    // The stream delivers changes of rows; the list is fetched again when the set of sessions changes, and every 10 s.
     $effect.root(() => {
       $effect(() => {
         void store.ids;
@@ -112,7 +112,7 @@ class Recent {
       await Promise.all(missing.map(({ id }) => store.load(id).catch(() => this.#failed.add(id))));
       this.isKnown = true;
     } catch {
-      // The hub does not answer: the stream says so, and this is asked again.
+      // The hub does not answer: the stream reports it, and the timer retries.
     } finally {
       this.#isAsking = false;
     }

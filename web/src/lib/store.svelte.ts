@@ -1,6 +1,6 @@
-// The one place where rows are, fed by snapshots and by the stream. Views read it and change nothing in it.
+// The only store of rows, filled from snapshots and from the stream. Views read it and do not change it.
 //
-// What comes is taken at once and shown together: a burst of a thousand changes is one redraw.
+// Updates are applied at once and rendered in batches: a burst of a thousand changes is one redraw.
 import { untrack } from "svelte";
 import type { Agent, Attention, Change, Event, MissedData, Session, SessionRow, Summary, Tree } from "../model";
 import { api, carriedTree, Refused } from "./api";
@@ -10,7 +10,7 @@ import { Rows } from "./rows";
 import type { Message } from "./sse";
 import { title } from "./words";
 
-/** How long what came may wait to be shown: a frame or two. */
+/** Longest delay from an update to its rendering: a frame or two. */
 const SHOWN_AFTER_MS = 30;
 
 /** How many events of the session on show are held: beyond that the oldest are asked for again. */
@@ -23,7 +23,7 @@ export class Shown {
   summary: Summary = $state.raw() as Summary;
   /** In the order of the tree. */
   agents: Agent[] = $state.raw([]);
-  /** When the stream last brought something of it. */
+  /** When the stream last delivered an update of it. */
   heardAt = $state(0);
   rows: Rows;
 
@@ -116,14 +116,14 @@ class Store {
   /** Ids of the sessions that rows are known of, the most recently reported ones first. */
   ids: string[] = $state.raw([]);
   state: State = $state("connecting");
-  /** When the hub was last heard, by this machine's clock. */
+  /** When the hub last sent something, by this machine's clock. */
   heardAt = $state(0);
   isCaughtUp = $state(false);
   /** Events that this page was too slow for. */
   missed = $state(0);
   /** The events of the session on show. */
   held: Held | null = $state.raw(null);
-  /** Grows with each beginning anew. */
+  /** Incremented by each reset of the stream and each loss of events. */
   epoch = $state(0);
 
   #sessions = new Map<string, Shown>();
@@ -159,7 +159,7 @@ class Store {
         heard: (state) => {
           if (live !== this.#live) return;
           if (state !== this.state) this.state = state;
-          // A second is what is shown of it.
+          // The page shows it in seconds: do not re-render more often.
           if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
         },
         received: (message) => live === this.#live && this.#receive(message),
@@ -171,36 +171,36 @@ class Store {
   }
 
   get(session: string): Shown | undefined {
-    // Which sessions there are is what this rests on.
+    // Registers the dependency: the result changes with the set of sessions.
     void this.ids;
     return this.#sessions.get(session);
   }
 
-  /** Asks for a session's rows where none are known, or anew. */
+  /** Fetches a session's rows, also if it has some. */
   async load(session: string): Promise<void> {
     const tree = await api.tree(session);
     const known = this.#sessions.get(session);
     if (known) known.rows.merge(tree);
     else this.#replace(tree);
     this.#touch(session);
-    // Somebody waits for it, and nothing more comes with it.
+    // Render at once: the caller waits for it, and there is no burst to batch.
     this.#show();
   }
 
-  /** Holds the events of a session from now on, and of no other. */
+  /** Keeps the events of this session from now on, and drops those of others. */
   hold(session: string): Held {
     if (this.held?.session !== session) this.held = new Held(session);
     return this.held;
   }
 
-  /** Adds events that were asked for. */
+  /** Adds events from a request. */
   add(session: string, events: Event[]): void {
     if (this.held?.session !== session) return;
     this.held.add(events);
     this.#touch(session);
   }
 
-  /** Calls `watcher` with each event as it comes; returns what ends that. */
+  /** Calls `watcher` with each event as it arrives; returns a function that unsubscribes. */
   watch(watcher: (event: Event) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
@@ -219,7 +219,7 @@ class Store {
         this.#event(data as Event);
         break;
       case "reset":
-        // Another log: what was known of places and revs is of before.
+        // The hub has another log: places and revs of earlier rows are void.
         this.#sessions.clear();
         this.ids = [];
         this.epoch += 1;
@@ -250,7 +250,7 @@ class Store {
       known.heardAt = Date.now();
       this.#touch(id);
     } else {
-      // The stream brought only a change of it: fetch the rest.
+      // A change of a session without rows: fetch its tree.
       this.load(id).catch((error: unknown) => {
         if (!(error instanceof Refused)) console.warn("a session could not be asked for", error);
       });
