@@ -13,7 +13,7 @@ use crate::{Decoder, Hint};
 #[derive(Clone, Copy)]
 pub struct Dialect(&'static DialectSpec);
 
-/// Everything that is known of a dialect. A harness has one for each of its dialects.
+/// Definition of a dialect. A harness has one for each of its dialects.
 #[derive(Debug)]
 pub struct DialectSpec {
     /// The harness that writes it; `None` for our own.
@@ -39,7 +39,7 @@ pub struct DialectSpec {
     pub answers: Option<Answers>,
 }
 
-/// What finds the lines that change the state of agents, without parsing the others.
+/// Marks of the lines that change the state of agents; other lines need not be parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifecycle {
     /// Words of lines that change the state of agents, or of the session.
@@ -50,7 +50,7 @@ pub struct Lifecycle {
     pub spawns: Option<SpawnCalls>,
 }
 
-/// What finds the tool calls that start agents, and their results.
+/// Marks of the tool calls that start agents, and of their results.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnCalls {
     /// Words of lines with such a call: names of tools in quotes.
@@ -198,7 +198,7 @@ pub enum LineSession {
     Named(String),
     /// It names none: it belongs to the line before it.
     Same,
-    /// Only the decoder of the whole source can tell.
+    /// Unknown: only the decoder of the whole source knows it.
     Unknown,
 }
 

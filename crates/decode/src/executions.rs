@@ -91,7 +91,7 @@ impl LineDecoder for Executions {
         // A trace has no times of its calls.
         out.head.time = None;
         for call in &line.tool_executions {
-            // They are in order, and nothing else tells it.
+            // Calls have no times: increasing offsets keep their order.
             out.head.place.offset += 1;
             let (id, name) = (call.tool_call_id.filled(), call.tool_name.get().unwrap_or_default());
             let (class, input) = ((self.tool_class)(name), out.raw(call.arguments));

@@ -98,8 +98,8 @@ impl LineDecoder for FeedLines {
         emitter.head.time = line.at_ms;
         emitter.head.session = line.session_id.filled();
         emitter.head.line_id = line.id.filled();
-        // These facts are of the agent in `data`, which need not be who the line counts for; the line is a sign of
-        // life of its actor all the same.
+        // These facts describe the agent in `data`, which may differ from the line's actor; the line counts as activity
+        // of its actor.
         if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {
             emitter.emit(Fact::Activity);
         }
@@ -209,7 +209,7 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
         Some(agent) => Some(Parent::Agent(agent)),
         None => None,
     };
-    // The first stretch of an agent whose spawn call nobody knows is named by its place, which is no call.
+    // If the spawn call is unknown, the trigger of the agent's first interval is its position (`…#1`), not a call.
     let is_place = |trigger: &&str| data.spawned_by.filled().is_none() && trigger.ends_with("#1");
     let trigger = data.trigger.filled().filter(|trigger| !is_place(trigger)).or(data.spawned_by.filled());
     Spawn {

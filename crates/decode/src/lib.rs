@@ -2,7 +2,8 @@
 //!
 //! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. Most dialects implement [`LineDecoder`]: the
 //! bytes are cut into lines, and each is read by itself with [`lenient`] fields. A decoder remembers no more than the
-//! links inside its own source. It cannot fail: what it does not understand is a problem with its place.
+//! links inside its own source. It cannot fail: input that it does not understand is reported as a problem with its
+//! position.
 //!
 //! The dialects of subscope itself are here: [`subagent_events`], [`feed`], [`executions`], [`trajectories`],
 //! [`stop_orders`] and [`process_ends`]; and [`otlp`], OpenTelemetry records of any program. Those of harnesses are in the
@@ -44,7 +45,7 @@ use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;
 pub use unrecognized::{UNRECOGNIZED, Unrecognized, UnrecognizedLines};
 
-/// What is known of a source besides its content: from its path, and from the registry of harnesses.
+/// What the path of a source and the registry of harnesses say about it.
 #[derive(Clone, Debug)]
 pub struct Hint {
     /// The source's number within its `SessionRouter`.

@@ -1,8 +1,8 @@
 //! Finds the lines of a stream that change the state of agents, for callers that cannot read everything and must not
 //! miss these.
 //!
-//! It searches for words and parses few lines, so that it keeps up with any child process. It takes too many lines
-//! rather than too few: a word may stand in an agent's text, too.
+//! It searches for words and parses few lines, so that it keeps up with any child process. It accepts false positives,
+//! but misses no line: a word may also occur in an agent's text.
 
 use std::collections::HashSet;
 

@@ -56,7 +56,7 @@ impl From<&'static str> for LineError {
 pub(crate) struct LineCutter {
     source: SourceId,
     partial: Vec<u8>,
-    /// Whether the rest of a line over the cap is being skipped.
+    /// Whether the remaining bytes of a line over the cap are being skipped.
     skipping: bool,
     /// Offset and number of the line that comes next.
     offset: u64,
@@ -346,7 +346,7 @@ fn read_line(place: SourcePosition, cut: Option<&[u8]>, lines: &mut impl LineDec
             LineText { place, text: &lossy, is_exact: false }
         }
     };
-    // One of them would cost the whole line.
+    // One of them would make the whole line unreadable.
     let text = match memchr::memmem::find(line.text.as_bytes(), b"\\u") {
         Some(_) => replace_lone_surrogates(line.text),
         None => Cow::Borrowed(line.text),

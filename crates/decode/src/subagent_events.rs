@@ -94,7 +94,8 @@ impl TokenUsage {
     }
 }
 
-/// What `status` says of an ending that somebody brought about. Ours: others read a failure with the payload's message.
+/// Value of `status` for an agent that was stopped. Our extension: other readers see a failure with the payload's
+/// message.
 const STOPPED: &str = "stopped";
 
 impl LineDecoder for SubagentEvents {
@@ -208,7 +209,7 @@ impl LineDecoder for SubagentEvents {
 }
 
 /// Programs count their calls from one in each run: on this wire an id names a call of its run only (design, "Keys").
-/// The first run that uses one keeps it as it is; in others the run stands before it.
+/// The first run that uses an id keeps it unchanged; in others it gets the run as prefix.
 fn call_id<'a>(calls: &mut HashMap<String, String>, run: &str, id: &'a str) -> Cow<'a, str> {
     match calls.get(id) {
         Some(first) if first == run => Cow::Borrowed(id),

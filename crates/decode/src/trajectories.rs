@@ -1,7 +1,7 @@
 //! Trajectories as lines (`subscope.trajectory/1`): what an ATIF document says of a session, one line for each step.
 //!
-//! A document is a record of what is over: bounds of intervals and of the session come by the best clock, so that times
-//! of calls and responses do not widen them.
+//! A document describes an ended session. Bounds of intervals and of the session are emitted with the best clock, so
+//! that times of calls and responses do not widen them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use crate::{
     lines::{LineDecoder, LineError},
 };
 
-/// Most responses that a step stands for; more is no number of a program.
+/// Most responses per step; a greater number is invalid.
 const MAX_RESPONSES: u64 = 1_000;
 
 /// Decodes lines of trajectories.
@@ -267,7 +267,7 @@ fn emit_step<'a>(line: &'a Line<'_>, claim: Claim<'a>, out: &mut Emitter<'a, '_>
     }
     for call in &line.calls {
         emit_call(call, claim, out);
-        // They are in order, and nothing else tells it.
+        // Increasing offsets keep the order of calls without times.
         out.head.place.offset += 1;
     }
 }

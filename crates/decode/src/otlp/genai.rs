@@ -5,9 +5,9 @@
 //! above it, and the `execute_tool` between is the call that started it. Calls and responses belong to the nearest
 //! `invoke_agent` above, where they do not name their agent.
 //!
-//! Pitfalls: a span comes when it has ended, before those above it, so what it is a part of may be known later
-//! ([`SpanTable`]): until then it counts with the root, its owner unknown. `gen_ai.usage.*` on `invoke_agent` repeats
-//! that of the responses and is not read.
+//! Pitfalls: a span is reported when it has ended, before its parents, so its agent may become known later
+//! ([`SpanTable`]): until then the root owns it, with basis `unknown`. `gen_ai.usage.*` on `invoke_agent` repeats that
+//! of the responses and is not read.
 
 use serde::{Deserialize, de};
 use subscope_model::{
@@ -34,7 +34,6 @@ pub const OTEL_GENAI: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// How its spans are known: any of another program is not.
 pub static GENAI_SPANS: OtelSource =
     OtelSource { dialect: OTEL_GENAI, has_scope: |name| name == OWN_SCOPE, has_service: |_| false, session };
 
@@ -95,7 +94,7 @@ enum SpanPlace {
     BelowRoot,
     /// Below this agent.
     Below(String),
-    /// Below this span, of which nothing is known yet.
+    /// Below this span, which was not reported yet.
     Waits(u64),
 }
 
@@ -483,7 +482,7 @@ impl RecordDecoder for GenAi {
     fn decode(&mut self, scope: &Scope, record: &Record, out: &mut Emitter<'_, '_>) {
         let Record::Span(span) = record else { return };
         self.span(scope, span, out);
-        // What waited for this span, and then for those above it.
+        // Decode records that waited for this span, and then for its parents.
         for (scope, waiting) in self.spans.take_waiting(span.id) {
             self.span(&scope, &waiting, out);
         }

@@ -271,7 +271,7 @@ fn value(any: AnyValue) -> Value {
     }
 }
 
-/// Returns who wrote the records of a group.
+/// Returns the producer of a group's records.
 pub(crate) fn scope(resource: Option<&RawValue>, scope: Option<&RawValue>) -> Result<Scope, String> {
     let resource: Option<JsonResource> = parse(resource, "resource")?;
     let scope: Option<InstrumentationScope> = parse(scope, "scope")?;
@@ -369,7 +369,7 @@ struct FileResource {
 }
 
 impl FileSpan<'_> {
-    /// Returns the span with who wrote it; `None` for a line of another kind.
+    /// Returns the span and its producer; `None` for a line of another kind.
     pub(crate) fn read(self) -> Option<(Scope, Record)> {
         if !self.kind.is("span") {
             return None;

@@ -33,7 +33,7 @@ pub trait RecordDecoder: Send {
 /// Decodes lines of requests with the records of one dialect; those of others are skipped.
 pub struct OtelLines<D> {
     records: D,
-    /// The dialects of harnesses, to know whose a record is.
+    /// The dialects of harnesses, to find the dialect of a record.
     sources: Vec<&'static OtelSource>,
     /// The session of records that name none.
     session: Option<String>,
@@ -97,7 +97,7 @@ impl<D: RecordDecoder> LineDecoder for OtelLines<D> {
             // The same line, with slices that are of no place of it.
             let line = LineText { is_exact: false, ..text };
             let mut out = Emitter::new(SourceKind::Otel, Clock::Otel, Claim::Silent, line, sink);
-            // Records of a line are in order, and nothing else says so.
+            // Increasing offsets keep the order of the line's records.
             out.head.place.offset += number;
             out.head.session = session.as_deref();
             decoder.decode(&scope, &record, &mut out);

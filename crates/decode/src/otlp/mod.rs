@@ -38,12 +38,12 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// The harness behind a `service.name`.
+/// The harness that reports as a `service.name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Its name.
     pub harness: &'static str,
-    /// Whether the price list is not what its users pay, as with a subscription.
+    /// Whether its users do not pay list prices, but for a subscription.
     pub is_unpriced: bool,
 }
 

@@ -183,7 +183,7 @@ pub enum Signal {
     Metrics,
 }
 
-/// Returns who wrote the records of a group.
+/// Returns the producer of a group's records.
 pub(crate) fn scope(resource: Option<&Bytes>, scope: Option<&Bytes>) -> Result<record::Scope, String> {
     let resource = resource.map(|bytes| ProtoResource::decode(bytes.clone())).transpose();
     let resource = resource.map_err(|error| format!("a resource that is no protobuf ({error})"))?;

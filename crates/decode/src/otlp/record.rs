@@ -125,7 +125,7 @@ impl Attributes {
         fields.into()
     }
 
-    /// Drops long texts: what stays is enough to tell whose a record is and how it ended.
+    /// Drops long texts. The rest is enough to find a record's agent and how it ended.
     pub(crate) fn drop_long_texts(&mut self, most: usize) {
         self.0.retain(|(_, value)| !matches!(value, Value::Text(text) if text.len() > most));
     }
@@ -138,7 +138,7 @@ impl Attributes {
     }
 }
 
-/// What records have in common: who wrote them.
+/// The producer of records: instrumentation scope and service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scope {
     /// Name of the instrumentation scope; may be empty.

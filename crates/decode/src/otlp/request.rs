@@ -15,7 +15,7 @@ use crate::{LineError, dialect::LineSession, lenient::Str};
 
 /// Records of one scope, each with its bytes.
 pub(crate) struct RecordGroup<R> {
-    /// Who wrote them.
+    /// Their producer.
     pub(crate) scope: Scope,
     /// The resource as it was written.
     pub(crate) resource: Option<R>,
@@ -114,7 +114,7 @@ fn read_json(
     Ok(())
 }
 
-/// Returns the signal of a path, also behind a prefix.
+/// Returns the signal of a path, also of one with a prefix.
 pub(crate) fn signal_of(path: &str) -> Option<Signal> {
     match path.rsplit('/').next()? {
         "traces" => Some(Signal::Traces),

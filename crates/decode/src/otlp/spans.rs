@@ -1,5 +1,5 @@
-//! What a span is a part of, whatever the order in which spans come: spans are reported when they end, so those below
-//! come before those above.
+//! Finds the parents of spans in any order of arrival: a span is reported when it ends, so children arrive before their
+//! parents.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ const MAX_SPANS: usize = 50_000;
 /// Most spans that wait for one above them. One that waits for a span that is never reported is dropped some day.
 const MAX_WAITING: usize = 4_096;
 
-/// Spans by their ids, with what is known of each, and what waits for a span that has not come.
+/// Spans by id with their data, and records that wait for a span that has not arrived.
 #[derive(Debug)]
 pub struct SpanTable<K, W> {
     known: HashMap<u64, K>,
@@ -33,7 +33,7 @@ impl<K, W> Default for SpanTable<K, W> {
 }
 
 impl<K, W> SpanTable<K, W> {
-    /// Returns what is known of a span.
+    /// Returns the data of a span.
     pub fn get(&self, span: u64) -> Option<&K> {
         self.known.get(&span)
     }
@@ -52,7 +52,7 @@ impl<K, W> SpanTable<K, W> {
         }
     }
 
-    /// Records that something waits for a span. Beyond a bound what has waited longest is dropped.
+    /// Adds a record that waits for a span. Above the bound the one that has waited longest is dropped.
     pub fn wait(&mut self, span: u64, what: W) {
         let list = self.waiting.entry(span).or_default();
         if list.is_empty() {
