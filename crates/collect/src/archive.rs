@@ -1,7 +1,7 @@
-//! Transcripts that stay when the harness deletes its own: a second name for each as long as the harness has it, which
-//! costs no room, and a compressed file from then on.
+//! The archive keeps transcripts that the harness deletes: a hard link (no disk space) while the harness has the file,
+//! a compressed copy after it was deleted.
 //!
-//! The archive is a folder that mirrors the originals' paths, so that people find theirs. What it holds of a file is
+//! The archive is a folder that mirrors the originals' paths, so that users find their files in it. It has each file as
 //! either `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
 
 use std::{
@@ -21,22 +21,22 @@ use crate::{
     read::{open_regular, read_file, read_span},
 };
 
-/// The archive of a data folder. It need not exist until something is taken.
+/// The archive of a data folder. The folder is created with the first archived file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     folder: PathBuf,
 }
 
-/// A file of which the archive has the bytes.
+/// An archived file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Its path; to be read with [`crate::read`], at the original's offsets.
+    /// Its path. [`crate::read`] reads it at the original's offsets.
     pub path: PathBuf,
     /// The original's length.
     pub bytes: u64,
     /// When the original was last written, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Whether its seek table is damaged, so that `bytes` may be less. What is found is read all the same.
+    /// Whether its seek table is damaged: `bytes` may then be too small, and only the frames that are found are read.
     pub is_damaged: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Kept {
 pub struct Verified {
     /// Compressed files.
     pub files: u64,
-    /// Those of them that an older version wrote, without checksums.
+    /// The compressed files without checksums, written by an older version.
     pub without_checksums: u64,
     /// Files that are damaged or cannot be read, each with what is wrong.
     pub damaged: Vec<(PathBuf, String)>,
@@ -57,9 +57,9 @@ impl Archive {
         Self { folder }
     }
 
-    /// Archives the file at a path. One that is kept already is left as it is, unless its path is another file's
-    /// now or, on another device, it has grown. A session of a bundle and what its harness has compressed are not
-    /// archived: it keeps them.
+    /// Archives the file at a path. An archived file is left as it is, unless the path now has another file or, on
+    /// another device, the file has grown. Sessions of bundles and transcripts that the harness has compressed are not
+    /// archived: the harness keeps them.
     ///
     /// # Errors
     ///
@@ -89,12 +89,12 @@ impl Archive {
             Err(_) => copy(original, &part)?,
         }
         fs::rename(&part, &own)?;
-        // What was compressed under this path was another file.
+        // The compressed file of this path was made from another file.
         remove_if_there(&with_ending(&own, frames::ENDING))
     }
 
-    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never
-    /// taken. One that an older version compressed gets checksums.
+    /// Compresses the archived file of a deleted original, unless that is done, and returns it; `None` if the file was
+    /// never archived. Adds checksums to a file that an older version compressed.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl Archive {
         self.find(original)
     }
 
-    /// Returns the originals below a folder that were taken and are gone since, with the sessions that they are of.
-    /// Only those that [`Archive::settle`] was not asked for yet.
+    /// Returns the archived files below a folder whose originals were deleted, by original path and with their
+    /// sessions. Files that [`Archive::settle`] has compressed are left out.
     pub fn left_behind(&self, root: &Path) -> Vec<(PathBuf, String)> {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let Ok(mirror) = self.place(&root) else { return Vec::new() };
@@ -127,7 +127,7 @@ impl Archive {
         originals.collect()
     }
 
-    /// Returns what the archive has of a file; `None` where it was never taken.
+    /// Returns the archived copy of a file; `None` if it was never archived.
     ///
     /// # Errors
     ///

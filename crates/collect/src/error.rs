@@ -4,8 +4,8 @@ use std::{io, path::PathBuf};
 
 use subscope_harness::roots;
 
-/// Why a TARGET cannot be read. What is wrong with a single file below a TARGET is no error: it is reported
-/// beside what could be read.
+/// Why a TARGET cannot be read. A single unreadable file below a TARGET is not an error: it is reported, and the others
+/// are read.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// Nothing is at the path.

@@ -49,8 +49,7 @@ impl Found {
         Self { path, what, len, modified_ms: Some(modified_ms), kept_at: None }
     }
 
-    /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where
-    /// neither has it.
+    /// Finds a known file of a session again, on disk or in the archive; `None` if neither has it.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
         let mut place = classify(path);
         // An agent with the id of its session is the session's root.

@@ -5,9 +5,9 @@
 //! version 0.1.0): `zstd -d` unpacks such a file as any other, and `zstd -t` checks it. A file is
 //!
 //! 1. its data frames, each with zstd's content checksum;
-//! 2. a skippable frame of ours: the CRC-32 of each data frame as stored, then the CRC-32 of everything behind the data
-//!    frames (but for these four bytes). zstd's checksum says that the content is right, but ignores bits that do not change
-//!    it; these cover every bit, and the seek table, for which the format has no checksum;
+//! 2. a skippable frame of ours: the CRC-32 of each data frame as stored, then the CRC-32 of everything after the data
+//!    frames (except these four bytes). zstd's checksum says that the content is right, but ignores bits that do not
+//!    change it; these cover every bit, and the seek table, for which the format has no checksum;
 //! 3. the seek table. Its last entry, which holds no content, is the frame of checksums.
 //!
 //! Files of older versions have no checksums; they are read as well as can be.
@@ -142,11 +142,11 @@ pub(crate) struct Frames {
     all: Vec<Frame>,
     /// Length of its content, as far as it is found.
     pub(crate) bytes: u64,
-    /// How far it can be trusted.
+    /// Whether the seek table is checked, unchecked or damaged.
     pub(crate) table: Table,
 }
 
-/// What is known of a file from its end.
+/// State of the tables at a file's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     /// Every bit is covered by a checksum; those of the table are right.
@@ -206,12 +206,12 @@ impl Frames {
         Ok(Self { file, bytes: all.last().map_or(0, Frame::end), all, table })
     }
 
-    /// Gives everything from an offset on, piece by piece with the offset of each, and returns where it ended. In place of
-    /// content that is lost it gives white space, so that what is behind keeps its offset and begins a line.
+    /// Passes on the content from an offset on, in pieces with their offsets, and returns the end offset. Lost content
+    /// is replaced by white space, so that later content keeps its offset and starts on a new line.
     ///
     /// # Errors
     ///
-    /// `InvalidData`, which names the places, where something is damaged: after all that is not was given.
+    /// `InvalidData` with the damaged positions, after all undamaged content was passed on.
     pub(crate) fn read(&mut self, from: u64, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<u64> {
         let mut lost: Vec<Range<u64>> = Vec::new();
         let first = self.all.partition_point(|frame| frame.end() <= from);
@@ -317,7 +317,7 @@ fn read_table(file: &mut File, length: u64) -> io::Result<(Vec<Frame>, Table)> {
         return Err(wrong());
     }
     let mut state = Table::Unchecked;
-    // Each of two signs tells a file with checksums: one damaged bit does not turn it into one without.
+    // Either of two marks identifies a file with checksums, so that a single damaged bit cannot hide them.
     if all.last().is_some_and(|last| last.bytes == 0) {
         state = Table::Checked;
         read_checksums(file, &mut all, &table)?;
@@ -377,8 +377,8 @@ fn find_frames(file: &mut File) -> io::Result<Vec<Frame>> {
     }
 }
 
-/// White space in the place of lost content. Its ends are ends of lines: what is left of the lines that were cut stays in
-/// lines of its own.
+/// White space that replaces lost content. It begins and ends with a line end, so that the remains of cut lines are
+/// lines of their own.
 fn blank(length: usize) -> Vec<u8> {
     let mut bytes = vec![b' '; length];
     for end in [0, length.saturating_sub(1)] {
@@ -431,7 +431,7 @@ mod tests {
         content
     }
 
-    /// Reads a file whole: the content, and the error behind it.
+    /// Reads a whole file: the content, and the error after it.
     fn whole(path: &Path) -> (Vec<u8>, Option<String>) {
         let mut content = Vec::new();
         let end = Frames::open(path).unwrap().read(0, &mut |at, bytes| {

@@ -9,8 +9,7 @@ use subscope_harness::{Role, bundle, classify, skips_folder};
 
 use crate::Skipped;
 
-/// How many folders deep a listing goes: a home folder's transcripts are 8 deep. It ends what a loop of mounts
-/// would make endless.
+/// Greatest depth of a listing: transcripts of a home folder are 8 deep. The bound ends a loop of mounts.
 pub(crate) const MAX_DEPTH: usize = 12;
 
 /// What an entry of a folder is.
@@ -22,7 +21,7 @@ pub(crate) enum Kind {
     Special,
 }
 
-/// What a walk comes by, in order.
+/// An entry found by a walk, in order.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     /// A folder that is about to be listed: a watch that begins now misses nothing.

@@ -1,7 +1,7 @@
 //! Transcripts that their harness has compressed: one zstd stream, read as what was compressed.
 //!
-//! Their offsets are those of the content. A harness may compress a file while it is followed: the content is the same
-//! under another path, so everything that it says is known. One that is still being written ends where it can be read.
+//! Their offsets are those of the content. A harness may compress a file while it is followed: the same content then
+//! appears under another path and adds no facts. A file that is still being written ends at the last decodable byte.
 
 use std::{
     collections::BTreeMap,
@@ -27,9 +27,9 @@ pub(crate) struct Packed {
     decoder: Decoder<'static, io::BufReader<File>>,
     /// Length of the content, as far as it can be read.
     pub(crate) len: u64,
-    /// What the decoder gives next.
+    /// Offset in the content of the decoder's next byte.
     decoded: u64,
-    /// What is read next.
+    /// Offset in the content of the next read.
     at: u64,
 }
 

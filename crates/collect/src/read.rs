@@ -1,4 +1,4 @@
-//! Reads regular files with bounded memory, and never waits for anybody.
+//! Reads regular files with bounded memory and without blocking on pipes.
 
 use std::{
     fs::{self, File, OpenOptions},

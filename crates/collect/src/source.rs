@@ -80,7 +80,7 @@ impl Read for BundleLines {
     }
 }
 
-/// What is known of a source without reading it. Two are equal if nothing was written between them.
+/// Metadata of a source. Two are equal if nothing was written between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceStat {
     /// The device of the file.
@@ -129,7 +129,7 @@ impl Source {
         }
     }
 
-    /// What is known of the source as it is open, where it was `seen` so before.
+    /// Returns the metadata of the open source; `seen` is its metadata by path before it was opened.
     pub(crate) fn stat(&self, seen: &SourceStat) -> io::Result<SourceStat> {
         match self {
             Self::File(file) => file.metadata().map(|metadata| SourceStat::from(&metadata)),
@@ -155,7 +155,7 @@ pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
     bundle::stat(path).ok().map(|session| (session.len, session.modified_ms))
 }
 
-/// Returns what is known of a source; `None` for anything but a regular file or a session of a bundle.
+/// Returns the metadata of a source; `None` for anything but a regular file or a session of a bundle.
 ///
 /// # Errors
 /// What the operating system or the bundle says.

@@ -1,10 +1,10 @@
-//! The spool: what no hub took of hooks, of programs that publish and of runs, one file each, until the next hub takes
-//! it in, exactly once.
+//! The spool: payloads of hooks, publishing programs and runs that no hub accepted, one file each, until the next hub
+//! ingests them, exactly once.
 //!
 //! ```text
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
 //! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
-//! spool/<received ns>-<process>-<random>-<length>.lines   lines that are ingested together, behind a header line
+//! spool/<received ns>-<process>-<random>-<length>.lines   lines that are ingested together, after a header line
 //! spool/.<received ns>-<process>-<random>                 one that is being written
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
@@ -46,7 +46,7 @@ pub fn folder(data: &Path) -> PathBuf {
     data.join("spool")
 }
 
-/// Whose a payload is, and so what it means.
+/// Kind of a payload, by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A hook's of the harness of this name.
@@ -170,7 +170,7 @@ impl Name {
 /// ([`Spool::dropped`]).
 ///
 /// # Errors
-/// What the operating system says, such as a full disk; then nothing of the payload is left behind.
+/// What the operating system reports, such as a full disk; the partial payload is then removed.
 pub fn write(
     folder: &Path,
     kind: Kind,
@@ -190,7 +190,7 @@ pub fn write(
     let written = body.iter().try_for_each(|part| file.write_all(part.as_ref()));
     let written = written.and_then(|()| fs::rename(&unfinished, &finished));
     if written.is_err() {
-        // What is left of it is swept by the taker.
+        // The taker removes the remains.
         let _ = fs::remove_file(&unfinished);
     } else if delivery.random.is_multiple_of(room::LOOK_EVERY) {
         room::make(folder);

@@ -26,7 +26,7 @@ pub(crate) enum Target {
     File { path: PathBuf },
 }
 
-/// What the listing of a TARGET comes by.
+/// An entry found by the listing of a TARGET.
 #[derive(Debug)]
 pub(crate) enum Seen<'a> {
     /// A folder that is about to be listed.

@@ -1,6 +1,6 @@
 //! Following files live, with the real watcher. Waits are generous; nothing asserts on timing.
 //!
-//! The clock stands still, so that no regular listing helps the watcher.
+//! The clock does not advance, so that no regular listing helps the watcher.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -36,7 +36,7 @@ struct Known {
     restarted: usize,
     gone: usize,
     caught_up: usize,
-    /// Sessions that were read as far as they stood there, with how many files were known then.
+    /// Sessions whose existing content was read, with the number of files known at that time.
     whole: Vec<(String, usize)>,
     problems: Vec<String>,
 }
@@ -91,7 +91,7 @@ impl Reader {
         Self::new(Follow::roots(roots(root), FollowOptions::new(clock(root))).unwrap())
     }
 
-    /// Begins to follow: the first round is over.
+    /// Starts to follow and completes the first round.
     fn new(follow: Follow) -> Self {
         let mut reader = Self { follow, known: Known::default() };
         reader.round().unwrap();
@@ -125,7 +125,7 @@ impl Reader {
     }
 }
 
-/// A clock that stands at the time the folder was made.
+/// A fixed clock at the time when the folder was created.
 fn clock(folder: &Path) -> impl Fn() -> i64 + Send + 'static {
     let above = folder.ancestors().find(|up| up.exists()).unwrap();
     let now = fs::metadata(above).unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
@@ -500,7 +500,7 @@ fn follow_many_writes_at_once_loses_nothing() {
     let subagents = project.join(SESSION).join("subagents");
     write(&subagents.join("agent-0.jsonl"), "one\n");
     reader.until(|known| known.files.len() == 2);
-    // More changes than the queue holds, in a watched folder, while nobody reads.
+    // More changes than the queue holds, in a watched folder, while the follower is not polled.
     for at in 1..3_000 {
         append(&subagents.join(format!("agent-{at}.jsonl")), "one\n");
     }
@@ -514,7 +514,7 @@ fn follow_many_writes_at_once_loses_nothing() {
     });
 }
 
-/// A harness may compress a rollout that rests, also while it is followed: what is read is the same, under another name.
+/// A harness may compress an idle rollout, also while it is followed: the content is the same, under another name.
 #[test]
 fn follow_rollout_that_is_compressed_goes_on_in_the_compressed_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is taken stays, wherever its original goes, and nothing else is touched.
+//! Archived files outlive their originals, and nothing else is changed.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ struct Place {
     original: PathBuf,
 }
 
-/// A transcript below a folder of its own, and an empty archive beside it.
+/// A transcript in a folder of its own, and an empty archive next to it.
 fn place(content: &[u8]) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("projects/-a/s.jsonl");
@@ -62,7 +62,7 @@ fn what_is_taken_grows_with_its_original_and_outlives_it() {
 const OLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/archive/without-checksums");
 const OLD_FILE: &str = "5fc6934e-ead9-44d1-b2be-8c629ff9d172.jsonl.zst";
 
-/// Puts the old archive's file in the place of one that is kept, and returns where it stands.
+/// Replaces an archived file with the old archive's file, and returns its path.
 fn older(archive: &Archive, original: &Path) -> PathBuf {
     archive.take(original).unwrap();
     fs::remove_file(original).unwrap();
@@ -135,7 +135,8 @@ fn a_path_that_is_another_files_now_is_taken_anew() {
 
 #[test]
 fn a_copy_on_another_device_follows_its_original() {
-    // Memory is another device than the disk on most machines; where it is not, a link is as good.
+    // `/dev/shm` is another device than the disk on most machines; on others the archive makes a link, which is as
+    // good.
     let memory = Path::new("/dev/shm");
     let Place { original, _folder, .. } = place(b"one\n");
     let Ok(other) = tempfile::tempdir_in(if memory.is_dir() { memory } else { _folder.path() }) else {

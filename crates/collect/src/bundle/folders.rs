@@ -46,7 +46,7 @@ fn with_files(at: &Path, form: &FolderBundle) -> io::Result<(Vec<Node>, Vec<Path
                 fs::read(&path).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
             let parent = object[form.parent].as_str().map(str::to_owned);
             let messages = at.join(form.messages).join(&session);
-            // A message is written anew with each of its parts.
+            // The harness rewrites the message's file with each part, so its folder shows the last change.
             let written = [path.clone(), messages].iter().filter_map(|path| modified_ms(path)).max();
             all.push((Node { session, parent, modified_ms: written.unwrap_or(0) }, path));
         }
@@ -70,7 +70,7 @@ pub(super) fn sessions(at: &Path, form: &FolderBundle) -> io::Result<Vec<Bundled
     Ok(all)
 }
 
-/// Returns the lines of a session: no part of them is known before its object is read.
+/// Returns the lines of a session. All of its objects are read: no length is known before.
 pub(super) fn index(at: &Path, form: &FolderBundle, root: &str) -> io::Result<LineIndex> {
     let (nodes, paths) = with_files(at, form)?;
     let tree = files_of(&nodes, &paths, root);
@@ -105,7 +105,8 @@ fn lines_of(at: &Path, form: &FolderBundle, tree: Vec<(&Node, &Path)>) -> io::Re
     Ok(text)
 }
 
-/// Appends a line with an object. One that is being written is left out: it comes whole later.
+/// Appends an object as a line. An object that is not complete JSON is being written: it is left out until it is
+/// complete.
 fn wrap(path: &Path, (before, after): (&str, &str), text: &mut Vec<u8>) {
     let object: Option<serde_json::Value> =
         fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());

@@ -2,7 +2,7 @@
 //!
 //! A session in one is a source like a file: `BUNDLE/SESSION` is its path, its lines are its bytes. [`sql`] reads
 //! databases, [`folders`] folders of objects. Nothing is written: a database is opened read-only for one transaction,
-//! and without its write-ahead log no file is made beside it.
+//! and if it has no write-ahead log, reading creates none.
 
 mod folders;
 mod sql;
@@ -41,11 +41,11 @@ struct Root<'n> {
     tree: Vec<&'n str>,
 }
 
-/// Where the lines of a session are, as they were at one moment.
+/// Snapshot of the positions of a session's lines.
 pub(crate) struct LineIndex {
-    /// The lines that come first: those that have no number.
+    /// The unnumbered lines, which come first.
     pub(crate) first: Vec<u8>,
-    /// The number of each line behind them, and its length.
+    /// Number and length of each line after them.
     numbered: Vec<(i64, u64)>,
     /// The number of bytes of all lines.
     pub(crate) len: u64,
@@ -124,7 +124,7 @@ pub(crate) fn sessions(path: &Path) -> io::Result<Vec<Bundled>> {
     Ok(all)
 }
 
-/// Returns what there is of one session.
+/// Returns size and time of one session.
 ///
 /// # Errors
 /// `NotFound` where the bundle has no such session; else where it cannot be read.

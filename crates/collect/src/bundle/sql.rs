@@ -8,7 +8,7 @@ use subscope_model::Millis;
 
 use super::{Bundled, LineIndex, Node, Window, roots};
 
-/// How long a read waits for the harness: it locks the database for a moment only when it recovers it.
+/// Timeout of a read while the harness holds a lock: it locks the database only briefly, when it recovers it.
 const LOCKED_AT_MOST: Duration = Duration::from_millis(500);
 /// How many bytes of lines are read at once.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -20,7 +20,7 @@ fn read<T>(path: &Path, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> io
     }
     let mut log: OsString = path.as_os_str().to_owned();
     log.push("-wal");
-    // Without a log nobody has it open, or nothing is written yet: then no file is to be made beside it.
+    // Without a log no process has the database open, or none has written yet: open it so that SQLite creates no files.
     let is_quiet = !Path::new(&log).exists();
     let outcome = read_as(path, is_quiet, &read);
     let began_meanwhile = is_quiet && Path::new(&log).exists();

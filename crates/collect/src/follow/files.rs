@@ -20,7 +20,7 @@ pub(super) struct Files {
     ids: HashMap<PathBuf, FileId>,
     /// Files that were removed: one that comes back goes on under its name.
     gone: HashMap<PathBuf, (FileId, Tail)>,
-    /// Files that are shorter than what was read of them.
+    /// Files that are shorter than the part that was read.
     short: BTreeSet<FileId>,
     next: u32,
     chunk: Vec<u8>,
@@ -73,12 +73,12 @@ impl Files {
         }
     }
 
-    /// Whether some file is shorter than what was read of it: such files are to be looked at again soon.
+    /// Whether a file is shorter than the part that was read: such files are checked again soon.
     pub(super) fn has_short(&self) -> bool {
         !self.short.is_empty()
     }
 
-    /// Looks again at files that became shorter, after this much was spent waiting while nothing happened.
+    /// Checks files that became shorter again, after the watcher was silent for this long.
     pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut EventSink<'_>) {
         for file in self.short.clone() {
             if let Some(tail) = self.tails.get_mut(&file) {

@@ -1,10 +1,10 @@
-//! Reads what is there and then what is written, as it is written.
+//! Reads existing content, then follows what is appended.
 //!
 //! One round of [`Follow::poll`]: wait for the watcher → read the open files it names → see what else it names
 //! and open what belongs to the scope → `CaughtUp`.
 //!
-//! * **Folders are watched, files are not.** A file that nobody asked for costs nothing until it changes; a
-//!   followed one costs its path, its place and its last bytes, and is opened only while it is read.
+//! * **Folders are watched, files are not.** A file that is not followed costs nothing until it changes; a followed one
+//!   costs its path, its offset and its last bytes, and is opened only while it is read.
 //! * **Watch, then list.** A file made between the two is seen at least once; opening twice does nothing.
 //! * **Nothing depends on the watcher alone.** Everything is listed again now and then, at once when the watcher
 //!   lost something, and every second where it cannot work.
@@ -36,8 +36,8 @@ use root::Root;
 use targets::Targets;
 use watch::{Change, Watch};
 
-/// How often followed files are looked at where they cannot be watched, and everything is listed if that is
-/// cheap: what a person still takes for live.
+/// Interval at which followed files are checked where they cannot be watched, and folders are listed if that is cheap:
+/// short enough to appear live.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The share of one core that listing may take where files cannot be watched: 1/50.
 const LISTING_SHARE: u32 = 50;
@@ -63,7 +63,7 @@ pub enum FileEvent<'a> {
     /// A file is followed from now on, from its beginning; one that was gone continues where it was, or says that it does
     /// not.
     Appeared {
-        /// Its name from now on.
+        /// Its id from now on.
         file: FileId,
         /// What is known about it.
         found: &'a Found,
@@ -78,7 +78,8 @@ pub enum FileEvent<'a> {
         bytes: &'a [u8],
     },
     /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Sent
-    /// once the file is as long as it was, or has stayed shorter for a second: until then somebody may be rewriting it.
+    /// once the file is as long as before, or has stayed shorter for a second: until then a program may be rewriting
+    /// it.
     Restarted {
         /// The file.
         file: FileId,
@@ -159,7 +160,7 @@ pub struct Follow {
 
 /// Which files are followed: TARGETs, or the live sessions below a folder.
 trait Scope: Send {
-    /// Whether something that should be there is not.
+    /// Whether a TARGET or folder is missing.
     fn is_waiting(&self) -> bool;
 
     /// Finds out what is gone.
@@ -248,8 +249,8 @@ impl Follow {
 
     /// Reads what is there at the first call; later waits up to `wait` for something to happen, and reads that.
     ///
-    /// Returns as soon as something happened, or earlier than asked when nothing came of it. `each` is called
-    /// on this thread.
+    /// Returns as soon as something happened. It may return before `wait` is over without an event. `each` is called on
+    /// this thread.
     ///
     /// # Errors
     ///
@@ -269,7 +270,7 @@ impl Follow {
         outcome
     }
 
-    /// Reads whatever there is, once more and to its end, whether or not the watcher has reported it.
+    /// Reads all followed files to their end once more, whether or not the watcher has reported a change.
     ///
     /// # Errors
     ///
@@ -288,7 +289,7 @@ impl Follow {
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
         let batch = self.state.watch.collect(limit);
         self.state.files.begin_round(self.now_ms());
-        // Not after a loss: listing makes changes of its own, and must not follow itself without a pause.
+        // Not after a loss: listing itself causes events, and would repeat without a pause.
         let waited = if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
         self.looked.wait(waited);
         self.listed.wait(waited);
@@ -307,7 +308,7 @@ impl Follow {
         self.scopes.iter_mut().try_for_each(|scope| scope.resolve(&mut self.state, out))
     }
 
-    /// Whether something that should be there is not: then a watcher of its place may be far above it.
+    /// Whether a TARGET or folder is missing: its watch may be on a folder far above it.
     fn is_waiting_for_base(&self) -> bool {
         self.scopes.iter().any(|scope| scope.is_waiting())
     }

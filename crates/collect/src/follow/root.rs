@@ -1,7 +1,7 @@
 //! The scope of everything live below a folder of transcripts.
 //!
 //! A session is live once a file of it was written lately, or changes while we look. Then all of its files are
-//! followed from the beginning. Of idle sessions nothing is kept but the watches of their folders.
+//! followed from the beginning. For idle sessions only the watches of their folders are kept.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -41,7 +41,7 @@ impl Root {
         self.check_base();
         while self.folder.is_none() {
             self.folder = fs::canonicalize(&self.given).ok().filter(|folder| folder.is_dir());
-            // It may have come before the folder above was watched: look again.
+            // The folder may have been created before its parent was watched: check again.
             if self.folder.is_none() && !state.watch.nearest_above(&self.given) {
                 return;
             }
@@ -72,7 +72,7 @@ impl Root {
                 if state.files.is_open(path) && is_shared() {
                     return;
                 }
-                // There may be thousands: nothing else is asked of those that were not written lately.
+                // There may be thousands: only the time of those not written recently is read.
                 let modified_ms = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata));
                 if modified_ms.is_none_or(|at_ms| at_ms < since_ms) {
                     return;
@@ -101,7 +101,7 @@ impl Root {
     /// Follows the sessions of a bundle that were written lately.
     fn scan_bundle(&mut self, root: &Path, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let since_ms = state.options.live_since_ms();
-        // One that cannot be read now is read after its next change.
+        // A bundle that cannot be read now is read after its next change.
         for (session, _) in bundle::names(path, since_ms).unwrap_or_default() {
             let Some(name) = self.harness.classify(&session).and_then(|place| place.session) else {
                 continue;
@@ -137,8 +137,8 @@ impl Root {
         }
     }
 
-    /// Follows what there is of a session. Transcripts in folders that it shares are looked for only the first time:
-    /// later ones are found by being written.
+    /// Follows the existing files of a session. Folders that it shares with other sessions are searched for its
+    /// transcripts only the first time: later files are found when they are written.
     fn open_session(&mut self, files: &SessionFiles, state: &mut FollowState, out: &mut EventSink<'_>) {
         let target = Target::Session(files.clone());
         let is_new = self.live.insert(files.main.clone());

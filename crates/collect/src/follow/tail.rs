@@ -69,19 +69,19 @@ impl Tail {
         self.short = None;
     }
 
-    /// Whether the file was found shorter than what was read of it, and may still be in the midst of being rewritten.
+    /// Whether the file was found shorter than the part that was read, and may still be being rewritten.
     pub(super) fn is_short(&self) -> bool {
         self.short.is_some()
     }
 
-    /// Notes that this much was spent waiting while nothing happened.
+    /// Adds time spent waiting without an event.
     pub(super) fn wait(&mut self, span: Duration) {
         if let Some(short) = &mut self.short {
             short.1.wait(span);
         }
     }
 
-    /// FollowState over what is new.
+    /// Reads new content.
     pub(super) fn advance(
         &mut self,
         file: FileId,
@@ -97,7 +97,7 @@ impl Tail {
         if self.look.as_ref() == Some(&seen) && seen.len == self.offset {
             return Ok(Presence::There);
         }
-        // Not opened before: that makes an event, by which the wait would follow itself.
+        // Do not open the file before this check: opening causes an event, which would end the wait at once.
         if seen.len < self.offset && !self.has_settled(&seen, now_ms) {
             return Ok(Presence::There);
         }
@@ -114,7 +114,7 @@ impl Tail {
         }
         let continues = match self.continues(&look, &mut handle, chunk) {
             Ok(continues) => continues,
-            // It was cut just now, which makes a change of its own.
+            // It was truncated just now, which causes an event of its own.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Presence::There),
             Err(error) => return Err(error),
         };
@@ -126,7 +126,7 @@ impl Tail {
         }
         self.short = None;
         self.was_gone = false;
-        // Not to the end: a fast writer would keep the others waiting. What comes later makes its own event.
+        // Read only up to this length: a fast writer would delay the other files. Later content causes its own event.
         let (from, until) = (self.offset, look.len);
         self.look = Some(look);
         read_on(&mut handle, from, until, chunk, &mut |offset, bytes| {
@@ -152,8 +152,8 @@ impl Tail {
         }
     }
 
-    /// Whether the opened file goes on where reading stopped. What has grown is recognized by its seam; another file,
-    /// and one that was written without growing, by all that was read.
+    /// Whether the opened file continues where reading stopped. A file that has grown is compared by its seam (the last
+    /// bytes read); another file, or one written without growing, by the digest of all bytes read.
     fn continues(&self, look: &SourceStat, handle: &mut Source, chunk: &mut Vec<u8>) -> io::Result<bool> {
         let Some(last) = &self.look else { return Ok(true) };
         if look.len < self.offset {
@@ -166,7 +166,7 @@ impl Tail {
             handle.read_exact(&mut seam)?;
             return Ok(seam == self.seam);
         }
-        // What ended within a line when the file was removed was taken for a whole one.
+        // When the file was removed, its unfinished last line was decoded as complete: it cannot continue.
         if self.was_gone && has_grown && !self.seam.ends_with(b"\n") {
             return Ok(false);
         }

@@ -43,7 +43,7 @@ impl Scope for Targets {
         self.resolve(state, out)
     }
 
-    /// Takes those TARGETs back among the missing whose folder is gone.
+    /// Marks TARGETs as missing whose folder was removed.
     fn check_base(&mut self) {
         let lost = self.found.extract_if(.., |(_, target)| !target.base().is_dir());
         self.missing.extend(lost.map(|(given, _)| given));
@@ -96,12 +96,12 @@ impl Scope for Targets {
     }
 }
 
-/// Returns what is at a path; where nothing is, watches for it.
+/// Returns what is at a path; if nothing is, watches the nearest existing folder above.
 fn await_target(given: &Path, state: &mut FollowState) -> Result<Option<Target>, CollectError> {
     loop {
         match Target::classify(given) {
             Ok(target) => return Ok(Some(target)),
-            // It may have come before the folder was watched: look again.
+            // It may have been created before the folder was watched: check again.
             Err(CollectError::Missing { .. }) if state.watch.nearest_above(given) => {}
             Err(CollectError::Missing { .. }) => return Ok(None),
             Err(error) => return Err(error),

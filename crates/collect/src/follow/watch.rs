@@ -1,4 +1,4 @@
-//! The operating system's watcher, made bounded and honest: folders in, changed paths out.
+//! The operating system's watcher with a bounded queue that reports its losses: folders in, changed paths out.
 
 use std::{
     collections::HashSet,
@@ -18,8 +18,8 @@ use notify::{
 use super::Watching;
 use crate::Skipped;
 
-/// Changes that wait for a round. One that does not fit is dropped and everything is looked at instead; so the
-/// bound trades memory (some 100 bytes each) against the cost of a listing.
+/// Most changes that wait for a round. One above it is dropped, and everything is listed instead; so the bound trades
+/// memory (some 100 bytes each) against the cost of a listing.
 const QUEUE: usize = 4096;
 /// Folders of idle sessions that are watched. Each costs some 2 KiB, half of it in the kernel, out of a limit
 /// that a user's programs share; beyond it an idle session's subagents are seen by the regular listing.
@@ -115,11 +115,12 @@ impl Watch {
     /// Watches the nearest folder above a missing path. Returns whether it was not watched before.
     pub(super) fn nearest_above(&mut self, path: &Path) -> bool {
         if IS_RECURSIVE {
-            // It could be all of the home folder. Rounds are short while something is missing.
+            // The recursive watch could cover the whole home folder. While something is missing, short rounds check for
+            // it instead.
             return false;
         }
         let above = path.ancestors().skip(1).find(|up| up.is_dir());
-        // Its canonical path is the one that the watcher would name.
+        // The watcher reports canonical paths.
         let above = above.and_then(|up| std::fs::canonicalize(up).ok());
         above.is_some_and(|up| self.folder(&up))
     }
@@ -146,7 +147,7 @@ impl Watch {
             && let Ok(change) = self.changes.recv_timeout(wait)
         {
             batch.changes.push(change);
-            // Bounded: what comes during the round belongs to the next.
+            // Bounded: later changes belong to the next round.
             for change in self.changes.try_iter().take(QUEUE) {
                 if batch.changes.last() != Some(&change) {
                     batch.changes.push(change);
@@ -176,13 +177,14 @@ impl Watch {
     }
 }
 
-/// Runs on the watcher's thread, which must never wait: the kernel's own queue would overflow.
+/// Passes an event to the queue. Runs on the watcher's thread, which must never block: the kernel's queue would
+/// overflow.
 fn hand_on(event: notify::Result<Event>, sender: &SyncSender<Change>, is_incomplete: &AtomicBool) {
     let Ok(event) = event else { return is_incomplete.store(true, Ordering::Release) };
     if event.need_rescan() {
         is_incomplete.store(true, Ordering::Release);
     }
-    // Opening and closing, also our own, changes nothing.
+    // Opening and closing a file (we do it, too) is not a change.
     if matches!(event.kind, EventKind::Access(_)) {
         return;
     }

@@ -11,8 +11,8 @@ use crate::archive::remove_if_there;
 
 use super::{Delivery, Kind, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
 
-/// How long a payload may be in writing until it counts as left behind by a hook that was killed. Hooks take less than
-/// a second; clocks step.
+/// Age at which an incomplete payload counts as abandoned by a killed hook. Hooks take less than a second; the margin
+/// is for clocks that are set.
 const UNFINISHED_LIMIT_MS: Millis = 3_600_000;
 /// What a damaged payload's name gets at its end.
 const ASIDE: &str = ".damaged";
@@ -41,7 +41,7 @@ pub struct Spooled {
 /// Why a waiting payload cannot be taken. It stays where it is: [`Spool::set_aside`].
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// It is not what was written: a power cut, or somebody else's hand.
+    /// Its length is not that in its name: after a power failure, or because another program changed it.
     #[error("{} is damaged: {found} bytes, and not {expected}", path.display())]
     Damaged {
         /// Its file.
@@ -99,7 +99,8 @@ impl Spool {
         self.waiting.is_empty()
     }
 
-    /// Reads the payloads, the oldest first, one at a time. Those that somebody else has taken meanwhile are left out.
+    /// Reads the payloads, the oldest first, one at a time. Payloads that another taker has removed in the meantime are
+    /// left out.
     pub fn iter(&self) -> impl Iterator<Item = Result<Spooled, SpoolError>> {
         self.waiting.iter().filter_map(|name| self.read(*name))
     }
@@ -128,8 +129,7 @@ impl Spool {
         put_aside(&spooled.path)
     }
 
-    /// Removes what hooks left behind that were killed while they wrote, and returns how many there were. It was never
-    /// whole.
+    /// Removes incomplete payloads of hooks that were killed while they wrote, and returns their number.
     pub fn sweep(&self, now_ms: Millis) -> usize {
         let unfinished = |name: &str| name.strip_prefix(UNFINISHED)?.parse::<Delivery>().ok();
         let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };

@@ -14,7 +14,7 @@ use super::{FILE_MODE, Name, reader};
 const MOST_FILES: usize = 100_000;
 /// How many bytes may wait.
 const MOST_BYTES: u64 = 1 << 30;
-/// One writer in so many looks whether there is room: by that much the bounds are overstepped.
+/// One writer in this many checks the bounds, which may be exceeded by as many payloads.
 pub(super) const LOOK_EVERY: u64 = 512;
 /// The file with the count of dropped payloads.
 pub(super) const DROPPED: &str = "dropped";
@@ -26,7 +26,8 @@ pub(super) fn make(folder: &Path) {
     drop_oldest(folder, &waiting, MOST_FILES, MOST_BYTES);
 }
 
-/// Drops until there is room for what comes until the next look. More at once would take longer than a hook has.
+/// Drops the oldest payloads until 1/64 of the bounds is free: room until the next check. Dropping more at once would
+/// take longer than a hook may.
 fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u64) {
     let (mut files, mut bytes) = (waiting.len(), waiting.iter().map(|name| name.length).sum::<u64>());
     if files <= most_files && bytes <= most_bytes {
@@ -38,7 +39,7 @@ fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u
             break;
         }
         (files, bytes) = (files - 1, bytes - name.length);
-        // Several may look at once: only who removed a payload counts it.
+        // Several processes may do this at once: only the one that removed a payload counts it.
         dropped += u64::from(fs::remove_file(folder.join(name.to_string())).is_ok());
     }
     let note = OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(folder.join(DROPPED));

@@ -1,4 +1,4 @@
-//! Writers beside each other, takers that die, what others leave in the folder.
+//! Concurrent writers, takers that die, foreign files in the folder.
 
 use std::{os::unix::fs::PermissionsExt, thread};
 
