@@ -6,7 +6,7 @@ import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
-import { line, rowsOf, story } from "../src/lib/story";
+import { line, rowsOf, story, withResult } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
 
 function agent(id: string, parent: string | null, start: number, more: Partial<Agent> = {}): Agent {
@@ -208,6 +208,18 @@ describe("a story", () => {
     expect(rowsOf(events).map((row) => line(row).trim())).toEqual([
       "✓ Read x.js 2ms", "→ Read y.js", "✗ Read y.js · gone", "✓ Read 7ms", "✓ completed",
     ]);
+  });
+  it("names a call the same before its events are there, and gives no name twice", () => {
+    const named = (tool_use_id: string) => ({ tool_use_id, tool_name: "Read" });
+    // Ids come from programs: they repeat, and are words that other parts have as their key.
+    const tools = ["t1", "prompt", "result", "untold 0"].map((id) => ({ ...call, id }));
+    const row = agent("a", "root", 0, { tools: [...tools, { ...call, id: null }], prompt: "look", result: "done", status: "completed" });
+    const events = tools.flatMap(({ id }, at) => [event("tool.pre", 3 * at, named(id)), event("tool.pre", 3 * at + 1, named(id)), event("tool.post", 3 * at + 2, named(id))]);
+    const keys = (of: Event[]): string[] => withResult(story(row, of), row).map(({ key }) => key);
+    for (const of of [[], events.slice(0, 5), events]) {
+      expect(new Set(keys(of)).size).toBe(keys(of).length);
+      expect(keys(of)).toEqual(expect.arrayContaining(tools.map(({ id }) => `call ${id}`)));
+    }
   });
   it("has the calls of the row where no event tells them", () => {
     const parts = story(agent("a", "root", 0, { tools: [call], prompt: "look" }), [event("agent.message", 5, { text: "x" })]);
