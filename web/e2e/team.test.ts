@@ -136,6 +136,17 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     isQuiet(seen);
   });
 
+  it("says that the tree of an old session is gone, and that words are found only where they were sent", async () => {
+    await team.dropTree("older-of-ana");
+    const { page } = await team.look("bob", "/s/older-of-ana");
+    await expect.poll(() => page.locator(".view").innerText()).toContain("Only the row of this session is kept");
+    expect(await page.locator(".view").innerText()).toContain("It is on desk");
+    await page.goto(`${team.url}/s/no-such-session`);
+    await expect.poll(() => page.locator(".view").innerText()).toContain("There is no such session.");
+    await page.goto(`${team.url}/search?q=zzzz`);
+    await expect.poll(() => page.locator(".view").innerText()).toContain("sent at the level text");
+  });
+
   it("leaves hostile names inert, in every view and the tab", async () => {
     const seen = await team.look("ana", "/");
     const { page } = seen;

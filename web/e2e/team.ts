@@ -68,6 +68,7 @@ export class TeamServer {
   readonly folder = mkdtempSync(join(tmpdir(), "subscope-team-"));
   readonly #children: ChildProcess[] = [];
   readonly #tokens = new Map<string, string>();
+  #engine = "";
   url = "";
 
   /** Starts one that knows these users: name and team. */
@@ -75,8 +76,8 @@ export class TeamServer {
     const server = new TeamServer();
     server.#writeTokens(users);
     const script = join(import.meta.dirname, "../../crates/team/tests/engine/clickhouse.py");
-    const engine = await server.#run(ENGINE ?? "", [script, join(server.folder, "engine"), "0"]);
-    const words = ["team", "serve", "--clickhouse", engine, "--listen", "127.0.0.1:0", "--token-file", join(server.folder, "tokens")];
+    server.#engine = await server.#run(ENGINE ?? "", [script, join(server.folder, "engine"), "0"]);
+    const words = ["team", "serve", "--clickhouse", server.#engine, "--listen", "127.0.0.1:0", "--token-file", join(server.folder, "tokens")];
     server.url = await server.#run(given("SUBSCOPE"), words);
     return server;
   }
@@ -107,6 +108,12 @@ export class TeamServer {
     const answer = await fetch(`${this.url}/team/v1/sessions`, { method: "POST", headers: { ...this.#headers(user), "content-type": "application/x-ndjson" }, body });
     const text = await answer.text();
     if (!answer.ok || (JSON.parse(text) as { refused: unknown[] }).refused.length > 0) throw new Error(`${answer.status}: ${text}`);
+  }
+
+  /** Deletes the tree of a session, as ClickHouse does when it is too old. */
+  async dropTree(session: string): Promise<void> {
+    const answer = await fetch(this.#engine, { method: "POST", body: `DELETE FROM subscope.trees WHERE session_id = '${session}'` });
+    if (!answer.ok) throw new Error(await answer.text());
   }
 
   async get<T>(user: string, path: string): Promise<T> {
