@@ -111,7 +111,8 @@ pub enum AskError {
 /// Initial data of a subscriber. All later updates arrive through its queue, without a gap and without a duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubscriptionStart {
-    /// Whether the requested sequence number is outside the change log, so that the subscriber has to start anew.
+    /// Whether the requested sequence number is outside the change log, so that the subscriber has to start from
+    /// snapshots.
     pub is_reset: bool,
     /// Rows of all sessions; if a sequence number was given, of those that may have changed since.
     pub snapshots: Vec<Tree>,

@@ -1,4 +1,4 @@
-//! Handle to a running hub: cheap to clone, with a bounded command queue behind it.
+//! Handle to a running hub: cheap to clone; it sends commands through a bounded queue.
 
 use std::sync::{
     Arc,

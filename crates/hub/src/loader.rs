@@ -14,9 +14,9 @@ use subscope_store::{FileIdentity, ReceivedInput};
 
 use crate::partitions::{InputChunk, Partitions};
 
-/// Returns what a file's path tells of it, as a source.
+/// Returns the source description of a file, by its path.
 pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> SourceSpec {
-    // The content of a main transcript tells more than its name.
+    // A main transcript's dialect is recognized by its content, not by its name.
     let by_path = found.dialect.filter(|_| found.role != Role::Main);
     SourceSpec {
         label: found.path.display().to_string(),
@@ -32,7 +32,7 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
 /// Returns a file's identity; all zero if it does not exist.
 pub(crate) fn file_identity(path: &Path) -> FileIdentity {
     if let Some((bytes, modified_ms)) = bundled(path) {
-        // A session of a database is no file: what it holds and when it changed tell two states apart.
+        // A session of a database is not a file: its length and its time of change identify a state.
         return FileIdentity { inode: 0, bytes, modified_ns: modified_ms.saturating_mul(1_000_000) };
     }
     let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };

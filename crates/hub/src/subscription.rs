@@ -124,7 +124,7 @@ impl Subscriber {
             Update::Missed(count) => self.missed += count,
             Update::Snapshot(tree) => self.mark_stale(&tree.session.id),
             Update::Change(change) => self.mark_stale(&change.session().id),
-            // `CaughtUp` to a subscriber that is behind can be dropped: it is still behind.
+            // `CaughtUp` can be dropped for a subscriber with missed updates: it has not caught up.
             Update::CaughtUp => {}
             // Only sent to a new reader.
             Update::Reset => {}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use subscope_model::Millis;
 use subscope_session::AwakeTime;
 
-/// Clock jump from which on every limit of silence starts anew.
+/// Clock jump from which on all silence is reset.
 const JUMP_MS: Millis = 60_000;
 /// Shortest sleep that is subtracted from silence. Less is clock granularity.
 const MIN_SLEEP_MS: Millis = 1_000;

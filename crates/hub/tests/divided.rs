@@ -118,7 +118,7 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
         drop(first);
         let own = own_bytes(folder.path(), "a");
         assert_eq!(own, format!("{}\n{}\n", line("a", "a1"), line("a", "a2")), "{which}: only its own lines");
-        // The next hub has them, and new input continues behind them.
+        // The next hub has them, and new input continues after them.
         let next = hub(folder.path());
         hand_over(&next.handle(), dialect, "l", &(line("a", "a3") + "\n" + &line("b", "b3") + "\n"));
         assert_eq!(calls(&tree(&next.handle(), "a")), ["a1", "a2", "a3"], "{which}");

@@ -249,7 +249,7 @@ fn subscribers_of_any_moment_end_with_the_same_rows() {
     let readers: Vec<Reader> = readers.into_iter().map(|thread| thread.join().unwrap()).collect();
     for reader in &readers[1..] {
         assert_eq!(reader.trees(), readers[0].trees());
-        // Who comes later has missed what was told before, and nothing else.
+        // A later subscriber has missed the events published before, and nothing else.
         assert!(readers[0].ids().ends_with(&reader.ids()));
     }
 }

@@ -107,7 +107,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
     start(&handle, "s2", &["a1"]);
     assert_eq!(post(&handle, "s2", "a1", "PreToolUse", "t1").answer, None);
     assert!(is_stop(&post(&handle, "s", "a1", "PreToolUse", "t2")));
-    // Its version is unknown, so the call is allowed: the order stays pending until the call is over.
+    // Its version is unknown, so the call is allowed: the order stays pending until the call has ended.
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Running);
     post(&handle, "s", "a1", "PostToolUse", "t2");
     let stopped = row(&handle, "s", "a1");

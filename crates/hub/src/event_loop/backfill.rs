@@ -1,7 +1,7 @@
 //! Loads what a session's rows are derived from, before they are derived: its files and its input from programs.
 //!
-//! Rows are derived from all that is known of a session. A driver tails files that change; a late hook, the first hook of
-//! a resumed session, or a deadline may concern a session whose files it does not tail. So the first derivation after a
+//! Rows are derived from all input of a session. A driver tails files that change; a late hook, the first hook of a
+//! resumed session, or a deadline may concern a session whose files it does not tail. So the first derivation after a
 //! session was loaded reads everything else that its stored rows were derived from. This happens inside the hub's turn:
 //! it is rare, and most sessions take some milliseconds.
 

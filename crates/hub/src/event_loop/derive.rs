@@ -12,8 +12,8 @@ use subscope_store::{Commit, StoreError};
 use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
 use crate::command::IngestError;
 
-/// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
-/// at the microsecond at which the store was created and stay behind the clock even so.
+/// Revisions reserved at once: enough for some minutes. Unused ones of a process that ends are skipped. Revisions begin
+/// at the microsecond at which the store was created; even with skipped ones they stay lower than the clock.
 const REVS_PER_RESERVATION: u64 = 1 << 16;
 
 /// Pause before a failed commit is retried.
@@ -156,7 +156,7 @@ impl EventLoop {
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), IngestError> {
         for session in sessions {
             self.complete(session);
-            // What was read for it is derived now.
+            // This derivation covers all input that was read for it.
             self.sessions.schedule(session, Task::Derive, None);
         }
         let sessions = &self.resolve_duplicates(sessions);
@@ -249,7 +249,8 @@ impl EventLoop {
         self.store.failed_commit.is_some()
     }
 
-    /// Retries the failed commit, if there is one and its pause is over. Returns its error while it is still pending.
+    /// Retries the failed commit, if there is one and its pause has passed. Returns its error while it is still
+    /// pending.
     pub(super) fn retry_failed_commit(&mut self) -> Result<(), IngestError> {
         let Some(failed_commit) = self.store.failed_commit.take() else { return Ok(()) };
         let now = self.time.tick();

@@ -1,14 +1,14 @@
-//! Derives a session anew after one of its files was truncated or replaced: the old content is void, and facts cannot
-//! be removed one by one. The reload takes one turn, and nothing of the session is published in between.
+//! Derives a session from scratch after one of its files was truncated or replaced: the old content is void, and facts
+//! cannot be removed one by one. The reload takes one turn, and nothing of the session is published in between.
 
 use subscope_model::SessionId;
 
 use super::EventLoop;
 
 impl EventLoop {
-    /// Reads a session anew from its files and its inbox input. If it shares bytes with another session, or some cannot
-    /// be read again, the router cannot forget it alone: then the old facts stay. Events that were published have the
-    /// same ids and are not published again.
+    /// Reads a session again from its files and its inbox input. If it shares bytes with another session, or some
+    /// cannot be read again, the router cannot forget it alone: then the old facts stay. Events that were published
+    /// have the same ids and are not published again.
     pub(super) fn reload(&mut self, session: &SessionId) {
         tracing::debug!(%session, "reloads: a file was replaced");
         let bytes = self.inbox_bytes(session);

@@ -1,4 +1,4 @@
-//! The table of sessions: everything that the hub knows of a session beside its facts and its stored rows, and when
+//! The table of sessions: everything that the hub knows of a session except its facts and its stored rows, and when
 //! work on it is due.
 
 use std::{
@@ -70,7 +70,7 @@ pub(super) struct LiveSession {
     pub(super) broadcast: Option<BroadcastState>,
     /// Agents with a pending order to stop.
     stop_orders: Vec<AgentId>,
-    /// Whether its input was replayed and nobody has looked for orders in it.
+    /// Whether its input was replayed and not yet searched for stop orders.
     has_unknown_orders: bool,
     /// Whether its files are being read for the first time; until then its stored rows are served.
     pub(super) is_loading: bool,
@@ -318,7 +318,7 @@ impl SessionTable {
         self.load(session).has_unknown_orders = true;
     }
 
-    /// Whether a session's input was replayed and nobody has looked for orders in it.
+    /// Whether a session's input was replayed and not yet searched for stop orders.
     pub(super) fn has_unknown_orders(&self, session: &SessionId) -> bool {
         self.live(session).is_some_and(|live| live.has_unknown_orders)
     }
@@ -349,7 +349,7 @@ impl SessionTable {
         slots.filter_map(|(id, slot)| slot.stored_keys_since.take().map(|_| id.clone())).collect()
     }
 
-    /// Sessions by what is known of them.
+    /// Sessions by state.
     fn sessions(&self, is_wanted: impl Fn(&SessionSlot) -> bool) -> impl Iterator<Item = &SessionId> {
         self.slots.iter().filter(move |(_, slot)| is_wanted(slot)).map(|(id, _)| id)
     }

@@ -23,7 +23,7 @@ use crate::{
 /// 2027-01-15.
 const START_MS: Millis = 1_800_000_000_000;
 
-/// A clock that stands until it is moved.
+/// A clock that advances only when the test moves it.
 #[derive(Clone)]
 struct ManualClock {
     origin: Instant,

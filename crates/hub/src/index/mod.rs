@@ -159,7 +159,7 @@ pub fn index_beside(
     Ok(run.report)
 }
 
-/// Passes the commits of an index run beside a hub, without full text, to a sink.
+/// Passes the commits of an index run without full text to a sink, while a hub runs.
 #[cfg(test)]
 pub(crate) fn index_rows(
     store: &SqliteStore,

@@ -29,7 +29,7 @@ const QUEUE: usize = 1;
 /// Bytes of the inbox, as stored (compressed), per batch: bounds memory.
 const INBOX_BYTES: u64 = 4 << 20;
 
-/// How much of a file tells what it is written in.
+/// How many bytes of a file are read to recognize its dialect.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Reads the words of files and keeps them.
@@ -239,7 +239,7 @@ fn inbox_batch(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<Se
 
 /// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut PassageBatch) {
-    // Whoever hands bytes over names their dialect, but for those of which only the router can tell it.
+    // The sender of input names its dialect, except for input whose dialect only the router can recognize.
     let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {

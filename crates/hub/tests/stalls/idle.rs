@@ -102,7 +102,7 @@ fn moved(line: &str, session: &str, to: &str, by: Millis) -> String {
     told.to_string().replace(session, to)
 }
 
-/// A session per moment of rest: the recording up to it, then an hour without input.
+/// A session for each idle moment: the recording up to it, then an hour without input.
 fn acts(recording: &Recording, told: Told) -> Vec<Act> {
     let (lines, session) = (lines(recording, told), recording.truth().session.id);
     let rests = rests(recording);

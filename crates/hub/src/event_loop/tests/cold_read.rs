@@ -1,5 +1,5 @@
 //! The rows that a hub serves equal those of a cold read of the same sources, whatever happens in whatever order: lines,
-//! rewritten files, hooks, stop orders, silence, restarts, an index beside the hub, deleted files.
+//! rewritten files, hooks, stop orders, silence, restarts, an index that runs concurrently with the hub, deleted files.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,7 +32,8 @@ use crate::{
 /// Sequences tried; `SUBSCOPE_CASES` names another number.
 const CASES: u32 = 24;
 
-/// Longest step of the clock: a hub that does not look for a minute was halted, and that time is no silence.
+/// Longest step of the clock: a hub that took no sample for a minute was halted, and that time does not count as
+/// silence.
 const LOOK_MS: i64 = 50_000;
 
 /// Something that happens. Numbers of sessions, files and agents count modulo how many there are.
@@ -341,7 +342,7 @@ impl Machine {
             let served = self.served(&id);
             let played = &mut self.sessions[number];
             if played.has_deleted {
-                // Nothing is lost, and new input is still told by the row of the session.
+                // Nothing is lost, and the session's row still shows new input.
                 if let Some(best) = &played.best {
                     let served = served.as_ref().expect("rows of a session with a deleted file");
                     prop_assert!(!has_more_than(best, served), "{id} lost rows with a file");
