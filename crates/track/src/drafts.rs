@@ -222,7 +222,7 @@ impl Derivation<'_> {
         }
     }
 
-    /// Whether the user was asked to allow the call. If so and it is over without a result, it was denied.
+    /// Whether the user was asked to allow the call. If so and it has ended without a result, it was denied.
     fn was_asked(&self, number: u32) -> bool {
         let own = self.facts.call(number).digest.map(|(_, digest)| digest);
         let mut kinds = self.facts.hooks.iter().map(|step| &step.kind);

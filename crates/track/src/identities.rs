@@ -366,7 +366,7 @@ fn link_by_parent(
     }
 }
 
-/// Whether a call in the foreground was over before a time. One in the background is over at once.
+/// Whether a call in the foreground ended before a time. A call in the background ends at once.
 fn has_ended_before(call: &CallFacts, time: Millis) -> bool {
     let mode = call.spawn.as_ref().and_then(|spawn| best_value(&spawn.mode));
     mode == Some(SpawnMode::Foreground)

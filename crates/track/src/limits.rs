@@ -13,7 +13,7 @@ const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 /// then into the message of the text.
 pub(crate) const TEXT_ENDS_AFTER_MS: [i64; 4] = [2_000, 8_000, 32_000, 128_000];
 
-/// Returns the least of these silences that is longer than each call behind a text took so far.
+/// Returns the least of these silences that is longer than each call after a text took so far.
 pub(crate) fn text_ends_after(longest_call_ms: i64) -> Option<i64> {
     TEXT_ENDS_AFTER_MS.into_iter().find(|silence| *silence > longest_call_ms)
 }

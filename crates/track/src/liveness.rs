@@ -154,7 +154,7 @@ impl Derivation<'_> {
         questions.filter_map(|question| Some((self.blocked_agent(question)?, question))).collect()
     }
 
-    /// Returns the agent that a question blocks; `None` if its call is over.
+    /// Returns the agent that a question blocks; `None` if its call has ended.
     fn blocked_agent(&self, question: &PermissionQuestion) -> Option<AgentIndex> {
         let mut is_reported = false;
         for (call, call_facts) in self.facts.numbered_calls() {
@@ -170,7 +170,7 @@ impl Derivation<'_> {
                 return question.agent.or(owner).or(Some(0));
             }
         }
-        // A call without any other record is over if its agent acted since.
+        // A call without any other record has ended if its agent acted since.
         let agent = question.agent.unwrap_or(0);
         (!is_reported && !self.has_acted_since(agent, question.time)).then_some(agent)
     }

@@ -185,7 +185,7 @@ impl Derivation<'_> {
         self.facts_of(self.identity(number)).find_map(|agent| best_value(&agent.prompt))
     }
 
-    /// Returns the report of an agent: its last text, unless a call followed, or who published it says another.
+    /// Returns the report of an agent: its last text, unless a call followed it or its publisher reports another text.
     fn report_of(&self, number: AgentIndex, state: &DerivedState) -> Option<Text> {
         let identity = self.identity(number);
         let facts = || self.facts_of(identity);

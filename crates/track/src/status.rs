@@ -33,7 +33,7 @@ pub(crate) struct DerivedState {
     /// Whether the program that published its end published its report, too.
     pub(crate) is_report_published: bool,
     pub(crate) error: Option<Text>,
-    /// Since when its turn is over while a command that it left in the background is still running.
+    /// When its turn ended, if a command that it started in the background is still running.
     pub(crate) left_since: Option<Millis>,
 }
 

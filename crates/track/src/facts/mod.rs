@@ -45,8 +45,8 @@ pub(crate) struct Facts {
     pub(crate) is_published: bool,
     /// Whether a transcript reports anything.
     pub(crate) has_transcript: bool,
-    /// Set where the root's last text ends its turn if nothing follows soon: the longest time in milliseconds that a call
-    /// behind a text took.
+    /// Set where the root's last text ends its turn if nothing follows soon: the longest time in milliseconds that a
+    /// call after a text took.
     pub(crate) longest_behind_text: Option<i64>,
     /// Activity on lines that name no actor.
     pub(crate) unattributed: ActivitySpan,

@@ -17,12 +17,12 @@ pub(crate) struct ResponseFacts {
     pub(crate) usage: Option<ResponseTokens>,
     /// Its cost in picodollars, where a source reports it.
     pub(crate) cost_pico_usd: Option<u64>,
-    /// Whether the price list says nothing of it.
+    /// Whether the price list does not apply to it.
     pub(crate) is_unpriced: bool,
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,
-    /// Whether it was joined into the one that is known by its message, and is nothing any more.
+    /// Whether it was joined into the response with its message's key and no longer counts.
     pub(crate) is_merged: bool,
     pub(crate) times: Option<(Millis, Millis)>,
     /// Hash and length in characters of each line's content; kept only until the final line is seen.

@@ -194,7 +194,7 @@ fn publisher_ends_with_its_last_run_and_never_stalls() {
     let end = |id| agent_end(id, AgentStatus::Failed, EndEvidence::Notification);
     session.add(POSTED, 30, agent("a1"), end("a1"));
     assert_eq!(root(&session, 40).status, AgentStatus::Running);
-    // Nothing of its other run is heard any more.
+    // No more input of its other run arrives.
     let lost = root(&session, 40_000_000);
     assert_eq!((lost.status, lost.flags), (AgentStatus::Lost, vec![]));
     session.add(POSTED, 50, agent("a2"), end("a2"));
@@ -213,7 +213,7 @@ fn silence_of_a_publisher_with_a_wrong_clock_counts_from_when_it_was_heard() {
         assert_eq!(status(&session, 2 * day + 60_000), (AgentStatus::Running, None));
         assert_eq!(status(&session, 2 * day + 16 * 60_000).0, AgentStatus::Lost, "told at {told}");
     }
-    // What was told shortly before it was heard keeps its time.
+    // An event that was published shortly before it was received keeps its time.
     let mut session = TestSession::new();
     session.add(SourceKind::Posted, day, agent("a1"), Fact::Activity);
     session.tracker.record_heard("a1", day + 500);
