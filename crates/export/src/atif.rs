@@ -3,7 +3,7 @@
 //!
 //! Rules of the format: RFC 0001 of Harbor, as the validators of PyPI's `atif` 1.8.0 and `harbor` 0.25.0 check it. All
 //! subagents, at any depth, are in the root's `subagent_trajectories`: refs are resolved there, and nested documents would
-//! exceed the recursion limits of readers. What ATIF has no word for is in `extra.subscope`
+//! exceed the recursion limits of readers. What ATIF has no field for is in `extra.subscope`
 //! ([`subscope_model::AtifTrajectory`]), with which an import gives the session that was exported.
 //!
 //! Flow: [`write_atif`] writes one trajectory after the other, [`steps`] gives the steps of each; payloads are read when
@@ -144,14 +144,14 @@ fn fields(object: &impl Serialize) -> io::Result<String> {
     Ok(json.get(1..json.len() - 1).unwrap_or_default().to_owned())
 }
 
-/// Returns what ATIF has no word for.
+/// Returns the fields of `extra.subscope`.
 fn extra(source: &AtifSource<'_>, sources: &AtifSources<'_>, agent: &Agent) -> AtifTrajectory {
     let has_responses = !sources.responses(agent).is_empty();
     let totals = agent.usage.filter(|_| !has_responses);
     let triggers = source.detail.and_then(|detail| detail.triggers.get(&agent.id));
     let triggers = triggers.filter(|_| agent.intervals.len() > 1);
     let has_end = !agent.status.is_live() && agent.status != AgentStatus::Lost && !agent.id.is_root();
-    // What its last line shows without saying it is evidence of that line.
+    // An ending that its last line implies has that line as its evidence.
     let evidence = || {
         let reported = agent.evidence.clone().filter(|word| is_reported(word));
         reported.unwrap_or_else(|| EndEvidence::LastLine.as_str().into())

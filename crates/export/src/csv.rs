@@ -1,8 +1,8 @@
 //! CSV export (RFC 4180): a record per agent, in tree order.
 //!
-//! Spreadsheets run cells that begin like a formula, and texts come from agents: such cells get a leading apostrophe
-//! (OWASP, "CSV Injection"). Control characters are not allowed in a cell (RFC 4180, TEXTDATA) and control terminals:
-//! they are replaced by their Unicode pictures.
+//! Spreadsheets evaluate cells that begin like a formula, and texts come from agents: such cells get a leading
+//! apostrophe (OWASP, "CSV Injection"). Control characters are not allowed in a cell (RFC 4180, TEXTDATA) and control
+//! terminals: they are replaced by their Unicode pictures.
 
 use std::{
     borrow::Cow,

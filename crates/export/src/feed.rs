@@ -43,7 +43,7 @@ pub fn write_feed(events: &[Event], shape: Shape, w: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-/// Returns the line of [`Shape::Uap`] for an event, if any. `agents` is what is known from the events before it.
+/// Returns the line of [`Shape::Uap`] for an event, if any. `agents` is the state from earlier events.
 fn uap_line(agents: &mut BTreeMap<AgentId, PartialTrace>, event: &Event) -> Option<String> {
     if event.kind == EventKind::AgentRenamed
         && let (Some(from), Some(to)) = (event.text("from"), event.text("to"))

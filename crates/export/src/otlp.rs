@@ -1,8 +1,8 @@
 //! OpenTelemetry traces of a session: spans by the GenAI semantic conventions (v0.1.0, and names of 1.41 that backends
 //! still read).
 //!
-//! Flow: [`units`] makes the tree of what `invoke_agent` spans cover; each unit has its calls (`execute_tool`) and
-//! responses (`chat`) below it. One trace for each run of the root.
+//! Flow: [`units`] makes the tree of units, one for each `invoke_agent` span; each unit has its calls (`execute_tool`)
+//! and responses (`chat`) below it. One trace for each run of the root.
 //!
 //! Ids depend on identities only: a session that is exported again, or has grown since, has the same ids for the same
 //! spans. OTLP has no update, and backends keep the first span of an id, so only what has ended is exported.
@@ -169,13 +169,13 @@ pub struct SpanWriter<'s> {
     traces: Vec<Vec<u8>>,
     /// Id of the `invoke_agent` span of each unit.
     invocations: Vec<Vec<u8>>,
-    /// Agents whose tokens are a floor, though those of no single response are.
+    /// Agents whose token total is a lower bound, although no single response is.
     shared_floors: HashSet<&'s str>,
     messages: Option<Messages<'s>>,
 }
 
 impl<'s> SpanWriter<'s> {
-    /// Sorts out which span is whose; makes none yet.
+    /// Assigns responses and calls to units. Spans are made later.
     pub fn new(source: &'s SpanSource<'s>) -> Self {
         let messages = source.contents.as_ref().map(Messages::new);
         let agents = source.tree.agents.iter().filter(|agent| agent.usage.is_some_and(|usage| usage.floor));

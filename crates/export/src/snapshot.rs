@@ -1,7 +1,7 @@
-//! Snapshots for a team's store: what a level of content lets out of a session's rows, with secrets masked.
+//! Snapshots for a team's store: a session's rows reduced to a level of content, with secrets masked.
 //!
-//! Rows are built anew from the fields that a level allows: a text that is added to the model does not compile until
-//! this module decides on it.
+//! Rows are rebuilt from the fields that a level allows: after a text field is added to the model, this module does not
+//! compile until it handles the field.
 
 use std::io;
 
@@ -19,7 +19,7 @@ const DETAIL_CHARS: usize = 80;
 /// Most bytes of a passage.
 const PASSAGE_BYTES: usize = 16 << 10;
 
-/// What a snapshot says beside the session's rows.
+/// Data of a snapshot other than the session's rows.
 #[derive(Clone, Debug)]
 pub struct SnapshotHead {
     /// Name of the machine.
@@ -85,7 +85,7 @@ fn whole_text(level: ContentLevel, text: Option<&Text>) -> Option<Text> {
     text.filter(|_| level == ContentLevel::Text).cloned()
 }
 
-/// Returns the first line that has something, shortened.
+/// Returns the first line that is not blank, shortened.
 fn first_line(text: &str, most_chars: usize) -> Text {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     // Masked before it is cut: half a secret is not recognized.

@@ -19,7 +19,7 @@ pub(super) struct Metrics {
     extra: CacheWrites,
 }
 
-/// Tokens that ATIF has no word for; the name is that of Harbor's converters.
+/// Token counts without a field in ATIF, named as in Harbor's converters.
 #[derive(Serialize)]
 struct CacheWrites {
     cache_creation_input_tokens: u64,
@@ -99,7 +99,7 @@ impl FinalMetrics {
     }
 }
 
-/// Token counts and cost in a document, of a step or a trajectory. Numbers that are none are absent.
+/// Token counts and cost in a document, of a step or a trajectory. Invalid numbers count as absent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Counts {

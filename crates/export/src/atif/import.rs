@@ -1,8 +1,8 @@
 //! Reads an ATIF document, of any version from 1.0 to 1.8, and resolves its refs.
 //!
 //! A foreign document gives an agent for each trajectory, its parent and spawn call from the first ref to it. What cannot
-//! be kept is a problem with its JSON pointer, one for each kind. Pitfall: documents nest as deep as they like, and ids
-//! repeat; nothing here is recursive, and each agent and call gets an id of its own.
+//! be kept is a problem with its JSON pointer, one for each kind. Pitfall: documents may nest to any depth and repeat
+//! ids. So nothing here is recursive, and each agent and call gets an id of its own.
 
 mod resolve;
 
@@ -87,17 +87,17 @@ type Object<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 /// A document while it is read.
 pub(super) struct AtifDocument<'a> {
     label: String,
-    /// The root first; subagents in order, those of nested arrays behind those of the root's.
+    /// The root first, then subagents in order: those in the root's array before those in nested arrays.
     pub(super) trajectories: Vec<FoundTrajectory<'a>>,
     /// Calls that started agents, and how many.
     pub(super) spawns: HashMap<String, usize>,
     /// Calls whose agent was stopped.
     pub(super) stopped_by: HashMap<String, usize>,
-    /// What each trajectory calls itself, for ids of its own.
+    /// The id or name that each trajectory gives itself, to derive unique ids.
     names: Vec<String>,
     hash: u64,
     found: Vec<Problem>,
-    /// What is not kept: by kind, its first pointer and how often it is there.
+    /// Content that is not kept: by kind, its first JSON pointer and its number of occurrences.
     not_kept: BTreeMap<&'static str, (String, usize)>,
 }
 
@@ -156,7 +156,7 @@ pub(super) struct FoundResult<'a> {
 }
 
 impl FoundStep<'_> {
-    /// Returns what the environment said that is no result of a call.
+    /// Returns the output of the environment that is not the result of a call.
     pub(super) fn notes(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let of_none = self.results.iter().filter(|result| {
             let is_known = |call: &String| self.calls.iter().any(|known| known.name_in_step == *call);
@@ -256,7 +256,7 @@ impl<'a> AtifDocument<'a> {
         self.found.push(Problem { at: format!("{}#{pointer}", self.label), what: what.to_owned() });
     }
 
-    /// Records something that has no place in a session.
+    /// Records content that a session cannot represent.
     fn lose(&mut self, kind: &'static str, pointer: String) {
         self.not_kept.entry(kind).or_insert((pointer, 0)).1 += 1;
     }

@@ -187,7 +187,7 @@ impl<'d, 'a> LineWriter<'d, 'a> {
         step: &FoundStep<'_>,
     ) -> serde_json::Result<()> {
         let is_placeholder = step.extra.as_ref().is_some_and(|extra| extra.is_placeholder);
-        // What was copied from another trajectory counts there.
+        // Steps copied from another trajectory count in that one.
         if is_placeholder || step.is_copied {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl<'d, 'a> LineWriter<'d, 'a> {
         line: TrajectoryLine<'_>,
     ) -> serde_json::Result<()> {
         let extra = step.extra.clone().unwrap_or_default();
-        // The start of a subagent carries its task already; as a prompt it would open an interval of its own.
+        // The start of a subagent already contains its task; as a prompt the task would open another interval.
         let is_task = trajectory.id != AgentId::ROOT && trajectory.extra.is_some();
         if is_task {
             return Ok(());
@@ -251,7 +251,7 @@ impl<'d, 'a> LineWriter<'d, 'a> {
         let own = step.extra.as_ref();
         let message_id = match own {
             Some(extra) => extra.message_id.clone().map(owned),
-            // The harness gave none: each step of a document has its own.
+            // The harness reported no id: each step of a document gets its own.
             None if step.llm_calls == Some(0) => None,
             None => {
                 let name = self.document.name_of(number);
@@ -340,7 +340,7 @@ enum TrajectoryPart {
 }
 
 /// Returns the parts of all trajectories, with the number of theirs, in order of time: a line belongs to the run that
-/// began last before it. What has no time stays behind its predecessor, and a start behind the step that made it.
+/// began last before it. A part without a time follows its predecessor, and a start follows the step that caused it.
 fn in_order(trajectories: &[FoundTrajectory<'_>]) -> Vec<(usize, TrajectoryPart)> {
     let mut calls: HashMap<&str, Millis> = HashMap::new();
     for trajectory in trajectories {
@@ -369,7 +369,8 @@ fn owned<'a>(text: Text) -> Cow<'a, str> {
     Cow::Owned(text.to_string())
 }
 
-/// Returns arguments as they were: what is no object is written as the only field `value`.
+/// Returns the original arguments: the export wraps a value that is not an object in an object with the only field
+/// `value`.
 fn unwrapped(arguments: &RawValue) -> &RawValue {
     let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(arguments.get()).unwrap_or_default();
     match fields.get("value") {

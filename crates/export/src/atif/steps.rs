@@ -17,7 +17,7 @@ use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
 /// What separates texts of one response in `message`.
 pub(super) const SEPARATOR: &str = "\n\n";
 
-/// What the texts and the detail of a session say of each agent.
+/// Texts and thoughts of a session, by response and by agent.
 pub(super) struct AtifSources<'s> {
     responses: HashMap<&'s str, Vec<&'s ResponseDetail>>,
     /// Texts and thoughts of each response.
@@ -128,7 +128,7 @@ impl<'a> Iterator for Steps<'a, '_> {
     }
 }
 
-/// Returns the parts of an agent's trajectory in order of time; what has no time stays behind its predecessor.
+/// Returns the parts of an agent's trajectory in order of time; a part without a time follows its predecessor.
 fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>> {
     let responses = sources.responses(agent);
     let (by_response, unlinked) = link_calls(agent, responses);
@@ -166,7 +166,7 @@ fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>
 }
 
 /// Returns the calls of each response, and those of none, by place in the agent's row. A call belongs to the response
-/// whose lines have it; where no source tells, to the last one that began before it.
+/// whose lines contain it; if no source says so, to the last one that began before it.
 fn link_calls(agent: &Agent, responses: &[&ResponseDetail]) -> (Vec<Vec<usize>>, Vec<usize>) {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     for (number, response) in responses.iter().enumerate() {
@@ -344,7 +344,7 @@ impl<'a> Steps<'a, '_> {
         step
     }
 
-    /// Returns how and when a run ended; the last one as the root did, where no turn of it says so.
+    /// Returns how and when a run ended. The last run ended like the root, if no turn reports its end.
     fn ending_of_run(&self, run: u32) -> (Option<AgentStatus>, Option<Millis>) {
         let runs = self.sources.runs;
         let Some(number) = (run as usize).checked_sub(1).filter(|number| *number < runs.len()) else {

@@ -124,7 +124,7 @@ impl<'t> Units<'t> {
 
     fn add_intervals(&mut self, tree: &'t Tree, detail: &'t SessionDetail, number: usize, agent: &'t Agent) {
         let triggers = detail.triggers.get(&agent.id);
-        // An agent without times of its own: those of its call.
+        // An agent without times has those of its call.
         let spawn = || {
             let calls = tree.agents.iter().flat_map(|agent| &agent.tools);
             let call = calls.into_iter().find(|call| call.id.is_some() && call.id == agent.spawned_by);
@@ -216,8 +216,8 @@ impl<'t> Units<'t> {
         }
     }
 
-    /// Holds back agents whose call is not known and may be one that still runs: its end may name the agent, and the id of
-    /// the agent's span depends on it.
+    /// Holds back agents whose spawn call is unknown and may be still open: the call's end may name the agent, and the
+    /// id of the agent's span depends on it.
     fn hold_unlinked(&mut self, tree: &Tree) {
         let linked: HashSet<&str> =
             tree.agents.iter().filter_map(|agent| agent.spawned_by.as_deref()).collect();

@@ -195,7 +195,7 @@ fn each_agent_that_a_call_started_has_a_flow_that_goes_forward() {
     assert!(several > 0 && untimed > 0, "{several} {untimed}");
 }
 
-/// The clock of a call's source may be behind that of the agent that it started.
+/// The clock of a call's source may be slower than that of the agent that it started.
 #[test]
 fn flows_go_forward_whatever_the_clocks_say() {
     let (mut tree, _) = read(&subscope_testkit::fixtures::recording("2.1.330", "c-nested"));

@@ -1,8 +1,8 @@
 //! Values assigned to names of secrets: `password: …`, `API_KEY=…`, `--token …`, `<secret>…</secret>`.
 //!
-//! One scanner for all syntaxes. It looks only around the words that names of secrets contain: the whole name tells
-//! what is assigned (`token_limit` holds no token), the operator and the quotes tell where the value ends, and the value
-//! tells whether it is one, or a word, a placeholder or code.
+//! One scanner for all syntaxes. It searches for words that names of secrets contain. The whole name decides what is
+//! assigned (`token_limit` is not a token); operator and quotes decide where the value ends; the value's form decides
+//! whether it is a secret, or a word, a placeholder or code.
 
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ const OTHER_KEYS: [&str; 20] = [
     "sort",
     "unique",
 ];
-/// Words before `token` that make it something else than a credential.
+/// Words before `token` with which it is not a credential.
 const OTHER_TOKENS: [&str; 16] = [
     "cancel",
     "cancellation",
@@ -135,10 +135,10 @@ const MIN_ENVIRONMENT_KEY_BYTES: usize = 10;
 /// Minimum entropy of a key in bits per byte.
 const MIN_KEY_ENTROPY: f64 = 3.0;
 
-/// What a name is the name of.
+/// Kind of secret that a name suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SecretKind {
-    /// Chosen by a person: anything may be one.
+    /// Chosen by a person: of any form.
     Password,
     /// Made by a program: long and random.
     Key,
@@ -179,7 +179,7 @@ impl<'t> Names<'t> {
         if name.len() > MAX_NAME_BYTES {
             return;
         }
-        // The cheap test first: most names are assigned nothing long.
+        // The cheap test first: most names are assigned short values.
         if let Some((value, style)) = assigned(text.as_bytes(), &name)
             && value.len() >= MIN_PASSWORD_BYTES
             && let Some(kind) = kind_of(text, &name)
@@ -218,7 +218,7 @@ fn name_around(bytes: &[u8], part: Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// Returns what a name is the name of; `None` if it says nothing of a secret.
+/// Returns the kind of secret that a name suggests; `None` if it suggests none.
 fn kind_of(text: &str, name: &Range<usize>) -> Option<SecretKind> {
     let words = words_of(&text[name.clone()]);
     let is = |word: &str, all: &[&str]| all.iter().any(|one| word.eq_ignore_ascii_case(one));
@@ -251,7 +251,7 @@ fn kind_of(text: &str, name: &Range<usize>) -> Option<SecretKind> {
     is_key.then_some(SecretKind::Key)
 }
 
-/// Splits a name at signs, at capitals behind small letters, and before numbers.
+/// Splits a name at punctuation, at capitals after small letters, and before numbers.
 fn words_of(name: &str) -> Vec<&str> {
     let bytes = name.as_bytes();
     let mut words = Vec::new();
@@ -369,7 +369,7 @@ fn assigned(bytes: &[u8], name: &Range<usize>) -> Option<(Range<usize>, ValueSty
     }
 }
 
-/// Whether a text ends with a command that sets what comes next, and its options: `set -x `, `ENV `.
+/// Whether a text ends with a command that assigns the name after it, with options: `set -x `, `ENV `.
 fn is_set(before: &[u8]) -> bool {
     const COMMANDS: [&[u8]; 5] = [b"set", b"setx", b"setenv", b"ENV", b"ARG"];
     const MAX_COMMAND_BYTES: usize = 40;
@@ -378,7 +378,7 @@ fn is_set(before: &[u8]) -> bool {
     line.ends_with(b" ") && line.split(|byte| *byte == b' ').any(|word| COMMANDS.contains(&word))
 }
 
-/// Returns the place behind a type and its equals sign (`api_key: str = …`), or `from` if there is none.
+/// Returns the position after a type annotation and its equals sign (`api_key: str = …`), or `from` if there is none.
 fn behind_type(bytes: &[u8], from: usize) -> usize {
     const MAX_TYPE_BYTES: usize = 32;
     let is_of_type = |byte: &&u8| byte.is_ascii_alphabetic() || b" &<>[]|'_.:".contains(byte);
@@ -427,7 +427,7 @@ fn bare_length(text: &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// Whether a value is a secret and nothing that stands for one.
+/// Whether a value is a secret, and not a placeholder for one.
 fn is_secret(kind: SecretKind, style: ValueStyle, value: &str) -> bool {
     let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
     let is_long = match (kind, style) {
@@ -498,7 +498,7 @@ fn is_reference(value: &str) -> bool {
     is_number || is_path || is_address || is_constant || is_template || is_resource || is_file
 }
 
-/// Whether a value is made of words: prose, names of code, words with short numbers behind them.
+/// Whether a value is made of words: prose, identifiers, words followed by short numbers.
 fn is_wording(value: &str) -> bool {
     let value = value.trim_end_matches(['!', '?', '.', ':', ',', '*', '=']);
     let is_separator =

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::rules::{RULES, entropy};
 
-/// Fewest characters behind the prefix, most in it, and in each of its words.
+/// Fewest characters after the prefix, most in it, and in each of its words.
 const MIN_RANDOM_BYTES: usize = 32;
 const MAX_PREFIX_BYTES: usize = 40;
 const MAX_WORD_BYTES: usize = 12;
@@ -16,7 +16,7 @@ const MIN_ENTROPY: f64 = 4.2;
 pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let mut start = 0;
-    // Backwards from where a run that begins here is long enough: most of a text is not looked at.
+    // Scan backwards from where a run that begins here would be long enough: most of a text is skipped.
     while let Some(run) = bytes.get(start..start + MIN_RANDOM_BYTES) {
         if let Some(last) = run.iter().rposition(|byte| !byte.is_ascii_alphanumeric()) {
             start += last + 1;

@@ -152,7 +152,7 @@ impl RuleSet {
         words.find_overlapping_iter(text).any(|hit| hit.pattern().as_usize() < self.by_keyword.len())
     }
 
-    /// Whether a value stands for a secret, by the global allowlists: a placeholder, a variable, an id.
+    /// Whether a value is not a secret by the global allowlists: a placeholder, a variable, an id.
     pub(super) fn stands_for_secret(&self, value: &str) -> bool {
         self.common.iter().any(|list| list.allows(value.as_bytes(), value.as_bytes(), value.as_bytes()))
     }

@@ -70,7 +70,7 @@ impl DecodedText {
     }
 }
 
-/// What an escape stands for.
+/// Meaning of an escape.
 #[derive(Clone, Copy)]
 enum Decoded {
     Character(char),
@@ -78,7 +78,7 @@ enum Decoded {
     Control,
 }
 
-/// Decodes an escape at the start of a text; returns what it stands for and its length.
+/// Decodes an escape at the start of a text; returns its meaning and its length.
 fn decode_escape(text: &str) -> Option<(Decoded, usize)> {
     let bytes = text.as_bytes();
     match bytes.first()? {
@@ -120,7 +120,7 @@ fn hex(digits: &[u8]) -> Option<char> {
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii).map(char::from)
 }
 
-/// Decodes the rest of a terminal control sequence (ECMA-48, CSI) from its `[` on.
+/// Decodes a terminal control sequence (ECMA-48, CSI) from its `[` on.
 fn decode_csi_rest(bytes: &[u8], bracket: usize) -> Option<(Decoded, usize)> {
     let rest = bytes.get(bracket + 1..)?;
     let parameters = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();

@@ -14,7 +14,7 @@ impl<'a> AtifDocument<'a> {
         named.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("atif:{:016x}", self.hash))
     }
 
-    /// Returns what a trajectory calls itself.
+    /// Returns the id or name that a trajectory gives itself.
     pub(in super::super) fn name_of(&self, number: usize) -> &str {
         self.names.get(number).map_or("", String::as_str)
     }
@@ -96,7 +96,7 @@ impl<'a> AtifDocument<'a> {
                 let (step, result) = result;
                 let call = step.calls.iter().find(|call| Some(&call.name_in_step) == result.call.as_ref());
                 for (id, pointer) in &result.refs {
-                    // In its own array, in that which it is in itself, or in the root's.
+                    // Search its own array, the array that contains it, and the root's.
                     let arrays = [Some(place), trajectory.container, Some(0)];
                     let found = id.as_ref().and_then(|id| {
                         arrays
@@ -154,7 +154,7 @@ impl<'a> AtifDocument<'a> {
     }
 }
 
-/// Gives each call an id of its own: one that another call has gets the agent's in front, or a number.
+/// Gives each call a unique id: a repeated id gets the agent's id as prefix, or a number.
 fn name_calls(trajectories: &mut [FoundTrajectory<'_>]) {
     let mut taken: HashSet<String> = HashSet::new();
     for trajectory in trajectories {

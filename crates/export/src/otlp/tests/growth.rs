@@ -1,4 +1,4 @@
-//! Sessions at work: what is exported of a source that still grows stays what it is, whatever source it is.
+//! Live sessions: spans exported from a growing source do not change later, for every kind of source.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn alone() -> Vec<(String, Part)> {
     all
 }
 
-/// Reads a source that still grows, at the time of its last event: what it has not ended runs.
+/// Reads a source that still grows, at the time of its last event: agents and calls without an end are running.
 fn read_growing(part: &Part) -> Option<Read> {
     let options = RouterOptions { keep: FactDetail::Responses, cutoff: None, events: EventScope::Nothing };
     let router = read(std::slice::from_ref(part), options);

@@ -1,14 +1,14 @@
-//! Our own export, read again as OpenTelemetry records: the tree that it was made of.
+//! Our own export, read again as OpenTelemetry records, gives the exported tree.
 
 use subscope_model::Basis;
 use subscope_testkit::fixtures::{Recording, odd_recordings, recordings, stopped_recordings};
 
 use super::*;
 
-/// What an export can say of a call.
+/// The fields of a call that an export preserves.
 type Call<'t> = (Option<&'t str>, &'t str, &'static str, Basis);
 
-/// What an export can say of an agent.
+/// The fields of an agent that an export preserves.
 #[derive(Debug, PartialEq)]
 struct Row<'t> {
     id: &'t str,
