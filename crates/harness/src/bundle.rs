@@ -12,7 +12,7 @@ pub enum Bundle {
     Folders(FolderBundle),
 }
 
-/// Queries of a SQLite database. Of alternatives the first that the database understands counts.
+/// Queries of a SQLite database. Of alternative queries the first that the database accepts is used.
 #[derive(Debug)]
 pub struct SqlBundle {
     /// Gives each session, its parent or NULL, and the time of its last change in milliseconds since 1970.
@@ -43,6 +43,6 @@ pub struct FolderBundle {
     pub parts: &'static str,
     /// The field of a session that names its parent.
     pub parent: &'static str,
-    /// What stands before and after the object in a line: of a session, a message and a part.
+    /// Text before and after the object in a line: of a session, a message and a part.
     pub wraps: [(&'static str, &'static str); 3],
 }

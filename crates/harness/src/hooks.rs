@@ -9,12 +9,12 @@ use crate::{Variables, Version};
 /// The program's name, by which a hook of another copy is known as ours, too: the path differs after an update.
 pub const PROGRAM: &str = "subscope";
 
-/// Whose settings are edited.
+/// Scope of the edited settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingsScope {
     /// All sessions of this user.
     User,
-    /// Everybody who works on the project in the working folder.
+    /// All users of the project in the working folder.
     Project,
     /// The project in the working folder, on this machine.
     Local,
@@ -126,7 +126,7 @@ pub trait HookSettings {
     /// Whether the settings disable all hooks.
     fn disables_hooks(&self) -> bool;
 
-    /// Returns what keeps the harness from running hooks of this file, each as a phrase behind the file's name.
+    /// Returns what keeps the harness from running hooks of this file, each as a phrase that follows the file's name.
     fn obstacles(&self) -> Vec<&'static str>;
 
     /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.

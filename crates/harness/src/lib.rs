@@ -1,6 +1,6 @@
-//! Everything that is known of vendors, and nothing else: one folder for each harness, and the registry.
+//! All knowledge about vendors, and nothing else: one folder for each harness, and the registry.
 //!
-//! A harness is a folder with a [`Harness`] and a line in [`HARNESSES`]. It brings its dialects (each a decoder behind
+//! A harness is a folder with a [`Harness`] and a line in [`HARNESSES`]. It provides its dialects (each a decoder in a
 //! [`subscope_decode::DialectSpec`]), the layout of its files, how its program is observed when `run` starts it, and
 //! its hooks. No other crate names a vendor.
 //!

@@ -31,11 +31,11 @@ pub enum ObserveMode {
     Unread,
 }
 
-/// What a run depends on besides its command.
+/// Conditions of a run other than its command.
 pub struct RunSurroundings<'a> {
     /// Whether a person sits in front of it: stdin and stdout are terminals.
     pub is_terminal: bool,
-    /// What hooks of this run are to do; `None` where nothing is kept.
+    /// What the hooks of this run do; `None` if nothing is stored.
     pub hook: Option<&'a HookHandler>,
     /// Asks the program for its version.
     pub version: &'a dyn Fn() -> Option<Version>,
@@ -66,8 +66,7 @@ pub struct ProcessNote {
     pub process: i32,
     /// The session that it is in; it may change.
     pub session: String,
-    /// When the process made the note, by its clock. A note that was left behind is older than a process that has its
-    /// number now.
+    /// When the process made the note, by its clock. A stale note is older than the process that now has its number.
     pub started_ms: Millis,
     /// Whether it draws a screen of its own on its terminal.
     pub has_screen: bool,

@@ -1,4 +1,4 @@
-//! Programs whose sessions are not read, by what their files look like: an error names them, and nothing of theirs is
+//! Recognizes files of programs whose sessions are not supported: an error names the program, and its sessions are not
 //! shown as another's.
 //!
 //! By their documents and sources, 2026-11: only marks that are public, and no other program's.
@@ -34,7 +34,7 @@ const STRANGERS: &[Stranger] = &[
 const PI: &str = "pi";
 const CLINE: &str = "Cline";
 
-/// Returns the program that a file looks like it is of, by its path and its first bytes; `None` where neither says it.
+/// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
 pub fn stranger(path: &Path, head: &[u8]) -> Option<&'static str> {
     let by_path =
         STRANGERS.iter().find(|stranger| stranger.paths.iter().any(|marks| has_in_row(path, marks)));

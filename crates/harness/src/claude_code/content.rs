@@ -114,7 +114,7 @@ pub(super) struct Block<'a> {
     pub(super) thinking: Option<&'a RawValue>,
 }
 
-/// Tokens as the API tells them.
+/// Token counts as the API reports them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tokens {
@@ -160,7 +160,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What this line says of its API response; `None` where it names no message.
+    /// Data of the API response that this line belongs to; `None` if it names no message.
     pub(super) fn response<'m>(
         &'m self,
         api_error: bool,

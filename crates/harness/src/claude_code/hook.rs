@@ -208,7 +208,7 @@ fn digest(name: Option<&str>, input: Option<&RawValue>) -> u64 {
     canonical_digest(name.unwrap_or_default(), input.map_or("", RawValue::get))
 }
 
-/// The batch lists every call of a message when all are over: also those that no other hook reported.
+/// The batch lists every call of a message when all have ended, including those that no other hook reported.
 fn post_tool_batch<'a>(payload: &'a Payload<'_>, out: &mut Emitter<'a, '_>) {
     for call in payload.tool_calls.iter().flatten() {
         let (id, name) = (call.tool_use_id.filled(), call.tool_name.get().unwrap_or_default());

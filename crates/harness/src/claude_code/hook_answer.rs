@@ -1,8 +1,8 @@
 //! The answer of Claude Code's hooks that makes a subagent stop.
 //!
 //! A `PreToolUse` hook waits for its answer before the call is made, a `PostToolUse` hook before its result is used,
-//! and in a subagent their payloads name the agent (from 2.1.64). The answer is that agent's alone: its siblings, those
-//! above and those below it go on. The agent ends when its other calls of the same message are over.
+//! and in a subagent their payloads name the agent (from 2.1.64). The answer affects that agent alone: its siblings,
+//! ancestors and subagents continue. The agent ends when its other calls of the same message have ended.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -11,15 +11,15 @@ use subscope_decode::{AskMoment, Asker, StopAnswer, lenient::Str};
 
 use super::tools::parts;
 
-/// The event in front of a call.
+/// The event before a call.
 const BEFORE: &str = "PreToolUse";
-/// The event behind one. Observed: its answer ends the agent from 2.1.64 to 2.1.330.
+/// The event after a call. Observed: its answer ends the agent from 2.1.64 to 2.1.330.
 const AFTER: &str = "PostToolUse";
-/// What the harness notes of why.
+/// The reason that the harness records.
 const REASON: &str = "Stopped by the user, with subscope.";
-/// From this version on an agent that is told to stop does so also where the call is refused with it. Before, a refusal
-/// outranks the stop: the agent is told of it and goes on to its next call.
-/// Observed: 2.1.250, 2.1.300 and 2.1.330 end the agent; 2.1.150 and 2.1.197 do not.
+/// First version in which an answer can both refuse the call and stop the agent. Before, a refusal overrides the stop:
+/// the agent sees the refusal and continues with its next call. Observed: 2.1.250, 2.1.300 and 2.1.330 end the agent;
+/// 2.1.150 and 2.1.197 do not.
 const REFUSES_FROM: [u32; 3] = [2, 1, 250];
 
 #[derive(Default, Deserialize)]
@@ -47,8 +47,8 @@ pub(super) fn asker(payload: &[u8]) -> Option<Asker> {
     })
 }
 
-/// Returns the answer that makes the agent stop. Of a version that is not known the old one is given, which every
-/// version that names its agents obeys.
+/// Returns the answer that makes the agent stop. For an unknown version it is the old answer, which every version that
+/// names its agents obeys.
 pub(super) fn stop_answer(moment: AskMoment, version: Option<&str>) -> StopAnswer {
     let is_refused =
         moment == AskMoment::BeforeCall && version.is_some_and(|version| parts(version) >= REFUSES_FROM);

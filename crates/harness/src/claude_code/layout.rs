@@ -111,7 +111,7 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// Whether the name can stand for one file: it becomes part of a path when the session's files are looked for.
+/// Whether the name is a plain file name: it becomes part of a path when the session's files are searched.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= 128 && !name.contains(['/', '\\', '\0'])
 }

@@ -1,4 +1,4 @@
-//! The small files beside Claude Code's transcripts: `agent-<id>.meta.json` and a workflow's `journal.jsonl`.
+//! The small files next to Claude Code's transcripts: `agent-<id>.meta.json` and a workflow's `journal.jsonl`.
 //!
 //! `meta.json` is the only link between an agent and its spawn call that works at every depth and survives
 //! interrupts. Observed: 2.1.110 (type and description), 2.1.197 (`toolUseId`, `spawnDepth`), 2.1.330

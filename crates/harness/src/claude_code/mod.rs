@@ -1,10 +1,9 @@
 //! Claude Code.
 //!
-//! * [`layout`]: where its files stand, and what their paths tell.
+//! * [`layout`]: where its files are, and the meaning of their paths.
 //! * Dialects: [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
-//!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts, [`otel`]
-//!   OpenTelemetry records.
-//!   [`recognize`] tells them apart.
+//!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files next to transcripts,
+//!   [`otel`] OpenTelemetry records. [`recognize`] finds the dialect of a line.
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
 //! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
 //!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.

@@ -11,8 +11,8 @@ use super::tools::INTERRUPTED;
 /// What such a text starts with. It is never a prompt of the user.
 const TAG: &str = "<task-notification>";
 
-/// How the summary ends of an agent whose turn is over and whose own background command is not.
-/// Observed: Claude Code 2.1.330.
+/// End of the summary of an agent whose turn has ended while its own background command still runs. Observed: Claude
+/// Code 2.1.330.
 const WAITS: &str = "is waiting on its own background work";
 
 /// Whether a summary is of an agent that waits for its own background command.
@@ -46,7 +46,7 @@ pub(super) fn is_warmup(text: &str) -> bool {
     text == WARMUP
 }
 
-/// What a text of the user's role is, by its words and by the origin that the harness notes beside it, where it does.
+/// Classifies a text of the user's role by its words and, if the harness recorded one, by its origin.
 pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     let head = text.trim_start();
     if head.starts_with(INTERRUPTED) {
@@ -62,8 +62,8 @@ pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     }
 }
 
-/// Whether a text is the harness's word that the user stopped background agents.
-/// Observed: Claude Code 2.1.330, which puts it into the conversation like a task notification.
+/// Whether a text is the harness's message that the user stopped background agents. Observed: Claude Code 2.1.330,
+/// which puts it into the conversation like a task notification.
 fn is_stop_notice(text: &str) -> bool {
     let line = text.trim_end();
     let one = line.starts_with("Background agent \"") && line.ends_with("\" was stopped by the user.");
@@ -86,7 +86,7 @@ impl<'t> Notice<'t> {
     pub(super) fn read(text: &'t str) -> Option<Self> {
         let summary = tag(text, "summary");
         let status = match tag(text, "status")? {
-            // It continues by itself when that is over, and is reported again.
+            // The agent continues by itself when the command has ended, and is reported again.
             "completed" if summary.is_some_and(waits) => AgentStatus::Running,
             "completed" => AgentStatus::Completed,
             "failed" => AgentStatus::Failed,

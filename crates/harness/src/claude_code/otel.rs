@@ -1,9 +1,9 @@
 //! `claude.otel`: OpenTelemetry records of Claude Code: log events, spans and metrics.
 //!
-//! `agent_id` stands on every record of a subagent, and `parent_agent_id` on those from depth 2 on; without either a
-//! record is the root's. `gen_ai.conversation.id` is the agent's id on spans of subagents and never read. A subagent has
-//! no span: its first ones hang below the span of its spawn call's execution, which may have ended before.
-//! Observed: 2.1.330, fixture `2.1.330/j-otel-nested`.
+//! Every record of a subagent has `agent_id`, and those from depth 2 on also `parent_agent_id`; without either a record
+//! is the root's. `gen_ai.conversation.id` is the agent's id on spans of subagents and never read. A subagent has no
+//! span: its first ones hang below the span of its spawn call's execution, which may have ended before. Observed:
+//! 2.1.330, fixture `2.1.330/j-otel-nested`.
 //!
 //! Metrics name no agent: they are the check-sum of the session, and added to no agent.
 
@@ -33,12 +33,12 @@ pub(crate) static RECORDS: OtelSource = OtelSource {
     session: |record| record.attributes()?.text("session.id"),
 };
 
-/// What stands for a text that was not asked for.
+/// Placeholder of a text whose recording is turned off.
 const REDACTED: &str = "<REDACTED>";
-/// What a notice of the harness begins with.
+/// Beginning of a notice of the harness.
 const NOTICE: &str = "<task-notification>";
 
-/// A subagent's record below a span that has not come.
+/// A subagent's record below a span that was not reported yet.
 struct Below {
     agent: String,
     time: Option<Millis>,
@@ -64,7 +64,7 @@ pub(super) struct Records {
     /// The call of each execution.
     executions: SpanTable<String, Below>,
     tools: SpanTable<ToolSpan, Blocked>,
-    /// What was said of each subagent: whether it has a type.
+    /// Subagents whose identity was emitted, with whether that had a type.
     agents: HashMap<String, bool>,
     /// The points of each session's sums.
     sums: HashMap<String, BTreeMap<u64, (SumKind, f64)>>,
@@ -105,7 +105,7 @@ impl Records {
         }
     }
 
-    /// Emits who a subagent is, once, and once more when its type is known.
+    /// Emits the identity of a subagent once, and again when its type becomes known.
     fn agent(&mut self, attributes: &Attributes, out: &mut Emitter<'_, '_>) {
         let Some(agent) = attributes.text("agent_id") else { return };
         let agent_type = attributes.text("agent.name").or(attributes.text("agent_type"));
@@ -431,7 +431,7 @@ fn response(attributes: &Attributes) -> Response<'_> {
     }
 }
 
-/// Emits that the model called a tool: its turn goes on.
+/// Emits that the model called a tool, so its turn continues.
 fn called(attributes: &Attributes, out: &mut Emitter<'_, '_>) {
     if let Some(request_id) = attributes.text("request_id") {
         let response = Response { request_id: Some(request_id), has_call: true, ..Response::default() };

@@ -11,7 +11,7 @@ use crate::PlainOutput;
 
 /// The first version that was seen to print every result.
 const PRINTS_EACH: [u32; 3] = [2, 1, 300];
-/// A longer line is no result that anybody reads.
+/// Longest line that is parsed as a result: no real result is longer.
 const LINE_BYTES: usize = 64 << 20;
 
 /// Makes the plain output of the stream.
@@ -25,7 +25,7 @@ pub(super) struct Plain {
     held: Option<String>,
 }
 
-/// What was asked for with options, in whose words it is told that they were reached.
+/// Limits given as options: the message for a reached limit quotes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlainLimits {
     /// `--max-turns`.
@@ -82,7 +82,7 @@ impl Plain {
 
     fn take(&mut self, line: &[u8], out: &mut Vec<u8>) {
         if !line.trim_ascii_start().starts_with(b"{") {
-            // A word of the program's own, which it prints in either form.
+            // A message of the program itself, which it prints in both forms.
             out.extend_from_slice(line);
             return;
         }

@@ -1,8 +1,8 @@
 //! What a process of Claude Code notes of itself as long as it runs: `sessions/<process id>.json` in its home.
 //!
-//! It is no dialect, since it tells nothing that happens: it says which session a process is in. Observed: 2.1.110,
-//! 2.1.197 and 2.1.330, for one-shot processes too (2.1.80 makes it for interactive ones only); the file is there
-//! before the model is asked for anything, and removed when the process ends, unless it is killed.
+//! It is not a dialect, since it reports no events: it says which session a process is in. Observed: 2.1.110, 2.1.197
+//! and 2.1.330, for one-shot processes too (2.1.80 makes it for interactive ones only); the file is there before the
+//! model is asked for anything, and removed when the process ends, unless it is killed.
 
 use std::ffi::OsStr;
 
@@ -11,7 +11,7 @@ use subscope_model::Millis;
 
 use crate::ProcessNote;
 
-/// Where the notes stand, below the harness's home.
+/// Folder of the notes, below the harness's home.
 pub(super) const FOLDER: &str = "sessions";
 
 /// What `entrypoint` says of a process that works with a person at a terminal; one-shot ones are `sdk-cli`.

@@ -73,7 +73,7 @@ impl RunPlan for ClaudeCode {
             Some(Observed { mode, added, has_hooks: hook.is_some() })
         };
         if let Some(format) = words.value_of(FORMAT_OPTION) {
-            // A stream tells of hooks: what its user reads would not be what the program prints without us.
+            // A stream reports hooks: with ours its user would see other output than without us.
             let is_stream = STREAM_FLAGS.contains(&format);
             let answering = || with_hooks(ObserveMode::Answering, Vec::new());
             return if is_stream { plain(ObserveMode::Streamed) } else { answering() };

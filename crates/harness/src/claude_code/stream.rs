@@ -1,7 +1,7 @@
 //! What `claude -p --output-format stream-json` prints, all versions.
 //!
-//! Flow: line → [`Line`] → observations. Remembered inside the source: which spawn call belongs to which agent (so
-//! that it is told once), and the message that partial events belong to.
+//! Flow: line → [`Line`] → observations. State kept per source: which spawn call belongs to which agent (so that it is
+//! emitted once), and the message that partial events belong to.
 //!
 //! Pitfalls: `system` lines name a task, never an actor; a shell is a task too (`local_bash`); neither `init` nor
 //! `result` comes once; `usage` is the placeholder of the message's start, so a subagent's sum is a floor; below the
@@ -269,7 +269,7 @@ fn prompt<'a>(text: RawJson<'a>, out: &mut Emitter<'a, '_>) {
     out.emit(Fact::Prompt { prompt_id: None, text, what: prompt_kind(&words, None) });
 }
 
-/// Whether a task is an agent and not a shell. Versions that do not tell start agents only.
+/// Whether a task is an agent and not a shell. In versions without task types all tasks are agents.
 fn is_agent_task(line: &Line<'_>) -> bool {
     line.task_type.get().is_none_or(|kind| kind.ends_with("agent") || kind.ends_with("teammate"))
 }
@@ -310,7 +310,8 @@ fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
                 ..CallEnd::default()
             }));
         }
-        // Observed: Claude Code 2.1.110 to 2.1.330, for requests of the main thread; of agents' `tool_progress` tells.
+        // Observed: Claude Code 2.1.110 to 2.1.330, for requests of the main thread; those of agents are reported by
+        // `tool_progress`.
         Some("api_retry") => {
             let why = tools::api_error(line.error.filled(), line.error_status.0);
             out.emit(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why));
@@ -328,7 +329,7 @@ fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     } else if line.heartbeat.is_true() {
         out.emit(Fact::Heartbeat);
     } else if line.tool_name.get().is_some_and(|name| tools::class(name) == ToolClass::Spawn) {
-        // The same line without a retry says that the retry is over.
+        // The same line without a retry means that the retry has ended.
         out.emit(Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() });
     }
 }

@@ -17,7 +17,7 @@ use subscope_model::{
 
 /// Tools that start a subagent, in any case.
 const SPAWN_TOOLS: &[&str] = &["task", "agent"];
-/// Tools that end at once unless somebody must allow them.
+/// Tools that end at once unless the user must allow them.
 const INSTANT_TOOLS: &[&str] = &[
     "Read",
     "Edit",
@@ -99,13 +99,13 @@ pub(super) fn begin<'a>(
     call
 }
 
-/// Returns how a spawn call is run that does not say: in the foreground up to 2.1.197 (1.0.x names no version on its
-/// stream), not known after that. Observed: the tool's own description, 1.0.128 to 2.1.330.
+/// Returns the mode of a spawn call without a `background` argument: foreground up to 2.1.197 (1.0.x names no version
+/// on its stream), unknown after that. Observed: the tool's own description, 1.0.128 to 2.1.330.
 pub(super) fn default_mode(version: &str) -> Option<SpawnMode> {
     (version.is_empty() || parts(version) <= [2, 1, 197]).then_some(SpawnMode::Foreground)
 }
 
-/// Whether the stream of this version tells each agent's start at once (`task_started`, from 2.1.64).
+/// Whether the stream of this version reports each agent's start immediately (`task_started`, from 2.1.64).
 pub(super) fn tells_starts(version: &str) -> bool {
     parts(version) >= [2, 1, 64]
 }
@@ -121,8 +121,8 @@ pub(super) fn mode(background: bool) -> SpawnMode {
     if background { SpawnMode::Background } else { SpawnMode::Foreground }
 }
 
-/// `toolUseResult` (transcript), `tool_use_result` (stream), `tool_response` (hook): what the harness itself keeps of
-/// a result. Only what says something of agents is read.
+/// `toolUseResult` (transcript), `tool_use_result` (stream), `tool_response` (hook): the harness's own record of a
+/// result. Only fields about agents are read.
 #[derive(Debug, Default)]
 pub(super) struct HarnessResult<'a> {
     /// The whole, where it is a string.
@@ -199,7 +199,7 @@ impl<'a> HarnessResult<'a> {
         self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
     }
 
-    /// Completes the end of a call by what this result says.
+    /// Completes the end of a call with this result.
     pub(super) fn complete<'r>(&'r self, line: LineText<'a>, end: CallEnd<'r>) -> CallEnd<'r> {
         CallEnd {
             spawn: self.spawn(line),
@@ -211,7 +211,7 @@ impl<'a> HarnessResult<'a> {
         }
     }
 
-    /// What it says of a started agent; `None` where it says nothing of one.
+    /// What it says about a started agent; `None` if it names none.
     fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
         let fields = &self.fields;
         let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
@@ -253,7 +253,7 @@ pub(super) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
     }
 }
 
-/// That a request is tried again after a delay, for an agent or for whoever the line is of.
+/// An API retry after a delay, by the named agent or by the line's actor.
 pub(super) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num, error: String) -> Fact<'_> {
     let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let (attempt, limit) = (number(attempt).max(1), number(limit));

@@ -3,7 +3,7 @@
 //! Flow: line → [`Line`] (one typed pass; big payloads are only located) → observations. Each line is read by itself;
 //! only the last version and folder are remembered, so that they are not repeated.
 //!
-//! Layouts, all of which end here: sidechains inside the main file (1.0), `agent-*.jsonl` beside it (2.0),
+//! Layouts, all of which end here: sidechains inside the main file (1.0), `agent-*.jsonl` next to it (2.0),
 //! `<session>/subagents/` (2.1), `subagents/workflows/wf_*/`.
 //!
 //! Pitfalls: one API message with n blocks is n lines with the same `message.id`; a forked agent's file opens with a
@@ -82,7 +82,7 @@ struct Line<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Who a text of the user's role comes from. Observed: Claude Code 2.1.330; a prompt of `claude -p` has none.
+/// Origin of a text of the user's role. Observed: Claude Code 2.1.330; a prompt of `claude -p` has none.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Origin<'a> {
@@ -285,7 +285,7 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
         // Compaction goes on with what was at work before, and nothing was where the user asked for it.
         PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
         // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the
-        // next prompt. After a stop hook's feedback the root seems to rest until its next line.
+        // next prompt. After a stop hook's feedback the root appears idle until its next line.
         PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,

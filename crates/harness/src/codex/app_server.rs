@@ -1,11 +1,11 @@
 //! What `codex app-server` writes to its client: the notifications of all threads of a connection, children among them.
 //!
 //! Flow: line → [`Message`] → the thread that it is about → observations of that thread: the root of a session, or a
-//! subagent. Remembered: which session each thread is of, and calls that have begun.
+//! subagent. State: the session of each thread, and calls that have begun.
 //!
 //! Pitfalls: a connection may serve several sessions. A child's first notifications may come before its parent's item
-//! names it; they say nothing that the item does not. A call of a tool that only Codex itself carries out has no item. A
-//! line of a recorded connection has its message in `msg`.
+//! names it; they add nothing to the item. A call of a tool that only Codex itself carries out has no item. A line of a
+//! recorded connection has its message in `msg`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -181,7 +181,7 @@ impl AppServer {
 
     /// Notes the session of the thread and of the children that a notification names.
     fn place_all(&mut self, thread: &str, params: &Params<'_>) {
-        // A turn that nothing but its user caused is a root's.
+        // A turn that only a user can cause is a root's.
         if let Some(turn) = &params.turn
             && turn.id.filled().is_some_and(|id| turn.root_turn_id.is(id))
         {
@@ -267,7 +267,7 @@ impl AppServer {
                 ..Spawn::default()
             }));
         }
-        // What an activity says has happened.
+        // An activity without a status has already happened.
         let outcome = match item.status.get() {
             Some(status) => tools::item_outcome(status),
             None => Some(Outcome::Ok),
@@ -300,7 +300,7 @@ impl Item<'_> {
         activity.into_iter().chain(spawned.filter_map(Str::filled))
     }
 
-    /// The tool as the model calls it; `None` for an item that is no call, or that does not tell which.
+    /// The tool's name as the model calls it; `None` for an item that is not a call, or that does not name the tool.
     fn tool_name(&self) -> Option<&str> {
         match self.kind.get()? {
             "commandExecution" => Some("exec_command"),
@@ -391,7 +391,7 @@ impl LineDecoder for AppServer {
         let placed = params.thread.as_ref().and_then(|thread| self.place(thread)).or(answered);
         let Some(thread) = params.thread_id.filled().map(str::to_owned).or(placed) else { return Ok(()) };
         self.place_all(&thread, &params);
-        // Nothing is known of a thread that began before the source and is a child, perhaps.
+        // Skip a thread that began before the source: it may be a child.
         let Some(session) = self.sessions.get(&thread).cloned() else { return Ok(()) };
         let claim =
             if thread == session { Claim::Root(Basis::Wire) } else { Claim::Agent(&thread, Basis::Wire) };

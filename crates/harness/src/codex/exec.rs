@@ -56,7 +56,7 @@ pub(super) struct Item<'a> {
     agents_states: Option<BTreeMap<String, AgentState<'a>>>,
 }
 
-/// What an agent was in at the end of a call.
+/// State of an agent at the end of a call.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct AgentState<'a> {
@@ -147,7 +147,7 @@ fn children(item: &Item<'_>, out: &mut Emitter<'_, '_>) {
     }
     for (agent, state) in item.agents_states.iter().flatten() {
         let status = match state.status.get() {
-            // One without last words may have failed before.
+            // An agent without a last message may have failed.
             Some("completed") if state.message.is_some() => AgentStatus::Completed,
             Some("errored") => AgentStatus::Failed,
             Some("interrupted") => AgentStatus::Stopped,

@@ -1,5 +1,5 @@
-//! Codex's rollouts: `sessions/YYYY/MM/DD/rollout-<local start>-<thread>.jsonl`, one a thread, children beside their
-//! parents, and `archived_sessions/`. Codex may compress those of threads that rest: `….jsonl.zst`.
+//! Codex's rollouts: `sessions/YYYY/MM/DD/rollout-<local start>-<thread>.jsonl`, one for each thread, children next to
+//! their parents, and `archived_sessions/`. Codex may compress those of idle threads: `….jsonl.zst`.
 //!
 //! Observed: 0.118.0 and 0.169.0. The first line names the thread, its parent and, since versions after 0.118, the root;
 //! before them the root is found by the chain of parents. A resumed session goes on in the root's file, and its new
@@ -31,7 +31,7 @@ const ARCHIVED: &str = "archived_sessions";
 pub(super) const FOLDERS: [&str; 2] = [DAYS, ARCHIVED];
 /// What the names of rollouts end with that Codex has compressed.
 const PACKED: &str = ".zst";
-/// A first line is read up to this; instructions of a project stand behind what names the thread.
+/// Most bytes read of a first line: a project's instructions come after the fields that name the thread.
 const HEAD_BYTES: u64 = 64 * 1024;
 /// How many parents are followed to the root.
 const MOST_DEPTH: usize = 32;
@@ -211,7 +211,7 @@ pub(super) fn find(folder: &Path, thread: &str) -> Option<PathBuf> {
     })
 }
 
-/// Returns the folder of all days: above a folder of one day, or beside the folder of archived threads.
+/// Returns the folder of all days: above a folder of one day, or next to the folder of archived threads.
 fn sessions_near(folder: &Path) -> Option<PathBuf> {
     if folder.file_name().is_some_and(|name| name == ARCHIVED) {
         return Some(folder.with_file_name(DAYS));

@@ -3,8 +3,7 @@
 //! * [`layout`]: its rollouts, and which of them are of one session.
 //! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
 //!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
-//!   records. [`recognize`]
-//!   tells them apart.
+//!   records. [`recognize`] finds the dialect of a line.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod app_server;

@@ -23,7 +23,7 @@ pub(crate) static RECORDS: OtelSource = OtelSource {
     session: |record| record.attributes()?.text("conversation.id"),
 };
 
-/// What stands for a prompt that was not asked for.
+/// Placeholder of a prompt whose recording is turned off.
 const REDACTED: &str = "[REDACTED]";
 /// Most records of tokens that are remembered, so that one that is sent again is not added twice.
 const MAX_COUNTED: usize = 100_000;

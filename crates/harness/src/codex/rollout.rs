@@ -4,8 +4,9 @@
 //! thread, its root and its model; calls that have ended by a typed item; whether responses have records of their own.
 //!
 //! Pitfalls: a child that was forked begins with a copy of its parent's lines, which end where
-//! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and says more. In 0.118
-//! `token_count` repeats itself, and a child that failed ends like one that has nothing to say; the parent's rollout says why.
+//! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and has more data. In
+//! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
+//! has the reason.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -150,11 +151,11 @@ struct AgentOutput<'a> {
     /// Of a spawn.
     agent_id: Str<'a>,
     nickname: Str<'a>,
-    /// Of a wait: by thread, what it is in.
+    /// Of a wait: state of each thread.
     status: Option<&'a RawValue>,
 }
 
-/// What a thread has come to: a word, or an object with its last words.
+/// Status of a thread: a word, or an object with its last message.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct ThreadState<'a> {
@@ -171,7 +172,7 @@ struct Notification<'a> {
 }
 
 const NOTIFIES: &str = "<subagent_notification>";
-/// How the message to a child begins that gives it a task.
+/// Beginning of the message that gives a child its task.
 const NEW_TASK: &str = "Message Type: NEW_TASK";
 /// The conversation was compacted.
 const COMPACTED: Fact<'static> =

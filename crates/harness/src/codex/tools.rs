@@ -24,7 +24,7 @@ const AGENT_TOOLS: &[&str] = &[
     "send_message",
     "followup_task",
 ];
-/// Tools that end at once unless somebody must allow them.
+/// Tools that end at once unless the user must allow them.
 const INSTANT_TOOLS: &[&str] =
     &["update_plan", "apply_patch", "view_image", "list_agents", "send_input", "send_message", "close_agent"];
 
@@ -94,15 +94,15 @@ pub(super) fn with_begin(
     each(call);
 }
 
-/// How the output of a call begins that no tool took.
+/// Beginning of the output of a call of an unknown tool.
 const UNSUPPORTED: &str = "unsupported call:";
-/// What the output of a call says that was stopped with its agent.
+/// Text in the output of a call that was stopped with its agent.
 const ABORTED: &str = "aborted by user";
-/// How the output of a call begins that a hook refused.
+/// Beginning of the output of a call that a hook refused.
 const BLOCKED: &str = "Command blocked by PreToolUse hook";
-/// What stands before the exit code in the output of a command.
+/// Text before the exit code in the output of a command.
 const EXITED: &str = "Process exited with code ";
-/// What the output of a command says that is still running.
+/// Text in the output of a command that is still running.
 const RUNNING: &str = "Process running with session ID";
 
 /// Whether the output is of a command that runs on: it has ended for the model, and its typed item comes later.
@@ -113,7 +113,7 @@ pub(super) fn runs_on(output: &str) -> bool {
 
 /// Returns how a call ended, by the words of its output.
 pub(super) fn outcome(output: &str) -> Outcome {
-    // What comes after this is the command's own.
+    // Text after this is the command's own output.
     let (head, has_output) = match output.find("\nOutput:") {
         Some(at) => (&output[..at], true),
         None => (output, false),

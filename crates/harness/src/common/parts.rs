@@ -34,7 +34,7 @@ pub(crate) struct FunctionResponse<'a> {
     pub(crate) response: Response<'a>,
 }
 
-/// What a call gave.
+/// Result of a call.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct Response<'a> {

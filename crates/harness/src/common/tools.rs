@@ -9,7 +9,7 @@ use subscope_model::{CallBegin, SpawnInput, ToolClass};
 pub(crate) struct Tools {
     /// The one that starts an agent.
     pub(crate) spawn: &'static str,
-    /// Those that end at once unless somebody must allow them.
+    /// Those that end at once unless the user must allow them.
     pub(crate) instant: &'static [&'static str],
     /// Those that write the file named by their arguments.
     pub(crate) writing: &'static [&'static str],

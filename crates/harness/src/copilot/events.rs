@@ -209,7 +209,7 @@ impl Events {
         out.head.session = session.as_deref();
         out.head.line_id = line.id.filled();
         if line.ephemeral.is_true() {
-            // What it says comes again in lines that stay, but somebody is at work.
+            // A transient line: its content is repeated in permanent lines, but it shows that an agent is at work.
             let is_work = ["assistant.", "tool.", "model."].iter().any(|family| kind.starts_with(family));
             return if is_work {
                 out.emit(Fact::Activity)

@@ -1,17 +1,18 @@
 //! The answer of Copilot CLI's hooks that makes a subagent stop.
 //!
 //! Before each call a `permissionRequest` hook is asked, also where all tools are allowed, and its payload names the
-//! agent. Its answer is that agent's alone: the call is refused, the agent ends without another request to the model, and
-//! its siblings and the main thread go on. Observed: 1.0.102. No answer to `preToolUse` or `postToolUse` ends an agent.
+//! agent. Its answer affects that agent alone: the call is refused, the agent ends without another request to the
+//! model, and its siblings and the main thread continue. Observed: 1.0.102. No answer to `preToolUse` or `postToolUse`
+//! ends an agent.
 
 use serde_json::json;
 use subscope_decode::{AskMoment, Asker, StopAnswer};
 
 use super::hook::Line;
 
-/// The event in front of a call.
+/// The event before a call.
 const BEFORE: &str = "permissionRequest";
-/// What the harness notes of why.
+/// The reason that the harness records.
 const REASON: &str = "Stopped by the user, with subscope.";
 
 /// Returns the subagent that waits for an answer to this payload before it goes on. Unlike in other events of an agent

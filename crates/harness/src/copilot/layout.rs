@@ -1,6 +1,6 @@
 //! Copilot's folders: `session-state/<session>/events.jsonl`, with the events of all agents of the session.
 //!
-//! Observed: 1.0.39 and 1.0.102. Beside it: `workspace.yaml`, `checkpoints/`, `rewind-file-snapshots/`, and
+//! Observed: 1.0.39 and 1.0.102. In the same folder: `workspace.yaml`, `checkpoints/`, `rewind-file-snapshots/`, and
 //! `inuse.<process>.lock` while a process has the session open.
 
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! GitHub Copilot CLI.
 //!
-//! * [`layout`]: where its files stand.
+//! * [`layout`]: where its files are.
 //! * Dialects: [`events`] decodes the lines of a session's `events.jsonl`, the primary source, and those that
-//!   `copilot --output-format json` prints: the envelope is the same. [`stream`] finds the session that a stream names
-//!   late, [`hook`] the payloads of hooks. [`recognize`] tells them apart.
+//!   `copilot --output-format json` prints: the envelope is the same. [`stream`] finds the session of a stream, which
+//!   names it late, [`hook`] the payloads of hooks. [`recognize`] finds the dialect of a line.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod events;

@@ -1,7 +1,7 @@
 //! What `copilot --output-format json` prints: its events, and `result` as the last line.
 //!
-//! Pitfall: the session stands in `result`, and before that only in `source` of an agent's first prompt. So lines wait
-//! until one of them names the session, or no more follow.
+//! Pitfall: only `result`, the last line, names the session; before that, only `source` of an agent's first prompt
+//! does. So lines are buffered until one of them names the session, or the stream ends.
 
 use subscope_decode::{Hint, LineDecoder, LineError, lenient::LineText};
 use subscope_model::{Sink, SourceKind, SourcePosition};

@@ -83,7 +83,7 @@ pub(super) fn mode(word: &str) -> Option<SpawnMode> {
     }
 }
 
-/// What the end of a call says of its outcome.
+/// Outcome of a call, by its end.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 pub(super) struct Ending<'a> {
@@ -148,7 +148,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Returns the text that the call gave.
+    /// Returns the text of the call's result.
     pub(super) fn text(&self) -> Option<&'a RawValue> {
         let (result, error): (CallText<'a>, CallText<'a>) = (part(self.result), part(self.error));
         result.content.or(error.message)

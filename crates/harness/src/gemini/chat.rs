@@ -1,14 +1,14 @@
 //! Gemini's conversations on disk: of a session, and of each of its agents.
 //!
 //! Flow: line → header, `$set` or [`Record`] → observations. A record is written again under its id when its calls have
-//! ended; all that it says is joined. Remembered: which records and calls were read, so that a copy of the history adds
+//! ended; all that it says is joined. State: the records and calls that were read, so that a copy of the history adds
 //! nothing.
 //!
 //! Pitfalls, all observed in 0.61.0: `$set.messages` is the whole history, without tokens and calls, or empty after a
-//! failure, and never takes anything back; one id names two records there, of a person and of the model. A call stands
-//! in no record before all calls of its message have ended: until then the link from an agent to its call is the
-//! prompt. The call of a tool that an agent does not have stands only in its `functionResponse`. The chat of an agent
-//! says that it ended well (`$set.summary`), and nothing of any other end.
+//! failure, and never takes anything back; one id names two records there, of a person and of the model. A call appears
+//! in no record before all calls of its message have ended: until then only the prompt links an agent to its call. The
+//! call of a tool that an agent does not have appears only in its `functionResponse`. The chat of an agent reports a
+//! successful end (`$set.summary`), but no other end.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,7 @@ pub(super) struct Chat {
     known: HashMap<(bool, String), [bool; 2]>,
     /// Calls whose end was read.
     ended: HashSet<String>,
-    /// The longest time in milliseconds from a text until a call behind it had ended.
+    /// The longest time in milliseconds from a text until the end of a call that followed it.
     longest_behind_text: i64,
 }
 
@@ -69,9 +69,9 @@ struct Changes<'a> {
     last_updated: Str<'a>,
 }
 
-/// What a text begins with that the program itself puts in front of a conversation.
+/// Beginning of a text that the program itself puts at the start of a conversation.
 const CONTEXT: &str = "<session_context>";
-/// What the program tells an agent that has stopped short.
+/// Message of the program to an agent that stopped without finishing its task.
 const REMINDERS: &[&str] = &["You have stopped calling tools", "You have exceeded the"];
 /// The line of the context before the folders that the session works in.
 const FOLDERS: &str = "Workspace Directories:**";
@@ -253,9 +253,8 @@ impl Chat {
             let longest = ends.map(|end| end - written).max();
             self.longest_behind_text = self.longest_behind_text.max(longest.unwrap_or_default());
         }
-        // A text may be the last one, or the begin of a message whose calls are still open. An agent ends by the word
-        // of the harness alone.
-        // Without tokens it is named no response: the record may come again with them.
+        // A text may be the last one, or the begin of a message whose calls are still open. Only the harness's own
+        // message ends an agent. Without tokens it is named no response: the record may come again with them.
         out.emit_made(Fact::Response(Response {
             message_id: message_id.filter(|_| record.tokens.is_some()).unwrap_or_default(),
             model: record.model.filled(),

@@ -1,7 +1,7 @@
 //! Payloads of Gemini's hooks, one a line.
 //!
-//! They name no agent, and those of agents have the session and the chat of the root (0.61.0): so of a call it is not
-//! known whose it is, and only what is certainly the session's is read.
+//! They name no agent, and those of agents have the session and the chat of the root (0.61.0): so the owner of a call
+//! is unknown, and only what certainly belongs to the session is read.
 
 use std::borrow::Cow;
 

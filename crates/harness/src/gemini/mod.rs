@@ -1,9 +1,10 @@
 //! Gemini CLI.
 //!
-//! * [`layout`]: where its files stand, and what they name.
+//! * [`layout`]: where its files are, and the meaning of their paths.
 //! * Dialects: [`chat`] decodes the chats of sessions and agents, the primary source, in both formats. [`stream`] is
 //!   what `gemini --output-format stream-json` prints: the root alone. [`hook`] decodes the payloads of hooks,
-//!   [`telemetry`] the local telemetry file, [`otel`] the same events as OTLP. [`recognize`] tells them apart.
+//!   [`telemetry`] the local telemetry file, [`otel`] the same events as OTLP. [`recognize`] finds the dialect of a
+//!   line.
 //! * Shared by the dialects: [`record`] (messages, tokens), [`tools`] (tool calls and their ends).
 
 mod chat;

@@ -59,7 +59,7 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     let has = |field: &Str<'_>| field.filled().is_some();
     if has(&marks.session) && has(&marks.project) {
-        // The fields of one object stand before its messages.
+        // The fields of a chat's object come before its messages.
         return Some(if marks.messages.is_some() || line.is_cut { SESSION } else { CHAT });
     }
     let is_telemetry = (marks.record_time.is_some() || marks.span.is_some()) && marks.attributes.is_some();

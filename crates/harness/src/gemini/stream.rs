@@ -1,8 +1,8 @@
 //! What `gemini --output-format stream-json` prints: what the root does, and nothing of its agents.
 //!
-//! Pitfalls: the end of a call that started an agent says success whatever became of the agent, and has no text; the
-//! ids of agents are not there, so the id of the call names one until a chat does. `result` sums up the responses of
-//! all agents in this process.
+//! Pitfalls: the end of a call that started an agent reports success even if the agent failed, and has no text; agents
+//! have no ids, so the id of the call names an agent until a chat does. `result` sums up the responses of all agents in
+//! this process.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,7 @@ impl LineDecoder for Stream {
                 out.emit_made(last_line(false));
                 let mut begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
                 if let Some(spawn) = &mut begin.spawn {
-                    // The end of the call does not tell how the agent ended.
+                    // The end of the call does not say how the agent ended.
                     spawn.mode = None;
                 }
                 out.emit_made(Fact::CallBegin(begin));
@@ -167,7 +167,7 @@ fn result(line: &Line<'_>, out: &mut Emitter<'_, '_>) {
         let number = |field: Num| field.0.unwrap_or(0);
         let (input, output, cached) =
             (number(stats.input_tokens), number(stats.output_tokens), number(stats.cached));
-        // Thoughts stand in the total alone.
+        // Only the total includes thoughts.
         let thoughts = number(stats.total_tokens).saturating_sub(input).saturating_sub(output);
         let usage = Usage::new(input.saturating_sub(cached), output.saturating_add(thoughts), cached, 0);
         out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part: out.head.time }));

@@ -1,7 +1,7 @@
 //! Gemini's local telemetry file (`telemetry.outfile`): OpenTelemetry records of all agents, with their starts and
 //! ends.
 //!
-//! Whose a record is stands in `prompt_id`: `<agent>#<turn>` for agents. Calls and responses have no ids, so calls that
+//! `prompt_id` names the owner of a record: `<agent>#<turn>` for agents. Calls and responses have no ids, so calls that
 //! other sources name are not counted again, and tokens are summed up for each agent.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ struct Attributes<'a> {
     tool_token_count: Num,
 }
 
-/// What a call notes of itself.
+/// Data that a tool adds to its call.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct CallNotes<'a> {
@@ -116,7 +116,7 @@ impl LineDecoder for Telemetry {
             return Ok(());
         };
         let owner = attributes.prompt_id.get().and_then(|prompt| prompt.split_once('#'));
-        // The root's own prompts have a number behind several of these.
+        // The root's own prompts have a number after several of these.
         let agent = owner.filter(|(_, turn)| !turn.starts_with('#')).map(|(agent, _)| agent);
         let agent = agent.or(attributes.agent_id.filled()).filter(|agent| !agent.is_empty());
         let is_root = agent.is_none() || (event == "api_response" && !attributes.role.is(AGENT_ROLE));

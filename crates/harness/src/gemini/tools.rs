@@ -69,7 +69,7 @@ pub(super) fn begin_of_kind(call: CallBegin<'_>) -> CallBegin<'_> {
     CallBegin { class: ToolClass::Spawn, spawn: Some(spawn), ..call }
 }
 
-/// What the text of a call begins with that a rule or a person did not allow. The second is of public conversations.
+/// Beginning of the text of a call that a rule or a person did not allow. The second is of public conversations.
 const DENIALS: &[&str] = &["Tool execution denied by policy", "[Operation Cancelled] Reason: User denied"];
 
 /// Returns how a call ended, by the harness's word and the text.
@@ -89,7 +89,7 @@ fn is_denial(text: &str) -> bool {
     DENIALS.iter().any(|denial| text.starts_with(denial))
 }
 
-/// What a call shows of the agent that it started. Of a refused call it is a string.
+/// Data in a call's result about the agent that it started; a string if the call was refused.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 pub(super) struct AgentDisplay<'a> {

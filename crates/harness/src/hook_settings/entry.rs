@@ -8,7 +8,7 @@ use crate::{HookHandler, TOKEN_VARIABLE, hooks::is_our_command};
 /// How long a harness waits for our hook, in seconds, until it continues without it. The hook itself takes less than
 /// one, but a machine that swaps may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
-/// A header that says that an HTTP hook is ours; the path alone may be somebody else's.
+/// A header that marks an HTTP hook as ours; another program's hook may have the same path.
 const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
 /// The header of a hub's token.
 const TOKEN_HEADER: &str = "Authorization";
@@ -33,7 +33,7 @@ impl SettingsForm {
         }
     }
 
-    /// Reads an entry; `None` where it is somebody else's.
+    /// Reads an entry; `None` if it is not ours.
     pub(super) fn of_ours(&self, entry: &Value) -> Option<HookHandler> {
         let text = |key: &str| entry.get(key)?.as_str();
         match text("type")? {

@@ -1,4 +1,4 @@
-//! Whether a text has the form in which hooks can be added: told with its line where it has not.
+//! Checks whether hooks can be added to a text, and names the line of what prevents it.
 
 use jsonc_parser::{
     CollectOptions, ParseOptions,
@@ -24,8 +24,8 @@ fn at(place: &impl Ranged, text: &str, what: impl Into<String>) -> SettingsError
     SettingsError { line: before.filter(|byte| **byte == b'\n').count() + 1, what: what.into() }
 }
 
-/// Checks a text: an object, or nothing; in it `hooks`, once, an object of lists, each name once. A name that stands
-/// twice leaves open which one counts.
+/// Checks a text: an object, or nothing; in it `hooks`, once, an object of lists, each name once. With a repeated name
+/// it is undefined which one counts.
 pub(super) fn check(text: &str, syntax: &ParseOptions) -> Result<(), SettingsError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), syntax);
     let root = match parsed.map_err(|error| not_json(&error))?.value {

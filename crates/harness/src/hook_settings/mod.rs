@@ -5,8 +5,8 @@
 //! { "hooks": { "PreToolUse": [ { "matcher": "Bash", "hooks": [ { "type": "command", "command": "…" } ] } ] } }
 //! ```
 //!
-//! Each of our hooks stands in a group of its own without a matcher, behind the groups of others. What differs from
-//! harness to harness is in its [`SettingsForm`].
+//! Each of our hooks is in a group of its own without a matcher, after the groups of others. The differences between
+//! harnesses are in [`SettingsForm`].
 
 mod entry;
 mod form;
@@ -25,11 +25,11 @@ const MATCHER: &str = "matcher";
 /// Environment variables of the harness.
 const VARIABLES: &str = "env";
 const VERSION: &str = "version";
-/// What some editors put in front (U+FEFF).
+/// The byte order mark that some editors write (U+FEFF).
 const MARK: char = '\u{feff}';
 
-/// What a file of settings may have beside plain JSON: people write comments into it. What else JSON5 allows would be
-/// an error to every harness.
+/// Extensions of JSON accepted in settings files: comments and trailing commas, which users write. Every harness
+/// rejects the other forms of JSON5.
 const SYNTAX: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -60,13 +60,13 @@ pub(crate) struct SettingsForm {
     pub(crate) status_line: Option<&'static str>,
     /// Path and value of the switch with which the harness runs no hooks.
     pub(crate) disabled: (&'static [&'static str], bool),
-    /// What a user reads about that switch: a phrase behind the name of the file.
+    /// Message about that switch: a phrase that follows the file's name.
     pub(crate) if_disabled: &'static str,
     /// The same about comments and trailing commas; `None` where the harness takes them.
     pub(crate) if_commented: Option<&'static str>,
 }
 
-/// One of our hooks, where it stands.
+/// One of our hooks with its position.
 #[derive(Debug)]
 struct Ours {
     handler: HookHandler,
@@ -90,7 +90,7 @@ pub(crate) struct Document {
     form: &'static SettingsForm,
     root: CstRootNode,
     is_marked: bool,
-    /// Whether nothing but comments and blanks stood there.
+    /// Whether the text had nothing but comments and blanks.
     was_blank: bool,
     /// Whether it is plain JSON, or blank.
     is_strict: bool,
@@ -253,7 +253,7 @@ impl HookSettings for Document {
             if self.variable(name).as_ref() == Some(value) {
                 continue;
             }
-            // What is there and no object stays as it is.
+            // Leave a value that is not an object as it is.
             let root = self.root.object_value_or_set();
             let Some(variables) = root.object_value_or_create(VARIABLES) else { return };
             let value = CstInputValue::String(value.clone());
@@ -342,7 +342,7 @@ impl Ours {
     }
 }
 
-/// Takes the line end away that our group brought behind a list that begins in the line of its bracket.
+/// Removes the line end that our group added to a list that begins on the line of its bracket.
 fn close_up(groups: &CstArray) {
     let children = groups.children();
     if children.get(1).is_none_or(|first| first.is_newline() || first.is_whitespace() || first.is_comment()) {

@@ -3,7 +3,7 @@
 //! * [`layout`]: its database of all sessions, and the folder of objects of older versions.
 //! * [`objects`]: sessions, messages and their parts, of which every source is made.
 //! * Dialects: [`events`] decodes the log of the database and what a server sends, [`stdout`] what
-//!   `opencode run --format json` prints. [`recognize`] tells them apart.
+//!   `opencode run --format json` prints. [`recognize`] finds the dialect of a line.
 //! * Shared by the dialects: [`tools`] (tool calls and their ends).
 
 mod events;

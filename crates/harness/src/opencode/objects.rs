@@ -5,8 +5,8 @@
 //! was already emitted, so that each statement is made once.
 //!
 //! Pitfalls: a message's `parentID` is the user's message before it, no session. In versions before 1.18 the tokens have
-//! no `total` and `output` holds the reasoning. A task in the background is `completed` at once. A child whose last message
-//! is an error may stand below a task that is `completed`, so the child's own word counts more.
+//! no `total` and `output` holds the reasoning. A task in the background is `completed` at once. The task of a child
+//! whose last message is an error may be `completed`, so the child's own messages take precedence.
 
 use std::{
     borrow::Cow,
@@ -232,7 +232,7 @@ impl Objects {
         }
         let session = info.session_id.get().unwrap_or_default();
         if self.last.get(session).is_some_and(|last| last != id) && !self.ended.contains_key(id) {
-            // The last message says how its agent ended: what one before it said is over.
+            // The last message says how its agent ended: earlier messages no longer count.
             self.last.remove(session);
             let time = info.time.created.signed().or(out.head.time);
             out.emit_of(out.head.claim, time, Fact::TurnStart);
@@ -268,7 +268,7 @@ impl Objects {
     pub(super) fn part<'a>(&mut self, part: &Part<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
         let kind = part.kind.get().unwrap_or_default();
         let message = part.message_id.get().unwrap_or_default();
-        // A folder of objects has the parts of a message behind it, and without times of their own.
+        // In a folder of objects the parts of a message come after it and have no times of their own.
         let own_times = [part.time.end, part.time.start].into_iter().find_map(Num::signed);
         let times = [out.head.time, own_times, self.prompts.get(message).copied().flatten()];
         out.head.time = times.into_iter().find_map(|time| time);
@@ -416,7 +416,7 @@ fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>
     }
 }
 
-/// Who acts in a session.
+/// The actor of a session.
 pub(super) fn claim<'s>(session: &'s str, root: &str) -> Claim<'s> {
     if session == root { Claim::Root(Basis::Wire) } else { Claim::Agent(session, Basis::Wire) }
 }

@@ -2,9 +2,9 @@
 //!
 //! Flow: line → [`Line`] → observations. Each line is read by itself; only the last version and folder are remembered.
 //!
-//! Pitfalls, observed in 0.24.4: an agent's tokens stand in a line without content in front of the line with its calls;
-//! output tokens hold the thoughts where the total says so; `ui_telemetry` lines of the session repeat what agents do.
-//! The id of an agent is its type and the id of its call.
+//! Pitfalls, observed in 0.24.4: an agent's tokens are in a line without content before the line with its calls; output
+//! tokens hold the thoughts where the total says so; `ui_telemetry` lines of the session repeat what agents do. The id
+//! of an agent is its type and the id of its call.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ impl Tokens {
     fn usage(self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (prompt, cached) = (number(self.prompt_token_count), number(self.cached_content_token_count));
-        // Some providers count thoughts as output, others beside it: the total tells.
+        // Some providers include thoughts in the output, others do not: the total shows which.
         let parts = number(self.candidates_token_count).saturating_add(number(self.thoughts_token_count));
         let by_total = self.total_token_count.0.map(|total| total.saturating_sub(prompt));
         let output = by_total.map_or(parts, |output| output.min(parts));
@@ -81,7 +81,7 @@ impl Tokens {
     }
 }
 
-/// What the harness keeps of a result.
+/// The harness's own record of a result.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct CallResult<'a> {
@@ -90,7 +90,7 @@ struct CallResult<'a> {
     result_display: Option<&'a RawValue>,
 }
 
-/// What a call shows of the agent that it started.
+/// Data in a call's result about the agent that it started.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct AgentDisplay<'a> {

@@ -1,9 +1,9 @@
 //! Qwen Code: a fork of Gemini CLI with files of its own layout.
 //!
-//! * [`layout`]: where its files stand, and what their paths say.
-//! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files beside those of agents,
-//!   [`stream`] what `qwen --output-format stream-json` prints, [`hook`] the payloads of
-//!   its hooks. [`recognize`] tells them apart.
+//! * [`layout`]: where its files are, and the meaning of their paths.
+//! * Dialects: [`chat`] decodes the chats of sessions and agents, [`meta`] the small files next to those of agents,
+//!   [`stream`] what `qwen --output-format stream-json` prints, [`hook`] the payloads of its hooks. [`recognize`] finds
+//!   the dialect of a line.
 //! * Shared by the dialects: [`tools`] (tool calls, endings).
 
 mod chat;

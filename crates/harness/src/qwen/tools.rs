@@ -80,7 +80,7 @@ pub(super) fn status(word: &str) -> Option<AgentStatus> {
     }
 }
 
-/// What the text of a call begins with that was not allowed.
+/// Beginning of the text of a call that was not allowed.
 const DENIALS: &[&str] = &[
     "Tool execution denied",
     "Tool execution blocked by",
@@ -90,7 +90,7 @@ const DENIALS: &[&str] = &[
     "[Operation Cancelled] Reason: User denied",
 ];
 
-/// What stands before and behind the name of the tool in other such texts (observed or in the program: 0.24.4).
+/// Text before and after the name of the tool in other such texts (observed or in the program: 0.24.4).
 const NAMED_DENIALS: &[(&str, &str)] =
     &[("This \"", "\" invocation was denied by permission rules"), ("Tool \"", "\" is denied: ")];
 
