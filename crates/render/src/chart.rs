@@ -35,7 +35,7 @@ pub fn bar(value: u64, most: u64, width: usize, style: &Style) -> String {
 /// Returns a column for each value, as high as its share in the greatest one; a blank for 0.
 pub fn sparkline(values: &[u32], style: &Style) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
-    // Rounded up: whatever happened is to be seen.
+    // Rounded up, so that no value above 0 is invisible.
     let of = |value: u32| (u64::from(value) * 8).div_ceil(u64::from(most)) as usize;
     values.iter().map(|value| level(of(*value), style).unwrap_or(" ")).collect()
 }

@@ -249,7 +249,7 @@ impl<'a> Page<'a> {
         self.width.saturating_sub(used).max(8)
     }
 
-    /// Adds a blank line if one is due. Items of a list stand close together.
+    /// Adds a blank line if one is due. There is none between the items of a list.
     fn gap(&mut self) {
         if std::mem::take(&mut self.needs_gap) && self.lists.is_empty() && !self.lines.is_empty() {
             let quote: String = self.prefixes.iter().map(|prefix| prefix.rest.as_str()).collect();

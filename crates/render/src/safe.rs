@@ -1,8 +1,9 @@
 //! Sanitizes agents' text for terminals: replaces dangerous characters with visible ones.
 //!
 //! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators
-//! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`), so an attack stays readable. Joiners between emoji stay, as
-//! many as the longest emoji has: a family is one cluster of two columns; where more follow, a cluster begins anew.
+//! are replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`), so an attack stays readable. Joiners between emoji
+//! stay, at most as many as the longest emoji has: a family is one cluster of two columns. After that many a new
+//! cluster begins.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -130,7 +131,7 @@ const JOINER: char = '\u{200D}';
 /// Most joiners of one picture: the longest emoji in use have four parts.
 const MAX_JOINED: usize = 3;
 
-/// Whether a character is an emoji, or the selector behind one.
+/// Whether a character is an emoji, or a variation selector after one.
 fn is_emoji(character: char) -> bool {
     matches!(u32::from(character), 0x2600..=0x27BF | 0xFE0F | 0x1F000..=0x1FAFF)
 }

@@ -64,7 +64,7 @@ pub(crate) fn of_rows(tree: &Tree, rows: &[TreeRow], top: usize, style: &Style) 
     write_lines(out, style)
 }
 
-/// Counts the calls whose agent is unknown: they stand under the root.
+/// Counts the calls whose agent is unknown: they are listed under the root.
 fn unowned_calls<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> usize {
     let calls = agents.into_iter().flat_map(|agent| &agent.tools);
     calls.filter(|call| call.basis == Basis::Unknown).count()

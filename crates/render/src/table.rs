@@ -90,14 +90,14 @@ pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&
     ids.iter().map(prefix).collect()
 }
 
-/// Columns of the harnesses, with the blanks behind them, where there is more than one; else 0.
+/// Columns of the harnesses with the blanks after them, if there is more than one harness; else 0.
 fn harness_width(rows: &[SessionRow]) -> usize {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.harness.as_deref().unwrap_or_default()).collect();
     let widest = names.iter().map(|name| text::width(name)).max().unwrap_or_default();
     if names.len() > 1 { widest.clamp("harness".len(), MAX_HARNESS) + 1 } else { 0 }
 }
 
-/// Icon, what stands in front of the title, and the title of a session.
+/// Icon, prefix and title of a session.
 fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = glyphs.session(row);

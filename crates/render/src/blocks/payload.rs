@@ -119,7 +119,7 @@ pub fn full_text(value: Option<&Value>) -> String {
     }
 }
 
-/// Summarizes a call's arguments by the most telling one.
+/// Summarizes a call's arguments by the most informative one.
 pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
     let first = |names: &[&str]| names.iter().find_map(|name| input.get(*name)?.as_str());

@@ -227,7 +227,7 @@ impl Details<'_> {
     }
 }
 
-/// Renders a call behind `line`: icon, tool, what it is about, and in the time column its duration.
+/// Appends a call to `line`: icon, tool, detail, and in the time column its duration.
 pub(super) fn call_line(
     mut line: StyledLine,
     agent: &Agent,
