@@ -167,7 +167,7 @@ impl TestUi {
             let mut skip = 0;
             for x in 0..buffer.area.width {
                 let symbol = buffer[(x, y)].symbol();
-                // Skip the filler cell behind a wide character.
+                // Skip the filler cell after a wide character.
                 if skip == 0 {
                     line.push_str(symbol);
                     skip = subscope_render::text::width(symbol).max(1);

@@ -142,7 +142,7 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
     act(state, action)
 }
 
-/// Does what a key or a command of the palette stands for.
+/// Performs the action of a key or of a palette command.
 fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
     state.notice = None;
     if !matches!(
@@ -249,10 +249,11 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
     effects
 }
 
-/// Most trees that are queried for mission control at a time: other questions do not wait behind a screen full of them.
+/// Most concurrent queries for trees of mission control, so that other questions need not wait for a screen full of
+/// them.
 const LISTED_TREES: usize = 4;
 
-/// Loads trees of sessions that mission control shows and the feed does not keep: their agents' marks come from them.
+/// Loads the trees of shown sessions without a subscription: mission control draws agents' marks from trees.
 fn load_listed(state: &mut UiState, effects: &mut Vec<Effect>) {
     let pending = |question: &&Question| matches!(question, Question::Tree(_));
     let room = LISTED_TREES.saturating_sub(state.pending_questions.iter().filter(pending).count());

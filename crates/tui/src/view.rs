@@ -30,7 +30,7 @@ const LOW: u16 = 15;
 /// From this terminal width on, tree and detail panel are side by side.
 const VERY_WIDE: u16 = 190;
 
-/// Least columns of a detail panel beside the tree.
+/// Least columns of a detail panel next to the tree.
 const LEAST_DETAIL: u16 = 52;
 
 /// Least rows of a detail panel below the tree.
@@ -96,7 +96,7 @@ fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         View::Feed => feed::draw(state, area, canvas),
         View::Summary => summary::draw(state, area, canvas),
-        // Drawn over the whole width, beside no list.
+        // Drawn over the whole width, without a list.
         View::Mission | View::Stats | View::Compare | View::Iterations => {}
     }
 }

@@ -13,20 +13,20 @@ const MAX_ALERTS: usize = 50;
 /// Display time of an alert.
 const SHOWN_MS: Millis = 12_000;
 
-/// What an agent does that waits for a person.
+/// Predicate of an agent that waits for a person.
 const WAITS: &str = "waits for your permission";
 
-/// How an agent ended by an error.
+/// Predicate of an agent that ended with an error.
 const FAILED: &str = "failed";
 
-/// What an agent does whose calls fail one after the other.
+/// Predicate of an agent whose calls fail one after the other.
 const FAILS: &str = "fails again and again";
 
 /// Recent alerts, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct AlertLog {
     all: VecDeque<Alert>,
-    /// The agent that the last jump led to; the next one leads on from it.
+    /// The target of the last jump; the next jump continues after it.
     pub(crate) visited: Option<(SessionId, AgentId)>,
 }
 

@@ -58,7 +58,7 @@ impl EventLogs {
         for event in events {
             log.apply(event);
         }
-        // An entry without a time stays behind its predecessor.
+        // An entry without a time follows its predecessor.
         let mut last = Millis::MIN;
         let dated = std::mem::take(&mut log.entries).into_iter().map(|entry| {
             last = entry.at_ms.unwrap_or(last);

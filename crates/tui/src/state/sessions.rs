@@ -149,7 +149,7 @@ mod tests {
             [AgentStatus::Running, AgentStatus::Failed, AgentStatus::Running].map(&mut unread),
             [0, 1, 0]
         );
-        // A feed that begins anew ends nothing.
+        // A feed that restarts ends no session.
         sessions.history = sessions.rows.clone();
         trees.apply(Update::Reset);
         sessions.rebuild(&trees);

@@ -9,7 +9,8 @@ use crate::state::{Overlay, Panel, UiState, View};
 /// Width of text for the editor, in columns.
 const TEXT_WIDTH: usize = 100;
 
-/// Starts or ends selecting whichever agent acts. In a session that has ended nobody does: selects the first live one.
+/// Turns follow mode (select the agent that acts) on or off. In an ended session no agent acts: selects the first live
+/// session.
 pub(super) fn toggle_following(state: &mut UiState) {
     let is_live = |row: &&SessionRow| row.status == SessionStatus::Live;
     let first_live = || state.sessions.rows.iter().find(is_live).map(|row| row.id.clone());
@@ -94,7 +95,7 @@ pub(super) fn select_spawner(state: &mut UiState) {
     state.panel = Panel::Detail;
 }
 
-/// Selects the next agent that needs a person; behind the last one those that alerts are about, the newest first.
+/// Selects the next agent that needs a person; after the last one the agents of alerts, the newest first.
 pub(super) fn select_next_alert(state: &mut UiState) {
     let stops = state.alerts.stops(&state.trees);
     // The first one may be selected already.

@@ -52,7 +52,8 @@ pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
     add_alerts(state, alerts)
 }
 
-/// Loads the events of sessions that wait for a person since before the subscription: they tell for what.
+/// Loads the events of sessions that have waited for a person since before the subscription: the events have the
+/// requests.
 fn load_requests(state: &mut UiState) -> Vec<Effect> {
     let waits = |tree: &&Tree| tree.agents.iter().any(Agent::waits_for_person);
     let waiting: Vec<SessionId> =

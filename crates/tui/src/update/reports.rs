@@ -28,7 +28,7 @@ pub(super) fn open(state: &mut UiState, view: View) -> Vec<Effect> {
     load(state)
 }
 
-/// Asks for what the open report shows.
+/// Requests the data of the open report.
 pub(super) fn load(state: &mut UiState) -> Vec<Effect> {
     let mut effects = Vec::new();
     match state.view {
@@ -58,7 +58,7 @@ pub(super) fn on_tick(state: &mut UiState, effects: &mut Vec<Effect>) {
     }
 }
 
-/// What is compared: what is marked; with one mark also the selected session.
+/// The sides of the comparison: the marked ones; with one mark also the selected session.
 pub(crate) fn compared(state: &UiState) -> Vec<Place> {
     let mut places = state.reports.marked.clone();
     if places.len() == 1 {
@@ -88,7 +88,7 @@ pub(super) fn choose_range(state: &mut UiState, range: StatsRange) -> Vec<Effect
     load(state)
 }
 
-/// Goes to what the line at the cursor is about.
+/// Opens the session or agent of the line at the cursor.
 pub(super) fn follow_link(state: &mut UiState) {
     let cursor = state.reports.cursor;
     let link = state.drawn.links.iter().find(|(line, _)| *line == cursor).map(|(_, place)| place.clone());

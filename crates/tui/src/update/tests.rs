@@ -378,7 +378,7 @@ fn history_is_searched_filtered_and_a_hit_leads_to_its_agent() {
 #[test]
 fn palette_leads_to_commands_agents_sessions_and_texts() {
     let mut ui = TestUi::live(120, 40);
-    // What begins so is done at once.
+    // A command whose name begins with the typed text is the first entry: Enter runs it.
     ui.press(&[KeyCode::Char(':')]);
     ui.type_text("stats");
     ui.press(&[KeyCode::Enter]);
@@ -542,7 +542,7 @@ fn mission_control_asks_once_for_the_trees_of_listed_sessions_and_shows_their_ag
     let session = nested.session.id.clone();
     ui.reply(Question::Tree(session.clone()), Answer::Tree(session, Some(Box::new(nested.clone()))));
     assert!(line(&mut ui).contains(&format!("✓{completed}")), "{}", line(&mut ui));
-    // One that is gone says nothing, and is not asked for again.
+    // A removed session gives no message, and is not queried again.
     let gone = failing.session.id.clone();
     ui.reply(Question::Tree(gone.clone()), Answer::Tree(gone, None));
     assert!(!ui.screen().contains("nothing is kept"));

@@ -1,5 +1,5 @@
-//! Feed view: one line per event, newest last. A tool call is one line, at its start: how it ended and how long it took
-//! stand in it.
+//! Feed view: one line per event, newest last. A tool call is one line, at its start, which also shows its status and
+//! duration.
 
 use std::cmp::Reverse;
 
@@ -129,7 +129,7 @@ fn call_of<'a>(agent: &'a Agent, id: &str) -> Option<&'a ToolCall> {
     agent.tools.iter().rev().find(|call| call.id.as_ref().is_some_and(|known| known.as_str() == id))
 }
 
-/// Appends how a call stands, what it is, its error, and how long it took.
+/// Appends a call's status, detail, error and duration.
 fn push_call(
     line: &mut StyledLine,
     state: &UiState,

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Draws the header: who needs a person, counts over all subscribed sessions, cost and clock.
+/// Draws the header: agents that need a person, counts over all subscribed sessions, cost and clock.
 pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let counts = state.trees.counts();
     let dot = canvas.glyphs().dot;
@@ -67,7 +67,7 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(area, StyledLine::default(), StyledLine::default());
     let mut x = area.x + 1;
-    // Beside the views of a session stands mission control; beside that the reports.
+    // The views of a session come first, then mission control, then the reports.
     let is_listed = |view: View| {
         let is_beside = view == View::Mission || view.is_overview() == state.view.is_overview();
         is_beside && !(state.is_replay && view.is_overview())
@@ -264,7 +264,7 @@ fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
     Some(line)
 }
 
-/// What follows an alert: how many more there are, and the key that goes there.
+/// Text after an alert: the number of further alerts, and the key that jumps to them.
 fn alert_end(more: usize, rest: &str, canvas: &Canvas<'_>) -> String {
     let more = if more > 0 { format!(" · {more} more") } else { String::new() };
     canvas.in_charset(&format!("{more}   {} goes there{rest}", keys::label(Action::Alert)))
@@ -284,7 +284,7 @@ fn alert_line(alert: &Alert, width: usize, canvas: &Canvas<'_>) -> StyledLine {
     StyledLine::painted(alert.ink, &format!(" {mark} {session} {} {title} {}", glyphs.current, alert.what))
 }
 
-/// Fewer columns of a call say nothing.
+/// Least columns of a call that are useful.
 const LEAST_CALL: usize = 6;
 
 /// The oldest permission that an agent waits for, with its call, unless that agent is shown.

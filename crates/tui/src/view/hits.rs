@@ -112,7 +112,7 @@ fn facets(results: &SearchResults, area: Rect, canvas: &mut Canvas<'_>) -> u16 {
 fn block(state: &UiState, hit: &SearchHit, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let style = canvas.style;
     let width = usize::from(width);
-    // What the answer lacks of a session at work, the list has.
+    // The session list completes the data of live sessions that the answer lacks.
     let listed = state.sessions.rows.iter().find(|row| row.id == hit.session_id);
     let project = hit.project.as_deref().or_else(|| listed?.cwd.as_deref());
     let title = hit.session_title.as_deref().or_else(|| listed?.title.as_deref());
@@ -128,7 +128,7 @@ fn block(state: &UiState, hit: &SearchHit, width: u16, canvas: &Canvas<'_>) -> V
     let age = hit.at_ms.map(|at| format!(" {} ago", ago(state.now_ms - at))).unwrap_or_default();
     let mut line = line.fit(width.saturating_sub(text::width(&age)), style.glyphs().ellipsis);
     line.end_at(width, Some(Ink::Done), &age);
-    // Of an older hub there is the line only.
+    // An older hub returns the line only.
     let excerpt = if hit.excerpt.is_empty() { &hit.snippet } else { &hit.excerpt };
     let excerpt = prose::lines(excerpt, TextKind::Code, None, width.saturating_sub(4), MAX_EXCERPT, &style);
     let indented = excerpt.into_iter().map(|excerpt| {

@@ -170,7 +170,7 @@ fn block(
     let (ink, words) = activity(agent, Some(state.now_ms), &style)
         .unwrap_or_else(|| (Ink::of(agent), agent.status.as_str().to_owned()));
     let tone = match agent.liveness.as_ref().map(|live| live.kind) {
-        // Waits for a model or for subagents are the rule: they do not shine.
+        // Waits for a model or for subagents are normal: they are not highlighted.
         Some(LivenessKind::Model | LivenessKind::Children | LivenessKind::Idle) if ink == Ink::Running => {
             Ink::Done
         }
@@ -227,7 +227,7 @@ fn figures_line(
         line.append(lane(tree, state.now_ms, columns.lane - 2, canvas));
     }
     let rate = tree.and_then(|tree| {
-        // A session of seconds has no rate yet that would mean anything.
+        // The rate of a session of a few seconds is meaningless.
         let minutes = tree.summary.wall_ms.filter(|wall| *wall >= 60_000)? / 1_000;
         Some(style.money(tree.summary.cost_micro_usd?.saturating_mul(60) / minutes, tree.summary.cost_floor))
     });
@@ -244,7 +244,7 @@ fn agent_marks(row: &SessionRow, tree: Option<&Tree>, room: usize, canvas: &Canv
     let mut line = StyledLine::default();
     let Some(tree) = tree else {
         if row.agents > 0 {
-            // A number alone would not say of what.
+            // A number alone would have no meaning.
             let words = text::plural(row.agents, "agent");
             let number = || row.agents.to_string();
             let failed = if row.failed > 0 { 2 + text::width(&row.failed.to_string()) } else { 0 };
@@ -284,8 +284,8 @@ fn agent_marks(row: &SessionRow, tree: Option<&Tree>, room: usize, canvas: &Canv
     line.fit(room, glyphs.ellipsis)
 }
 
-/// The agent that tells most about a session: one that waits for a person, is stalled, or has been in its call longest;
-/// else the root.
+/// The most relevant agent of a session: one that waits for a person, is stalled, or has been in its call longest; else
+/// the root.
 fn most_relevant(tree: &Tree) -> Option<&Agent> {
     let at_work = || tree.agents.iter().filter(|agent| agent.is_at_work());
     let since =
@@ -331,7 +331,7 @@ fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> Sty
             (false, true) => Ink::Running,
             (false, false) => Ink::Done,
         };
-        // Rounded up: whatever happened is to be seen.
+        // Rounded up, so that no activity is invisible.
         let agents = usize::try_from((busy + step - 1) / step).unwrap_or(0);
         match chart::level(agents, &canvas.style) {
             Some(level) => line.paint(ink, level),

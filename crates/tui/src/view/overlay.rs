@@ -88,7 +88,7 @@ pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) 
         ]
     };
     let width = usize::from(area.width.saturating_sub(3));
-    // Without room beside them, words stand below their command.
+    // Without room on the same line, the description is below its command.
     let is_narrow = width < COMMAND_WIDTH + 24;
     let mut drawn = Vec::new();
     for (command, words) in lines {

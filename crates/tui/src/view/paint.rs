@@ -154,7 +154,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Appends parts separated by dots, as many as fit into `room` columns; the rest is counted.
+/// Appends parts separated by dots, as many as fit into `room` columns, and the number of omitted ones.
 pub(super) fn push_parts(line: &mut StyledLine, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
     let count = parts.len();
     for (at, (ink, part)) in parts.into_iter().enumerate() {

@@ -123,7 +123,7 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
     // Each part has a gap, but for the first.
     let mut room =
         (usize::from(width) + text::width(&gap)).saturating_sub(line.width() + text::width(&age) + 2);
-    // In the order in which they get their room; shown in that of their place.
+    // Parts are fitted in this order, and drawn in order of position.
     let cost = row.cost_micro_usd.map(|cost| (Some(Ink::Done), style.money(cost, row.cost_floor)));
     let failed =
         (row.failed > 0).then(|| (Some(Ink::Failed), format!("{}{}", style.glyphs().failed, row.failed)));
@@ -145,7 +145,7 @@ fn facts_line(state: &UiState, row: &SessionRow, width: u16, canvas: &Canvas<'_>
         }
     }
     let project = style.one_line(&place_of(row), room.saturating_sub(text::width(&gap)).min(PLACE));
-    // Less than that is no name.
+    // A narrower name is useless.
     parts[0] = (text::width(&project) >= LEAST_PLACE.min(text::width(&place_of(row))) && !project.is_empty())
         .then_some((Some(Ink::Done), project));
     for (at, (ink, part)) in parts.into_iter().flatten().enumerate() {

@@ -24,7 +24,7 @@ const TWO_COLUMNS: u16 = 120;
 /// Most bars; more days are drawn by week, then by four weeks.
 const MAX_BARS: Millis = 31;
 
-/// Columns of a date, and of a figure beside its bar.
+/// Columns of a date, and of a figure next to its bar.
 const DATE: usize = 7;
 const FIGURE: usize = 9;
 
@@ -108,7 +108,7 @@ fn totals(total: &StatsRow, style: &Style) -> StyledLine {
     StyledLine::painted(Ink::Strong, &parts.join(&format!(" {} ", style.glyphs().dot)))
 }
 
-/// What is used of the budgets of the day and of the dearest session at work.
+/// Used shares of the day's budget and of the most expensive live session's budget.
 fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine> {
     let today = date(state.now_ms);
     let used = stats

@@ -235,8 +235,8 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
     draw_names(lane, critical, axis, x, y, canvas);
 }
 
-/// Writes the names of tools into their bars, or the first letter where there is no room, so that no color is needed to
-/// tell the kinds of calls apart.
+/// Writes the names of tools into their bars, or the first letter where there is no room, so that kinds of calls can be
+/// distinguished without color.
 fn draw_names(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
     let mut free_from = 0;
     for span in lane.spans.iter().filter(|span| span.kind == SpanKind::Tool) {
@@ -261,7 +261,7 @@ fn draw_names(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16
     }
 }
 
-/// Least columns of a bar that tells its tool.
+/// Least columns of a bar with the name of its tool.
 const LEAST_NAME: u16 = 2;
 
 fn cell_symbol(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {

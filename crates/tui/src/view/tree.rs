@@ -10,7 +10,7 @@ use crate::state::{CallKey, MouseTarget, Panel, UiState};
 /// Most calls and text lines shown per agent; the detail panel shows the rest.
 const MAX_LINES: usize = 6;
 
-/// Level of detail of the tree: a crowd that would not fit on the screen has one line an agent.
+/// Level of detail of the tree: one line per agent if the tree would not fit on the screen otherwise.
 fn detail(state: &UiState) -> Detail {
     let agents = state.rows.iter().filter(|row| row.call.is_none()).count();
     let is_crowd = agents * 2 > usize::from(state.size.1);
