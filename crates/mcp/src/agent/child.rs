@@ -120,8 +120,8 @@ impl ChildProcess {
     }
 }
 
-/// Reads a pipe of the child until end of file, until the run is over and the pipe is empty, or until `take` returns
-/// `false`. It gets `None` where nothing comes for a moment.
+/// Reads a pipe of the child until end of file, until the run has ended and the pipe is empty, or until `take` returns
+/// `false`. `take` gets `None` when the pipe was silent for one poll interval.
 pub(super) fn read_output(
     pipe: impl Read + AsFd,
     is_over: &AtomicBool,

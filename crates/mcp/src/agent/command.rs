@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(filled(&["claude", "-p", "{prompt}"], danger, &[]), refused("prompt"));
         assert_eq!(filled(&["claude", "{prompt} please"], danger, &[]), refused("prompt"));
         assert_eq!(filled(&["claude", "{inputs}"], "p", &["a", "-b"]), refused("inputs"));
-        // Where it cannot be one, it may begin as it likes.
+        // A text that cannot be read as an option may begin with `-`.
         assert_eq!(filled(&["claude", "-p", "--", "{prompt}"], "-x", &[]).unwrap().len(), 3);
         assert_eq!(filled(&["claude", "--prompt={prompt}"], "-x", &[]).unwrap(), ["--prompt=-x"]);
         assert_eq!(filled(&["claude", "Do: {prompt}"], "-x", &[]).unwrap(), ["Do: -x"]);

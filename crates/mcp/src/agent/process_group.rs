@@ -141,8 +141,8 @@ fn process_table() -> ProcessTable {
         .collect()
 }
 
-/// Parses `/proc/PID/stat`, from behind the name, which may contain any character. proc(5): state, ppid, pgrp …;
-/// starttime is the twentieth of these.
+/// Parses `/proc/PID/stat` after the name, which may contain any character. proc(5): state, ppid, pgrp …; starttime is
+/// the twentieth of these.
 fn parse_stat(stat: &str) -> Option<ProcessStatus> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();

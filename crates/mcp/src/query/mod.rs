@@ -85,7 +85,7 @@ pub enum QueryError {
     /// No agent of any session has this id, or begins with it.
     #[error("no agent {0:?} is found; name its session, too")]
     NoAgentAnywhere(String),
-    /// Several ids begin so.
+    /// Several ids have this prefix.
     #[error("{word:?} is the beginning of several {whose} ids: give more of it")]
     Ambiguous {
         /// The beginning.
