@@ -10,7 +10,7 @@ use crate::{ChildExit, FollowedSessions, RunHandle};
 
 /// Most sessions of a run that are reported: the newest.
 const MAX_SESSIONS: usize = 1_000;
-/// Timeout of reading the rest of the command's output, and the interval at which that is looked for.
+/// Timeout of reading the remaining output of the command, and the interval of checks for its end.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_POLL: Duration = Duration::from_millis(2);
 
@@ -72,8 +72,7 @@ pub fn report_process_end(
     ended
 }
 
-/// Reports to the machine's hub that these sessions have lost their process. Sessions of which it knows nothing have had
-/// no prompt.
+/// Reports to the machine's hub that these sessions have lost their process. Sessions unknown to it have had no prompt.
 pub(crate) fn report_gone(hub: &HubHandle, sessions: &[SessionId]) {
     let known: Vec<SessionId> = known_sessions(hub).into_iter().filter(|id| sessions.contains(id)).collect();
     let now = clock::now_ms();

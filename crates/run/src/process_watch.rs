@@ -43,7 +43,7 @@ pub fn watch_processes(homes: &[HarnessHome], hub: &HubHandle, ended: &Receiver<
 
 impl Watched {
     /// Looks at all process files and returns the sessions whose process has ended since the last look: it has removed
-    /// its file, or was seen alive and is no more.
+    /// its file, or was seen alive and no longer exists.
     fn look(&mut self, homes: &[HarnessHome], is_alive: impl Fn(i32) -> bool) -> Vec<SessionId> {
         let mut gone = Vec::new();
         let mut before = std::mem::take(&mut self.0);

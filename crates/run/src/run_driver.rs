@@ -23,7 +23,7 @@ use crate::{
 /// Queue items per poll: bounds the latency of commands to the hub.
 const POLL_ITEMS: usize = 4;
 
-/// Feeds a hub from a queue until the run is over.
+/// Feeds a hub from a queue until the run has ended.
 pub struct RunDriver {
     run: RunHandle,
     dialect: Arc<OnceLock<Dialect>>,
@@ -55,7 +55,7 @@ impl RunHandle {
         self.queue.has_more()
     }
 
-    /// Follows a session's transcript and those of its subagents until the run is over and they are read completely.
+    /// Follows a session's transcript and those of its subagents until the run has ended and they are read completely.
     pub(crate) fn follow(&self, transcript: PathBuf) {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);
         self.queue.wake_reader();
