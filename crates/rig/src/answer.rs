@@ -32,13 +32,13 @@ pub(crate) struct ModelAnswer {
     pub(crate) model: String,
     pub(crate) blocks: Vec<Value>,
     pub(crate) stop_reason: &'static str,
-    /// As it stands at the end; at the beginning there is one token of output.
+    /// Usage at the end of the message; at its start there is one output token.
     pub(crate) usage: Map<String, Value>,
     pub(crate) calls: Vec<Called>,
 }
 
 impl ModelAnswer {
-    /// Makes the answer to a request; `name` and `number` make its ids, which are the same in no two answers.
+    /// Makes the answer to a request. `name` and `number` determine its ids, which are unique.
     pub(crate) fn of(step: &Step, name: &str, number: usize, asked: &Asked<'_>) -> Self {
         let Asked { api, request, messages, .. } = *asked;
         let read = everything_read(messages);
@@ -82,13 +82,13 @@ impl ModelAnswer {
         }
     }
 
-    /// Of its tokens of output, those of its thoughts, as APIs claim them that count these of their own.
+    /// Reasoning tokens among its output tokens, for APIs that count them separately.
     pub(crate) fn reasoning(&self) -> u64 {
         let thinks = self.blocks.iter().any(|block| block["type"] == "thinking");
         if thinks { self.spent().output / 3 } else { 0 }
     }
 
-    /// The message without its content, as it stands when the model begins to speak.
+    /// The message without its content, as in the event that starts it.
     pub(crate) fn beginning(&self) -> Value {
         let mut usage = self.usage.clone();
         usage.insert("output_tokens".into(), 1.into());
@@ -103,10 +103,10 @@ impl ModelAnswer {
     }
 }
 
-/// An id in the vendor's shape, out of what it is the id of.
+/// An id in the vendor's format, hashed from the identified content.
 pub(crate) fn id(prefix: &str, key: &[&str]) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    // FNV-1a with 128 bits: no secret, only the same everywhere.
+    // FNV-1a with 128 bits: it need not be secret, only equal on all machines.
     let bytes = key.iter().flat_map(|part| part.bytes().chain([0]));
     let mut number = bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
@@ -119,7 +119,7 @@ pub(crate) fn id(prefix: &str, key: &[&str]) -> String {
     text
 }
 
-/// A call as the harness that asks knows the tool: versions up to 2.1.50 call `Agent` `Task`, and older ones know fewer
+/// Adapts a call to the requesting version: up to 2.1.50 `Agent` is named `Task`, and older versions accept fewer
 /// arguments.
 fn fitted<'t>(tool: &'t Tool, request: &Value, read: &str) -> (&'t str, Value) {
     let offered =

@@ -46,7 +46,7 @@ pub enum Outcome {
     Answered,
     /// It was refused with this status.
     Refused(u16),
-    /// The stand-in ended the connection in the middle of the answer.
+    /// The server closed the connection in the middle of the answer.
     Cut,
     /// The client disconnected before the answer was complete.
     Left,
@@ -68,7 +68,7 @@ pub struct Called {
 /// Tokens of one answer, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Read anew.
+    /// Fresh input.
     pub input: u64,
     /// Written.
     pub output: u64,
@@ -94,12 +94,12 @@ impl std::ops::AddAssign for Spent {
     }
 }
 
-/// The log of a stand-in.
+/// The log of a fake server.
 #[derive(Debug)]
 pub(crate) struct Log {
     exchanges: Mutex<Vec<Exchange>>,
     others: Mutex<Vec<String>>,
-    /// How many requests have come: who waits for one is woken by it.
+    /// Number of requests; each change wakes the waiting callers.
     asked: watch::Sender<usize>,
 }
 
@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// Says what became of a request that is still open.
+    /// Sets the outcome of an open request.
     pub(crate) fn close(&self, number: usize, outcome: Outcome) {
         self.amend(number, |exchange| {
             if exchange.outcome == Outcome::Open {
@@ -133,7 +133,7 @@ impl Log {
         });
     }
 
-    /// Says that a call was sent whole.
+    /// Records that a call was sent completely.
     pub(crate) fn told(&self, number: usize, call: &str) {
         self.amend(number, |exchange| {
             if let Some(call) = exchange.calls.iter_mut().find(|it| it.id == call) {

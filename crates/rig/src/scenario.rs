@@ -23,9 +23,9 @@
 //! text = "It says hello."
 //! ```
 //!
-//! A request is answered by the actor whose `match` stands in the newest text of a user that any actor matches, the
-//! longest match first; the step is the number of the model's messages behind that text. Actors therefore need no
-//! memory, and agents that run side by side cannot mix. Beyond the last step an actor says "Done.".
+//! A request is answered by the actor whose `match` occurs in the newest user text that any actor matches, the longest
+//! match first; the step is the number of the model's messages after that text. Actors therefore need no memory, and
+//! agents that run side by side cannot mix. Beyond the last step an actor says "Done.".
 //!
 //! `{{REPO}}` is replaced by the folder of the run, `{{re:REGEX}}` in texts and inputs by the last match (group 1) over
 //! all that the agent has read, for ids that only Claude Code knows.

@@ -45,7 +45,7 @@ pub enum StandInError {
     Io(#[from] io::Error),
 }
 
-/// A stand-in for model APIs; it ends when dropped.
+/// A fake server of model APIs; it ends when dropped.
 #[derive(Debug)]
 pub struct StandIn {
     address: SocketAddr,
@@ -216,7 +216,7 @@ fn streamed(pieces: Vec<Piece>, is_cut: bool, ticket: Ticket, request_id: &str) 
         let ticket = ticket?;
         let Some(piece) = pieces.next() else {
             if is_cut {
-                // What was said before is on its way first.
+                // Earlier output is flushed first.
                 sleep(PAUSE).await;
                 ticket.close(Outcome::Cut);
                 return Some((Err(io::Error::other("cut as the script says")), (pieces, None)));
@@ -229,7 +229,7 @@ fn streamed(pieces: Vec<Piece>, is_cut: bool, ticket: Ticket, request_id: &str) 
             ticket.log.told(ticket.number, call);
         }
         if pieces.len() == 0 && !is_cut {
-            // Whoever has the last event may go before it is asked for another.
+            // A client that has the last event may disconnect before it is sent another.
             ticket.close(Outcome::Answered);
         }
         Some((Ok(Bytes::from(piece.bytes)), (pieces, Some(ticket))))

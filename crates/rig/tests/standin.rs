@@ -1,4 +1,4 @@
-//! The stand-in, asked by a client that only writes and reads bytes.
+//! The fake server, queried by a client that only writes and reads bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn send(stand_in: &StandIn, request: &str, headers: &str, body: &str) -> TcpStre
     stream
 }
 
-/// The head of the answer, and its body as it stands on the wire; what came before a cut is kept.
+/// The head of the answer, and its body as sent; after a cut connection, the part received before it.
 fn read(mut stream: TcpStream) -> (String, String) {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);

@@ -29,7 +29,7 @@ pub(crate) enum Api {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: String,
-    /// The call that is whole with it.
+    /// The call that this event completes.
     pub(crate) completes: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Api {
         }
     }
 
-    /// Returns the conversation of a request as messages: who said what, and what tools answered.
+    /// Returns the conversation of a request as messages: texts with their roles, and tool results.
     pub(crate) fn conversation(self, request: &Value) -> Vec<Value> {
         match self {
             Self::Messages => request["messages"].as_array().cloned().unwrap_or_default(),
@@ -70,7 +70,7 @@ impl Api {
         self == Self::Messages || request["tools"].as_array().is_some_and(|tools| !tools.is_empty())
     }
 
-    /// What the id of a call begins with.
+    /// Prefix of call ids.
     pub(crate) fn call_prefix(self) -> &'static str {
         match self {
             Self::Messages => "toolu_01",

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{Piece, blocks, result, say, texts};
 use crate::answer::ModelAnswer;
 
-/// The input items as messages. What one agent sends another is a text of its own, and a prompt to the one who gets it.
+/// The input items as messages. A message from one agent to another is a text of its own, and a prompt for the
+/// receiver.
 pub(super) fn conversation(request: &Value) -> Vec<Value> {
     let mut messages = Vec::new();
     for item in request["input"].as_array().into_iter().flatten() {

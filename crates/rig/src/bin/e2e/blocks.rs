@@ -95,7 +95,7 @@ fn of(text: &str, label: &str) -> Printed {
             }
             ("", _) => continue,
             (mark, _) if mark.chars().count() == 1 => mark,
-            // A block of somebody else, which quotes it.
+            // A block of another agent, which quotes it.
             _ => continue,
         };
         if printed.first.is_empty() {

@@ -31,7 +31,7 @@ impl Findings {
         &self.faults
     }
 
-    /// All of another's, behind one's own.
+    /// Appends all findings of another.
     pub(crate) fn add(&mut self, others: Self) {
         self.notes.extend(others.notes);
         self.faults.extend(others.faults);
@@ -39,7 +39,7 @@ impl Findings {
         self.compared += others.compared;
     }
 
-    /// What rows of the live feed lost is wrong.
+    /// Adds losses of rows in the live feed as errors.
     pub(crate) fn losses(&mut self, of: impl Display, losses: &Losses) {
         self.followed += losses.followed();
         self.compared += losses.compared;

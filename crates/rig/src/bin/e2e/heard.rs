@@ -17,19 +17,19 @@ use subscope_model::{Agent, AgentId, AgentStatus, Event, EventKind, Feed, FeedIt
 use subscope_rig::tick;
 use subscope_testkit::losses::Losses;
 
-/// How long is waited for an update before the reader looks whether it is to end.
+/// Timeout of one wait for an update, after which the reader checks whether it must end.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Recorded content of a feed.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// When a row of an agent that was not over came first.
+    /// When the first row of each running agent arrived.
     pub(crate) live: BTreeMap<AgentId, Instant>,
-    /// When each agent and each call with an id came first, by their ids.
+    /// When each agent and each call with an id first appeared, by id.
     pub(crate) first: HashMap<String, Instant>,
     /// Reported stalls, in order.
     pub(crate) stalls: Vec<Event>,
-    /// How many events came by hooks before any file had them.
+    /// Number of events that hooks delivered before any file had them.
     pub(crate) hooked: usize,
     /// Events that were left out because the reader was slow.
     pub(crate) missed: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Begins to read; returns when the hub has taken the reader in.
+    /// Starts to read; returns when the hub has accepted the subscription.
     pub(crate) fn start(address: SocketAddr) -> Result<Self> {
         let mut live = LiveFeed::open(Box::new(move || Client::connect(Address::Tcp(address))))?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -61,7 +61,7 @@ impl Listener {
         Ok(Self { is_over, thread })
     }
 
-    /// Ends it; returns what it heard.
+    /// Ends the reader; returns the recorded content.
     pub(crate) fn end(self) -> Result<Heard> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the reader of the live feed panicked"))

@@ -43,7 +43,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         rest(&world, &format!("{way}, opened"), is_hooked, findings)?;
         for (words, shows) in STEPS {
             terminal.enter(words)?;
-            // What it prints stands below what was typed; `/clear` leaves nothing of it.
+            // Output appears below the typed command; `/clear` removes both.
             terminal.wait_for(words, |screen| match shows {
                 "" => !screen.contains("Compacted"),
                 shows => screen.contains(shows),
@@ -83,8 +83,8 @@ pub(crate) fn begin(programs: &Programs, script: &Path, is_hooked: bool) -> Resu
     Ok((world, hub, listener))
 }
 
-/// A person thinks: nobody is at work meanwhile, stalled or lost, and the newest session waits for a prompt where hooks
-/// tell.
+/// A person thinks: in the meantime no agent is at work, stalled or lost, and with hooks the newest session waits for a
+/// prompt.
 fn rest(world: &World, when: &str, is_hooked: bool, findings: &mut Findings) -> Result<()> {
     let began = tick();
     while began.elapsed() < STALL * SPANS {

@@ -75,14 +75,14 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     Ok(())
 }
 
-/// What the stand-in's log knows of the session of a record.
+/// The log entries of a record's session.
 fn known_of(world: &World, log: &[Exchange], meta: &Value) -> BTreeMap<String, truth::Known> {
     let own = |exchange: &&Exchange| exchange.session.as_deref() == meta["session_id"].as_str();
     let own: Vec<_> = log.iter().filter(own).cloned().collect();
     truth::known(&world.scenario, &own)
 }
 
-/// Waits until the third record knows of an agent, and the stand-in does: an agent is there before it asks the model.
+/// Waits until the third record and the log have an agent: the agent exists before its first request.
 fn third_is_seen(world: &World) -> Result<()> {
     let began = tick();
     while began.elapsed() < LIMIT {

@@ -1,5 +1,5 @@
-//! `e2e`: the real Claude Code against the stand-in, watched by the real subscope. `cargo xtask e2e` installs the one,
-//! builds the other and runs this.
+//! `e2e`: the real Claude Code against the fake model server, observed by the real subscope. `cargo xtask e2e` installs
+//! Claude Code, builds subscope and runs this.
 //!
 //! Each scenario runs in its own home directory without network. subscope's rows are compared with those from the
 //! transcripts alone, and with the log of the fake server. [`drift`] plays other harnesses.
@@ -136,7 +136,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// Plays one scenario in every way that there is.
+/// Plays one scenario in every mode.
 fn play(programs: &Programs, name: &str, at: usize, options: &several::Options) -> Result<Findings> {
     let mut findings = Findings::default();
     match name {
@@ -155,7 +155,7 @@ fn play(programs: &Programs, name: &str, at: usize, options: &several::Options) 
     Ok(findings)
 }
 
-/// Where a script stands: its name, or a path.
+/// Location of a script: its name, or a path.
 fn script(name: &str) -> PathBuf {
     let path = Path::new(name);
     if path.is_file() {

@@ -98,7 +98,8 @@ fn moments(world: &World, terminal: &Terminal<'_>, way: &str, findings: &mut Fin
     let when = format!("{way}, after the exit");
     let tree = rest(world, &when, findings)?;
     findings.same(format!("{when}: agents"), tree.agents.len(), 4);
-    // The program writes nothing of the agent that it stops: a hook tells that the session has ended, or its process.
+    // The program writes nothing about the agent that it stops: a hook or the end of the process reports the session's
+    // end.
     agent(&tree, "Documents", AgentStatus::Lost, &when, findings);
     findings.same(
         format!("{when}: root at work"),
@@ -161,7 +162,7 @@ fn is_waiting_for_a_prompt(tree: &Tree, when: &str, way: &str, findings: &mut Fi
     is_waiting_for_a_person(tree, when, way, findings);
 }
 
-/// The root is not at work, whatever its agents do in the background; where hooks tell, it is idle.
+/// The root is not at work, even if its agents work in the background; with hooks it is idle.
 fn is_waiting_for_a_person(tree: &Tree, when: &str, way: &str, findings: &mut Findings) {
     findings.same(
         format!("{when}: root at work"),

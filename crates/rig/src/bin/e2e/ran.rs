@@ -24,11 +24,11 @@ enum Form {
     Stream,
     /// As text, without such options: `run` adds some.
     Text,
-    /// As text, by an option that the user gives: its transcript tells.
+    /// As text, by an option that the user gives: the transcript is the source.
     Chosen,
 }
 
-/// Plays a scenario when nobody watches, and then in every form.
+/// Plays a scenario without subscope, then in every form.
 pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
     // Without hooks, which change when a report reaches the main thread, and with that what is printed.
     let world = World::new(programs, script)?;
@@ -53,7 +53,7 @@ fn play_as(
     let before = world.settings();
     let copied = copying(&world, &programs.harness, "claude")?;
     let mut command = world.subscope(&format!("run {} --", limits(&world.scenario)));
-    // As on anybody's machine: what is seen goes to a hub, which is started where there is none.
+    // As on a user's machine: input goes to a hub, which is started if none runs.
     command.env_remove("SUBSCOPE_NO_AUTOSTART").arg(world.path("copying/claude")).args(world.arguments());
     match form {
         Form::Stream => command.args(["--output-format", "stream-json", "--verbose"]),

@@ -1,6 +1,6 @@
 //! Six persons with the real Claude Code at six terminals at once: agents at work, one that asks for permission while the
-//! person is away, one whose model is silent, one that fails, one that is stopped. The terminal UI and the page are
-//! watched meanwhile: who waits for a person comes first, in both.
+//! person is away, one whose model is silent, one that fails, one that is stopped. Meanwhile the terminal UI and the
+//! page are checked: sessions that wait for a person come first in both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,13 +40,13 @@ const MODE: [&str; 4] = ["--permission-mode", "default", "--allowedTools", "Agen
 
 /// Silence that is a stall.
 const STALL_S: u32 = 10;
-/// How long a person who is asked is away.
+/// How long a person does not answer a question.
 const AWAY: Duration = Duration::from_secs(12);
-/// How long agents may take until all of a session rest: far more than they need.
+/// Timeout until all agents of a session are idle: far more than they need.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time between two looks at the faces.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a question stands on the screen before the faces must show it: a hook, its event, a frame, and a look.
+/// Delay after which both UIs must show a question that is on a screen: a hook, its event, a frame, and a check.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// What a person has done, in turn; each begins with another.
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Projects on whose screens a question stands, and since when.
+/// Projects whose screens show a question, with the time since when.
 type Questions = Mutex<BTreeMap<&'static str, Instant>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -180,7 +180,7 @@ struct Person<'a> {
 }
 
 impl Person<'_> {
-    /// Does all tasks in turn, from another one than the others, until the time is over.
+    /// Does all tasks in turn until the time has passed; each person begins with another task.
     fn work(&self, number: usize, until: Instant, done: &AtomicUsize) -> Result<()> {
         self.terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
         let mut client = Client::connect(Address::Tcp(self.hub.address))?;
@@ -335,7 +335,7 @@ impl Watcher<'_> {
                 rows.iter().filter_map(|row| Some((*project_of.get(&row.id)?, row.attention))).collect();
             let trees: Vec<Tree> =
                 project_of.keys().filter_map(|id| client.tree(id).transpose()).collect::<Result<_, _>>()?;
-            // The questions are read last: none that is answered meanwhile counts, and none that has just come.
+            // The questions are read last, so that neither questions answered in the meantime nor new ones count.
             let text = self.screen.capture();
             let page = self.page.map(|page| lock(&page.latest).clone());
             let asking: BTreeSet<&str> = {
@@ -385,7 +385,7 @@ impl Watcher<'_> {
                 });
                 writeln!(log, "{line}")?;
             }
-            // What is wrong at two looks in a row is no frame that was just being drawn.
+            // An error in two successive checks is not a half-drawn frame.
             let again: Vec<String> = wrong.iter().filter(|what| last.contains(*what)).cloned().collect();
             for what in again {
                 seen.faults
@@ -411,7 +411,8 @@ fn listed(screen: &str) -> Vec<&'static str> {
     found
 }
 
-/// Says what is wrong if those that ask are not the first of a list, beside those that have just begun or ended to.
+/// Returns an error unless the sessions with questions are first in a list; questions that have just appeared or ended
+/// are ignored.
 fn first_are(
     face: &str,
     listed: &[&str],
@@ -422,11 +423,11 @@ fn first_are(
     (!asking.is_subset(&first)).then(|| format!("{face}: {asking:?} ask, first are {first:?}"))
 }
 
-/// Says what is wrong if a session stands above one that needs a person more urgently.
+/// Returns an error if a session is listed above one that needs a person more urgently.
 fn classes_in_order(face: &str, listed: &[&str], class_of: &BTreeMap<&str, Attention>) -> Option<String> {
     let known = || listed.iter().filter_map(|project| Some((project, class_of.get(project)?)));
     let mut pairs = known().zip(known().skip(1));
-    // What has ended unread stands above what is at work.
+    // Sessions that ended unread are listed above sessions at work.
     let (above, below) = pairs.find(|((_, above), (_, below))| above > below && **below < Attention::Live)?;
     Some(format!("{face}: {above:?} stands above {below:?}"))
 }

@@ -117,7 +117,7 @@ pub(crate) fn live_tree(world: &World) -> Result<Option<Tree>> {
     Ok(shown.status.success().then(|| serde_json::from_slice(&shown.stdout)).transpose()?)
 }
 
-/// Runs subscope beside the run.
+/// Runs subscope concurrently with the run.
 pub(crate) fn subscope(world: &World, words: &str) -> Result<Output> {
     world.subscope(words).output().with_context(|| format!("subscope {words}"))
 }

@@ -23,14 +23,15 @@ pub(crate) struct Terminal<'w> {
 }
 
 impl<'w> Terminal<'w> {
-    /// Starts it with these arguments as somebody has it who has used it before; `None` where tmux is not installed.
+    /// Starts it with these arguments and the settings of an experienced user (no first-run dialogs); `None` if tmux is
+    /// not installed.
     pub(crate) fn start(world: &'w World, arguments: &[&str]) -> Result<Option<Self>> {
         let work = world.path("work");
         Self::trust(world, std::slice::from_ref(&work));
         Self::start_in(world, &work, arguments)
     }
 
-    /// Writes the settings of somebody who has used it before in these folders.
+    /// Writes settings that skip the first-run dialogs in these folders.
     pub(crate) fn trust(world: &World, folders: &[PathBuf]) {
         let trusted =
             |folder: &PathBuf| (folder.display().to_string(), json!({ "hasTrustDialogAccepted": true }));

@@ -16,7 +16,7 @@ use crate::finding::Findings;
 pub(crate) struct Known {
     /// `root` or the harness's id.
     pub(crate) id: String,
-    /// Who answered it.
+    /// The actor that answered it.
     pub(crate) actor: String,
     parent: Option<String>,
     /// The call that started it, and when the model asked for that.
@@ -133,7 +133,7 @@ fn compare_agent(known: &Known, agent: &Agent, findings: &mut Findings) {
     findings.same(format!("{who}: status"), agent.status, status);
 }
 
-/// A lower bound is less than the truth: one that is not has no need to be called so.
+/// A lower bound must be less than the truth: an exact value must not be marked as one.
 fn under(what: &str, bound: u64, truth: u64, findings: &mut Findings) {
     if bound >= truth {
         findings.fault(format!("{what}: at least {bound}, and the truth is {truth}"));
@@ -146,8 +146,8 @@ pub(crate) fn differences(found: &Tree, wanted: &Tree) -> Vec<String> {
     let mut all = Vec::new();
     let values = [found, wanted].map(|tree| serde_json::to_value(tree).unwrap_or_default());
     differ("", &values[0], &values[1], &mut all);
-    // Transcripts that know a lower bound only, or no sum of the session's own, are no measure for who has read the
-    // stream, too.
+    // Transcripts with a lower bound only, or without the session's own sum, are no reference for a tree that was also
+    // read from the stream.
     let unsure = [
         wanted.summary.usage.is_some_and(|usage| usage.floor).then_some("summary.usage"),
         wanted.summary.cost_floor.then_some("summary.cost"),

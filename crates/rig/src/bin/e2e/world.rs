@@ -32,7 +32,7 @@ pub(crate) struct Programs {
     pub(crate) subscope: PathBuf,
 }
 
-/// A home, a project and a stand-in; gone when dropped.
+/// A home, a project and a fake model server; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
@@ -112,7 +112,7 @@ impl World {
         command
     }
 
-    /// What stands behind `claude` to play the script.
+    /// Arguments of `claude` that play the script.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mode = ["--permission-mode", "default", "--allowedTools", ALLOWED];
         let fixed = ["-p", &self.scenario.prompt].into_iter().chain(mode).map(str::to_owned);
@@ -134,10 +134,10 @@ impl World {
         command
     }
 
-    /// Lets a program reach the stand-in and nothing else.
+    /// Lets a program reach the fake server and nothing else.
     ///
     /// Without a namespace of its own that depends on its settings: no telemetry, no updates, and a proxy for every
-    /// address but the loopback, which is the stand-in and lets nobody through.
+    /// address but the loopback, which is the fake server and forwards nothing.
     pub(crate) fn isolate(&self, command: &mut Command) {
         let url = self.stand_in.url();
         command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.env.path("bin").display()));
@@ -211,7 +211,7 @@ impl World {
     }
 }
 
-/// The variables with which Claude Code talks to the stand-in and to nobody else.
+/// The variables with which Claude Code talks to the fake server only.
 pub(crate) fn claude_variables(url: &str) -> Vec<(&'static str, String)> {
     let quiet = [
         "DISABLE_TELEMETRY",
@@ -247,15 +247,15 @@ fn wait(child: &mut Child) -> (Result<Option<ExitStatus>>, Option<Duration>) {
 /// What a process has used until now, its threads that have ended included.
 fn processor_time(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // proc_pid_stat(5): behind the name, which may hold anything, the 12th and 13th field are utime and stime, in 1/100
-    // s.
+    // proc_pid_stat(5): after the name, which may contain anything, the 12th and 13th field are utime and stime, in
+    // 1/100 s.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
 }
 
-/// Copies what stands in a folder.
+/// Copies the content of a folder.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {

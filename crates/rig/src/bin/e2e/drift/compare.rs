@@ -14,7 +14,7 @@ use crate::finding::Findings;
 /// The name of the root among actors.
 pub(super) const ROOT: &str = "root";
 
-/// What the log says of one agent.
+/// Data of one agent in the log.
 #[derive(Debug, Default)]
 struct Known {
     parent: Option<String>,
@@ -90,7 +90,7 @@ fn known(script: &Script, played: &Played, log: &[Exchange]) -> BTreeMap<String,
     known
 }
 
-/// Whose row this is: the mark that its task begins with, or the call that started it.
+/// The actor of a row: by the mark at the start of its task, or by the call that started it.
 fn actor_of(script: &Script, known: &BTreeMap<String, Known>, row: &Agent) -> Option<String> {
     if row.id.as_str() == ROOT {
         return Some(ROOT.to_owned());
@@ -152,7 +152,7 @@ fn compare_agent(
         findings.same(format!("{actor}: responses"), row.messages as usize, known.answers);
     }
     let Spent { input, output, cache_read, cache_write } = known.spent;
-    // Without a response nothing is known, or that it was nothing.
+    // Without a response usage is unknown or 0.
     let spent = (known.answers > 0).then(|| Usage::new(input, output, cache_read, cache_write));
     let usage = row.usage.filter(|usage| known.answers > 0 || usage.total_tokens > 0);
     findings.same(format!("{actor}: tokens"), usage, spent);

@@ -143,7 +143,7 @@ impl Harness {
         (self == Self::Gemini).then(|| tool("complete_task", json!({"result": said})))
     }
 
-    /// How a command that ends so may stand in a tree: not every harness has the exit code of a command as a field.
+    /// Accepted statuses of a command with this ending: not every harness reports the exit code in a field.
     pub(crate) fn ending(self, ends: ToolStatus) -> &'static [ToolStatus] {
         match ends {
             ToolStatus::Error if matches!(self, Self::Gemini | Self::Qwen) => {
@@ -156,9 +156,9 @@ impl Harness {
         }
     }
 
-    /// Writes its settings: the stand-in as its model, and a rule against `rm`.
+    /// Writes its settings: the fake model server, and a rule against `rm`.
     pub(crate) fn configure(self, env: &TestEnv, url: &str) -> Result<()> {
-        // The last text of a file that says nothing of an end is final after this time.
+        // In a file that records no end, the last text counts as final after this time.
         env.write("config/subscope/config.toml", "[watch]\nstall = '2s'\n");
         match self {
             Self::ClaudeCode => {

@@ -49,14 +49,14 @@ enum Hooks {
     Installed,
 }
 
-/// The names of the files that the harness writes when nobody looks.
+/// Names of the files that the harness writes without subscope.
 fn files_without_hub(harness: Harness, programs: &Programs) -> Result<BTreeSet<String>> {
     let stage = Stage::set(harness, programs, "parallel")?;
     stage.run(0)?;
     Ok(names(&stage, &contents(&stage)).into_iter().collect())
 }
 
-/// The names of files without what is another in each run.
+/// Names of files without the parts that differ between runs.
 fn names(stage: &Stage, files: &Contents) -> Vec<String> {
     let root = stage.world.env().root().file_name().unwrap_or_default().to_string_lossy().into_owned();
     // Folders may be named by the path of the working folder, with other signs in the place of some.
@@ -64,7 +64,7 @@ fn names(stage: &Stage, files: &Contents) -> Vec<String> {
     files.keys().map(|path| general(Path::new(&path.to_string_lossy().replace(root, "root")))).collect()
 }
 
-/// The harness beside a hub.
+/// The harness while a hub runs.
 fn served(
     harness: Harness,
     programs: &Programs,
@@ -86,7 +86,7 @@ fn served(
     let watch = FileWatch::start(world.path(harness.sessions()));
     let ended = stage.run(0)?;
     check_end(&ended, findings);
-    // What is written last is on its way.
+    // The last write may still be in progress.
     thread::sleep(ALONE);
     let (heard, written) = (listener.end()?, watch.end()?);
     let left = contents(&stage);
@@ -226,7 +226,7 @@ fn changed(before: &Contents, after: &Contents) -> Vec<PathBuf> {
     all.into_iter().filter(differs).cloned().collect()
 }
 
-/// A path without what is another in each run: numbers, ids, and the companions of an open database.
+/// A path without the parts that differ between runs: numbers, ids, and the companion files of an open database.
 fn general(path: &Path) -> String {
     let text = path.to_string_lossy();
     let text = ["-wal", "-shm"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(&text);

@@ -1,5 +1,6 @@
 //! `e2e --harness NAME --program PATH --subscope PATH`: any harness plays two scripts, and the tree of its files is
-//! compared with the log of the stand-in. `cargo xtask drift` installs the one, builds the other and runs this.
+//! compared with the log of the fake model server. `cargo xtask drift` installs the harness, builds subscope and runs
+//! this.
 
 mod compare;
 mod harness;
@@ -26,7 +27,7 @@ use crate::{
     world::{Ended, POLL, Programs, World},
 };
 
-/// How long a session may take until its tree says that it is over.
+/// Timeout until a session's tree shows its end.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The scripts.
@@ -107,7 +108,7 @@ impl Stage {
     }
 }
 
-/// The tree of the session that was played, once it is over.
+/// The tree of the played session, after its end.
 fn settled(world: &World) -> Result<Tree> {
     let began = tick();
     loop {

@@ -25,7 +25,7 @@ const OVERLAP: u64 = 200;
 /// Shorter words are no ids.
 const SHORTEST: usize = 12;
 
-/// Notes when each word that may be an id first stands in a file.
+/// Records when each word that may be an id first appears in a file.
 pub(super) struct FileWatch {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<FirstSeen>,
@@ -70,7 +70,7 @@ fn look(folder: &Path, known: &mut Known, words: &mut FirstSeen) {
         if before == Some(now) {
             continue;
         }
-        // What did not grow was written over: all of it may be new.
+        // A file that did not grow was overwritten: all of it may be new.
         let grown = before.filter(|(length, _)| *length < now.0);
         let from = grown.map_or(0, |(length, _)| length.saturating_sub(OVERLAP));
         read_words(&path, from, words);
