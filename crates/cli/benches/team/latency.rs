@@ -95,6 +95,8 @@ pub(crate) fn measure(engine: &str, server: &str, developers: &[Developer], sent
         ("search, two words", "/api/v1/search?q=word3%20word40&limit=50".to_owned()),
         ("cost by project and day", "/api/v1/stats?by=project,day".to_owned()),
         ("cost by team and model", "/api/v1/stats?by=team,model".to_owned()),
+        ("cost of one developer by day", "/api/v1/stats?by=day&user=user-0007".to_owned()),
+        ("people and machines", "/api/v1/people".to_owned()),
         ("sum of everything", "/api/v1/stats?by=".to_owned()),
         ("all statistics", "/api/v1/stats".to_owned()),
     ] {
