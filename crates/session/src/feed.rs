@@ -39,7 +39,8 @@ pub(crate) struct SessionFeed {
 const HOLD_MS: Millis = 1_000;
 
 /// Events of calls without ids, and those after them in their sources, until a source has call ids or for [`HOLD_MS`].
-/// And OpenTelemetry records whose event another source may still name, until nobody is at work: see [`is_unnamed`].
+/// Also OpenTelemetry records whose event another source may still identify, until no agent is at work: see
+/// [`is_unnamed`].
 #[derive(Default)]
 struct HeldEvents {
     events: Vec<PendingEvent>,
@@ -47,8 +48,8 @@ struct HeldEvents {
     records: Vec<PendingEvent>,
 }
 
-/// Whether an event is that of a record that does not have the identity which other sources of the session have: of a
-/// response whose message's id they name, or of a prompt that is no run of theirs (yet).
+/// Whether an event comes from a record without the identity that other sources of the session use: a response that
+/// they identify by its message's id, or a prompt that is (not yet) a run of theirs.
 fn is_unnamed(event: &PendingEvent, answers: &HashMap<u64, Text>, attribution: &Attribution<'_>) -> bool {
     if event.source_kind != SourceKind::Otel {
         return false;
@@ -61,7 +62,7 @@ fn is_unnamed(event: &PendingEvent, answers: &HashMap<u64, Text>, attribution: &
 }
 
 impl HeldEvents {
-    /// Returns the events that are due of those held back and new ones, in order.
+    /// Returns the due events among the held back and the new ones, in order.
     fn take_due(
         &mut self,
         new: Vec<PendingEvent>,

@@ -2,7 +2,7 @@
 //!
 //! An event without a time has the time of the last event before it in its source whose time is known: its own, or that
 //! of the call or prompt that it reports or of its agent's start, if another source has it. Events that are derived from rows have no line:
-//! without a time they stand at the lines of their agent or run.
+//! without a time they are placed at the lines of their agent or run.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct EventOrder {
     source: u32,
     /// Number of the event in its line.
     number: usize,
-    /// Whether a derived event stands before (negative) or after the line's event.
+    /// Whether a derived event precedes (negative) or follows the line's event.
     side: i8,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct PlacedEvent {
 const UNKNOWN: Millis = Millis::MIN + 1;
 
 impl EventOrder {
-    /// Returns the time that the order rests on; `None` if nothing relates the event to a time.
+    /// Returns the time by which the event is ordered; `None` if nothing relates it to a time.
     pub(crate) fn time(&self) -> Option<Millis> {
         (self.time != UNKNOWN).then_some(self.time)
     }
 
-    /// Returns the line that a derived event stands at; `None` if it has a time of its own.
+    /// Returns the line at which a derived event is placed; `None` if it has a time of its own.
     pub(crate) fn line(&self) -> Option<SourcePosition> {
         let source = SourceId(self.source);
         (self.side != 0).then_some(SourcePosition { source, offset: self.offset, line: 0 })
@@ -80,7 +80,7 @@ pub(crate) fn order_pending(pending: &[PendingEvent], derived: &Derived<'_>) -> 
             let rank = match (event.kind, event.time) {
                 // Its time is that of its run's first line.
                 (EventKind::UserPrompt, None) if last.is_some() => -2,
-                // Two processes may close a session: only times tell which end of a session comes last.
+                // Two processes may close a session: only times show which end is the last.
                 (EventKind::SessionEnd, Some(_)) => 4,
                 _ => 0,
             };
@@ -100,7 +100,7 @@ pub(crate) fn order_pending(pending: &[PendingEvent], derived: &Derived<'_>) -> 
                 }
             }
         }
-        // Nothing precedes the first prompt but what its own source has before it.
+        // Only earlier lines of its own source precede the first prompt.
         let prompt = before_first.iter().position(|index| pending[*index].kind == EventKind::UserPrompt);
         for index in before_first.iter().take(prompt.map_or(0, |prompt| prompt + 1)) {
             orders[*index].rank = -5;

@@ -18,8 +18,8 @@ use crate::router::UnreadLines;
 /// usage are in its own.
 const END_DELAY_MS: Millis = 300;
 
-/// How long the start of an agent is delayed of which only a hook has told, while sources grow: until then something
-/// says which call started it, what it is asked, or what it does.
+/// How long the start of an agent that only a hook has reported is delayed while sources grow: within this time a
+/// source usually reports its spawn call, its prompt or an action.
 const START_DELAY_MS: Millis = 2_000;
 
 /// Published state of a session's agents.
@@ -30,7 +30,7 @@ pub(crate) struct LifecycleState {
     delayed_starts: BTreeMap<AgentId, Millis>,
     /// Agents whose end waits for their last line, and since when.
     delayed_ends: BTreeMap<AgentId, Millis>,
-    /// Since when nobody is at work, until the end of the run is published.
+    /// Since when no agent is at work, until the end of the run is published.
     at_rest_since: Option<Millis>,
     has_started: bool,
     /// Number of runs whose start was published.
@@ -92,8 +92,8 @@ impl LifecycleState {
         due.into_iter().flatten().min()
     }
 
-    /// Whether the start of an agent still waits: for its first line, which has the time (files beside a transcript may
-    /// be read before it), or for more than a hook's word.
+    /// Whether the start of an agent still waits: for its first line, which has the time (meta files may be read before
+    /// the transcript), or for another source than a hook.
     fn delays_start(&mut self, tree: &Tree, row: &Agent, now: &Now<'_>) -> bool {
         let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
         let may_wait = now.is_growing && row.status.is_live() && !is_known;
@@ -224,7 +224,7 @@ impl LifecycleState {
     }
 
     /// Whether neither the root nor a subagent is at work, nor likely to be in a moment: the end of a subagent in the
-    /// background wakes the root. `since`: since when nobody is.
+    /// background wakes the root. `since`: since when no agent is at work.
     fn is_at_rest(&mut self, since: Option<Millis>, tree: &Tree, now: &Now<'_>, is_holding: bool) -> bool {
         if tree.agents.iter().any(|row| row.status.is_live()) {
             return false;

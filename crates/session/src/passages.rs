@@ -58,7 +58,7 @@ pub struct PassageReader {
     state: ReadState,
 }
 
-/// What earlier lines say of later ones.
+/// Context from earlier lines.
 struct ReadState {
     agents: AgentLookup,
     open_calls: OpenCalls,
@@ -120,7 +120,7 @@ impl PassageReader {
         decoder.push(bytes, &mut |decoded| extract(state, decoded, found));
     }
 
-    /// Decodes the rest at the end of the source.
+    /// Decodes an unfinished last line at the end of the source.
     pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
         let Self { decoder, state } = self;
         decoder.flush(&mut |decoded| extract(state, decoded, found));

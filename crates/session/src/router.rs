@@ -26,7 +26,7 @@ pub struct RouterOptions {
     pub keep: FactDetail,
     /// Later observations are dropped.
     pub cutoff: Option<Millis>,
-    /// Which events are recorded beside rows.
+    /// Which events are recorded in addition to rows.
     pub events: EventScope,
 }
 
@@ -182,7 +182,7 @@ impl SessionRouter {
         }
     }
 
-    /// Decodes the rest at the end of a source.
+    /// Decodes an unfinished last line at the end of a source.
     pub fn flush(&mut self, source: SourceId) {
         self.settle(source);
         self.decode(source, None);
@@ -231,7 +231,8 @@ impl SessionRouter {
         }
     }
 
-    /// Reports the buffered lines of a source, whose dialect they do not tell. Later lines may tell it.
+    /// Reports the buffered lines of a source, from which its dialect was not recognized. Later lines may be
+    /// recognized.
     fn reject_head(&mut self, source: SourceId, is_long: bool) {
         let Self { sources, groups, sessions, options, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
@@ -472,7 +473,7 @@ impl SessionRouter {
         Some(session.update(now, unassigned_problems, unread_lines))
     }
 
-    /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor. Only for a
+    /// Returns a session's whole feed in order of time; events without a time follow their predecessor. Only for a
     /// session without an [`SessionRouter::update`] before.
     pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let number = self.index_of(session);

@@ -1,5 +1,5 @@
-//! Compares the recordings of the other harnesses with their truth: each source alone says nothing else, all sources
-//! together say all of it, in any order, however they are cut into chunks.
+//! Compares the recordings of the other harnesses with their truth: each source alone contradicts nothing, all sources
+//! together give all of it, in any order and any chunks.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 
 use std::{collections::BTreeMap, path::Path};
@@ -225,8 +225,8 @@ fn sources_that_are_read_twice_add_nothing() {
     }
 }
 
-/// A chat names no end of a turn: its last record is a text, and a child without a call, or an open call of the stream,
-/// says that the root works on.
+/// A chat records no end of a turn: its last record is a text. A child without a call, or an open call of the stream,
+/// shows that the root is still at work.
 #[test]
 fn root_of_gemini_ends_soon_after_its_last_text_unless_something_of_it_is_open() {
     let recording =
@@ -265,7 +265,7 @@ fn root_of_gemini_ends_soon_after_its_last_text_unless_something_of_it_is_open()
     assert_eq!(status(&alone, 2_500), "completed");
 }
 
-/// Rollouts that Codex has compressed, all of them or some, found by the root's or by a child's, tell the same.
+/// Compressed rollouts of Codex, all or some of them, found from the root's or a child's file, give the same tree.
 #[test]
 fn compressed_rollouts_give_their_truth() {
     for recording in other_recordings().into_iter().filter(|recording| recording.harness == "codex") {
@@ -292,7 +292,7 @@ fn compressed_rollouts_give_their_truth() {
     }
 }
 
-/// An agent eleven times: what its lines and those about it say, under other ids; with names of any characters.
+/// An agent eleven times: its lines and those about it, copied under other ids, with names of arbitrary characters.
 #[test]
 fn many_agents_that_say_the_same_at_the_same_place_are_each_right() {
     const ODD: &str = "revièwer #2: a/b [x] <y> 漢字 100%";
@@ -366,7 +366,7 @@ fn many_agents_that_say_the_same_at_the_same_place_are_each_right() {
     }
 }
 
-/// Repeats what a line says of an agent: the elements of its lists that say it, else the line.
+/// Copies the part of a line about an agent: the elements of its lists, else the line.
 fn with_copies(
     line: &str,
     is_about: &dyn Fn(&str) -> bool,
@@ -486,7 +486,7 @@ fn many_agents_of_one_message_are_each_right() {
     }
 }
 
-/// Returns what of a row is not as its truth says, so that copies of it prove something.
+/// Returns the differences of a row to its truth: a copy proves something only without differences.
 fn differences_of(row: &Value, truth: &Value) -> Vec<&'static str> {
     let fields = ["parent_id", "spawned_by", "depth", "type", "tool_calls"].into_iter();
     fields.filter(|field| row[field] != truth[field]).collect()

@@ -65,7 +65,7 @@ fn choices(recording: &Recording) -> Vec<Vec<Part>> {
     choices
 }
 
-/// The feed of sources that are read afterwards, with the tree at the same moment.
+/// The feed of complete sources, with the tree at the same time.
 fn check_whole(what: &str, parts: &[Part]) {
     let mut router = read(parts, options(true));
     let prices = PriceTable::default();

@@ -1,4 +1,4 @@
-//! Feed and rows tell one truth: on prefixes of every recording, from each of its sources and from all of them, they
+//! Feed and rows are consistent: on prefixes of every recording, from each of its sources and from all of them, they
 //! agree on actors, runs, endings and durations, however the sources are delivered.
 
 #![allow(clippy::unwrap_used)]
@@ -81,7 +81,7 @@ fn otel(recording: &Recording, tellings: &[Telling]) -> Vec<Choice> {
         }
         let mut add = |with: &str, others: Vec<Part>| {
             let name = format!("{} {word}{with}", recording.name());
-            // In both orders: what comes first gives no other result.
+            // In both orders, which must give the same result.
             for (order, parts) in
                 [("", [own.clone(), others.clone()]), (", last", [others.clone(), own.clone()])]
             {
@@ -179,7 +179,7 @@ fn ends(parts: &[Part], share: usize, of: usize) -> Vec<usize> {
     parts.iter().map(end).collect()
 }
 
-/// What contradicts.
+/// Contradictions.
 #[derive(Default)]
 struct Wrong(BTreeMap<String, (usize, String)>);
 
@@ -363,7 +363,7 @@ fn compare_runs(name: &str, tree: &Tree, events: &[Event], wrong: &mut Wrong) {
             || format!("{name}: {event:?}"),
         );
     }
-    // A run's start stands before everything in it.
+    // A run's start precedes everything in it.
     let mut current = 0;
     for event in events.iter().filter(|event| event.kind != EventKind::Problem) {
         if event.kind == EventKind::RunStart {
@@ -435,7 +435,7 @@ fn deliver(
     let sources: Vec<_> = parts.iter().map(|part| router.open(part.spec.clone())).collect();
     let mut sent = vec![0; parts.len()];
     let mut published: BTreeMap<SessionId, Vec<Event>> = BTreeMap::new();
-    // What is printed comes before the files or behind them, by up to a quarter.
+    // The stream is up to a quarter ahead of the files, or behind them.
     let lead = if leads { random.below(7) as usize } else { 3 };
     for piece in 1..=PIECES {
         let printed = if piece == PIECES { PIECES } else { (piece + lead).clamp(3, PIECES + 3) - 3 };
@@ -452,7 +452,7 @@ fn deliver(
             }
             sent[number] = until;
         }
-        // Later than any delay, and long before the recording: nobody is silent.
+        // Later than any delay, and long before the recording: no agent counts as silent.
         let at = 10_000 * piece as i64;
         let now = Now { is_growing: true, limits: Limits::endless(), ..now(at, &prices) };
         for session in router.sessions().cloned().collect::<Vec<_>>() {
@@ -468,7 +468,7 @@ fn deliver(
     (router, published)
 }
 
-/// Whether an event corrects earlier ones: who reads everything at once needs none.
+/// Whether an event corrects earlier ones: a reader of complete sources needs no corrections.
 fn is_correction(event: &Event) -> bool {
     matches!(event.kind, EventKind::Attribution | EventKind::AgentRenamed | EventKind::Stall)
 }
@@ -520,7 +520,7 @@ fn compare_deliveries(name: &str, whole: &[Event], live: &[Event], wrong: &mut W
         matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop)
             && renamed.contains(event.actor_id.0.as_str())
     };
-    // What seemed over went on, and was lost.
+    // A run that seemed to have ended continued, and was lost.
     let is_lost_later = |event: &Event| {
         let is_lost = |lost: &&Event| lost.kind == event.kind && lost.text("status") == Some("lost");
         let mut ends = whole.iter().filter(is_lost);
@@ -539,8 +539,8 @@ fn compare_deliveries(name: &str, whole: &[Event], live: &[Event], wrong: &mut W
     // Where the second process of another harness prints before its prompt is in a file, a run that is not yet there.
     let is_ahead = |name: &str| name.contains(" merged") && name.matches('/').count() > 1;
     // A result says only at its end that it answers no prompt, and hooks of 2.1.110 name no prompt as transcripts do. A
-    // hook that reports the start after a transcript's line has more than the start that rows told before: both stay.
-    // Calls that a process has numbered by itself count until a transcript comes.
+    // hook that reports the start after a transcript's line has more data than the start published from rows: both
+    // stay. Calls that a process has numbered by itself count until a transcript comes.
     let is_unknowable = |event: &Event| {
         (event.kind == EventKind::RunStart && (name.contains(" Stream") || is_ahead(name)))
             || (event.kind == EventKind::UserPrompt && name.starts_with("2.1.110/"))

@@ -1,5 +1,5 @@
-//! OpenTelemetry records of recordings: alone they give what the recording's truth says; with other sources, in any
-//! order, the tree is that of the others, each call on a basis at least as good.
+//! OpenTelemetry records of recordings: alone they give the recording's truth; with other sources, in any order, they
+//! give the tree of the others, each call with a basis at least as good.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn nested() -> (Recording, BTreeMap<String, Part>) {
     (recording, parts)
 }
 
-/// What a tree says of agents: id, parent, spawn call, depth, type, status, tokens; calls with name, status, basis.
+/// Agents of a tree: id, parent, spawn call, depth, type, status, tokens; calls with name, status, basis.
 fn told(tree: &Tree) -> Value {
     let rows = tree.agents.iter().map(|row| {
         let mut calls: Vec<String> = row
@@ -102,7 +102,7 @@ fn metrics_are_the_check_sum_and_counted_nowhere_else() {
     let agents: u64 = tree.agents.iter().map(|row| row.usage.unwrap().total_tokens).sum();
     assert_eq!(tree.summary.usage.unwrap().total_tokens, agents);
     assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 0);
-    // What the program itself says that it cost: 109,251.8 millionths of a dollar.
+    // The cost that the program itself reports: 109,251.8 millionths of a dollar.
     assert_eq!(tree.summary.cost_micro_usd, Some(109_252));
 }
 
@@ -439,7 +439,7 @@ fn passages(dialect: &str, lines: &str) -> Vec<Found> {
 fn texts_of_records_are_passages_and_read_again_by_their_number() {
     let (recording, parts) = nested();
     let logs = String::from_utf8(parts["otel-logs.jsonl"].bytes.clone()).unwrap();
-    // The recording's prompt, which stands there twice, and answers were not asked for.
+    // The recording has its prompt twice; the recording of answers was turned off.
     let mut count = 0;
     let logs: Vec<String> = logs
         .split("<REDACTED>")

@@ -452,8 +452,8 @@ fn sums(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// A main transcript with the places where it can be cut: the time of a line that nothing before it is later than and
-/// nothing behind it earlier, and the byte where the next line with a time begins.
+/// A main transcript with the places where it can be cut: the time of a line with no later line before it and no
+/// earlier line after it, and the offset of the next line with a time.
 fn single_transcript() -> impl Strategy<Value = (String, Part, Vec<(Millis, usize)>)> {
     let all: Vec<(String, Part)> = recordings()
         .iter()

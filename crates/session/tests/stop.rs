@@ -101,7 +101,7 @@ fn agent_that_was_told_is_stopped_whatever_the_harness_says() {
     let told = orders(&[asked(300, "a1"), order(StopStep::Given, 510, "a1", Some("bash-1"), true)]);
     let stopped = "a1 Explore stopped: Read ok, Bash denied";
     assert_eq!(soon(&[main([ended(530)]), agent([call.clone(), refused]), told.clone()]), stopped);
-    // The refused call is over, even if no other source reports it.
+    // The refused call has ended, even if no other source reports it.
     assert_eq!(soon(&[main([]), agent([call]), told]), stopped);
 }
 

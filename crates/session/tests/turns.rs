@@ -1,5 +1,5 @@
-//! What calls and turns of the other harnesses say where the recordings have no example: lines made by hand, in the form
-//! of the recorded ones.
+//! Calls and turns of the other harnesses in cases without a recording: lines written by hand in the form of recorded
+//! ones.
 #![expect(clippy::unwrap_used, reason = "a test whose lines give no tree has failed")]
 
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ mod opencode {
         ]
     }
 
-    /// A message of the model, with what is in `more`.
+    /// A message of the model with the fields in `more`.
     fn answer(session: &str, id: &str, at: i64, more: Value) -> Value {
         let mut info =
             json!({ "id": id, "sessionID": session, "role": "assistant", "time": { "created": at } });
@@ -92,7 +92,7 @@ mod opencode {
             assert_eq!(status(vec![open(), calling]), "lost", "after {alone}");
             let over = answer("ses_child", "msg_c3", 1200, done(1200, "length"));
             assert_eq!(status(vec![open(), over.clone()]), "completed", "after {alone}");
-            // What was written before is written again.
+            // Earlier content is written again.
             let again = answer("ses_child", "msg_c2", 1100, json!({ "finish": "stop", "summary": {} }));
             assert_eq!(status(vec![open(), over, again]), "completed", "after {alone}");
         }
