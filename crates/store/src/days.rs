@@ -25,7 +25,7 @@ impl By {
 
 /// Type name of root agents.
 const ROOT_TYPE: &str = "main";
-/// Type name of what no agent accounts for.
+/// Type name of usage that belongs to no agent.
 const UNATTRIBUTED: &str = "unattributed";
 /// Name if there is none.
 pub(crate) const UNKNOWN: &str = "unknown";
@@ -195,8 +195,9 @@ pub fn cost_of_day(tree: &Tree, day: i64) -> DayCost {
     DayCost { cost: micro_usd(cost), floor_sessions: u64::from(is_floor) }
 }
 
-/// Brings the sums by type to the session's own total, which the list of sessions has: what the total has and no agent,
-/// is a type of its own. A total below the agents' sum (other prices, rounding) reduces each of them by the same share.
+/// Adjusts the sums by type to the session's own total, which the list of sessions shows: usage in the total that
+/// belongs to no agent gets a type of its own. A total below the agents' sum (other prices, rounding) reduces each of
+/// them by the same share.
 fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
     let (mut usage, mut cost) = (Usage::default(), 0_u64);
     for row in rows_by_type(days) {

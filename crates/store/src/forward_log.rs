@@ -1,5 +1,5 @@
-//! What of this machine's sessions a team's server has: a small database of its own beside the store, so that the store's
-//! one writer and its commits are not touched.
+//! Record of the sessions that a team's server has from this machine: a small database next to the store, so that it
+//! does not delay the store's only writer.
 
 use std::{
     collections::HashMap,

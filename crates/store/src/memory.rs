@@ -17,7 +17,7 @@ use crate::{
     stats::{self, Sums},
 };
 
-/// Default size of the event log, at some hundred bytes an event. Readers that fall further behind start anew from a
+/// Default size of the event log, at some hundred bytes an event. Readers that fall further behind restart from a
 /// snapshot.
 const MAX_LOG_EVENTS: usize = 65_536;
 
@@ -236,7 +236,7 @@ impl History for MemoryStore {
     }
 
     fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {
-        // Nothing survives the process, so nobody asks.
+        // Nothing survives the process, so this is never queried.
         Ok(Vec::new())
     }
 

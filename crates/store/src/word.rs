@@ -4,7 +4,7 @@ use std::{collections::HashSet, hash::BuildHasher};
 
 use hashbrown::DefaultHashBuilder;
 
-/// Longer runs of letters and digits are not indexed: they are encoded data, which nobody searches.
+/// Longest run of letters and digits that is indexed: longer ones are encoded data, which users do not search.
 const MAX_WORD_BYTES: usize = 64;
 
 /// Returns the distinct words of a text, in lower case, in order of first appearance.
@@ -44,7 +44,7 @@ impl Default for DistinctWords {
 }
 
 impl DistinctWords {
-    /// Appends a text's words, each with a space behind it.
+    /// Appends a text's words, each followed by a space.
     pub(crate) fn append(&mut self, text: &str, words: &mut String) {
         self.texts += 1;
         for_each_word(text, &mut |word| {

@@ -13,7 +13,7 @@ use super::Access;
 /// Pages in the WAL that start a checkpoint. A longer WAL holds more versions of the same page, of which one is copied;
 /// 16 MB are recovered in some milliseconds.
 const CHECKPOINT_PAGES: i32 = 4000;
-/// Pages in the WAL at which the writer itself checkpoints, since the thread cannot catch up; the WAL then starts anew.
+/// Pages in the WAL at which the writer itself checkpoints, since the thread cannot catch up; the WAL then restarts.
 const MAX_PAGES: i32 = 4 * CHECKPOINT_PAGES;
 
 /// Checkpoint thread of a writing connection, which must be dropped before it: the thread ends with the connection's

@@ -2,7 +2,7 @@
 //!
 //! Ids, source files, delivery keys and session keys stay: an unchanged file is not indexed again, a repeated delivery
 //! stays a repeat, and a duplicate of a forgotten session stays a duplicate. Which sessions were forgotten, with their
-//! files, is also recorded in a file beside the database, which outlasts a damaged database.
+//! files, is also recorded in a file next to the database, which survives damage of the database.
 
 use std::{
     fs,

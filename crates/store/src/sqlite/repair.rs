@@ -2,7 +2,7 @@
 //!
 //! Kept: received input, which exists nowhere else; rows, since the files of some sessions are gone; source files and
 //! which sessions were forgotten. All rows are due for a rebuild. Events are not kept: readers of the live feed start
-//! anew.
+//! from a snapshot.
 
 use std::{
     collections::HashMap,
@@ -93,7 +93,7 @@ pub(crate) fn find_damage(db: &Connection) -> rusqlite::Result<Option<String>> {
     Ok((found != "ok").then(|| found.replace('\n', " ")))
 }
 
-/// Whether the database is empty and its WAL is not: somebody cut it.
+/// Whether the database is empty and its WAL is not: the file was truncated.
 pub(super) fn is_emptied(path: &Path) -> bool {
     let bytes = |path: &Path| fs::metadata(path).map(|metadata| metadata.len()).ok();
     bytes(path) == Some(0) && bytes(&with_suffix(path, "-wal")).is_some_and(|bytes| bytes > 0)

@@ -139,7 +139,7 @@ pub(super) fn write_session(
     Ok(write_work(db, no, tree)?)
 }
 
-/// Replaces what statistics need of a session beside its days.
+/// Replaces a session's data for statistics other than its days.
 pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
     let json_error = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let intervals = serde_json::to_string(&stats::at_work(tree)).map_err(json_error)?;

@@ -70,7 +70,7 @@ pub struct Passage<'a> {
 pub struct PassageBatch {
     pub(super) files: Vec<FilePart>,
     pub(super) passages: Vec<NewPassage>,
-    /// The words of all passages, each with a space behind it.
+    /// The words of all passages, each followed by a space.
     words: String,
     distinct: DistinctWords,
 }

@@ -502,7 +502,7 @@ fn delete_passages(db: &Connection, file: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns a word that all passages of a session have, and no text has: `§` is no letter.
+/// Returns a word that all passages of a session have, and no text has: `§` is not a letter.
 fn session_word(session: &SessionId) -> String {
     let digits = session.as_str().bytes().map(|byte| format!("{byte:02x}"));
     std::iter::once("§".to_owned()).chain(digits).collect()
