@@ -52,7 +52,7 @@ impl<const MAX_BYTES: usize> FromRequest<App> for JsonBody<MAX_BYTES> {
     }
 }
 
-/// Extractor of a small JSON body behind the header that protects requests that change something.
+/// Extractor of a small JSON body; it requires the header that protects state-changing requests.
 pub(crate) struct ProtectedBody(pub(crate) RequestBody);
 
 impl FromRequest<App> for ProtectedBody {

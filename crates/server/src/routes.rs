@@ -100,7 +100,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// Returns the routes behind the request guard; of an ingest-only listener only that of events.
+/// Returns the routes protected by the request guard; for an ingest-only listener only that of events.
 pub(crate) fn router(app: App) -> Router {
     let router = if app.event_sink.is_some() {
         let events = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0;

@@ -100,7 +100,7 @@ fn readers_that_do_not_read_keep_nobody_out() {
         let mut answer = [0; 12];
         kept.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        // The rest of the response is read with the next one.
+        // The remaining bytes are read with the next response.
         let mut rest = [0; 4096];
         assert!(kept.read(&mut rest).unwrap() > 0);
     }

@@ -173,7 +173,7 @@ fn silent_agent_is_told_as_stalled_and_heartbeats_come_on_the_feed_too() {
     let request = format!("ws://{}/ws", server.address).into_client_request().unwrap();
     let (mut socket, _) = tungstenite::client(request, server.connect()).unwrap();
     let mut feed = server.live("");
-    // Silent for more than ten minutes since it was heard (stalled), but not long enough to be lost.
+    // Silent for more than ten minutes since its last input (stalled), but not long enough to be lost.
     let at = subscope_hub::clock::now_ms() - 11 * 60_000;
     let began = event("a", "subagent_start", "").replace("\"2026-11-21T20:00:00Z\"", &at.to_string());
     let headers = format!("content-type: application/x-ndjson\r\nx-subscope-received-ms: {at}\r\n");

@@ -278,7 +278,7 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
     server.post("/hooks/claude", by_agent("s", "a1", "PostToolUse", "t2"));
     let agent = server.get("/api/v1/agents/a1").json()["agent"].clone();
     assert_eq!((&agent["status"], &agent["evidence"]), (&"stopped".into(), &"hook answer".into()));
-    // An ended agent, the root, an ambiguous id, an unknown id; and an agent that nothing can tell.
+    // An ended agent, the root, an ambiguous id, an unknown id; and an agent that no order can reach.
     let mut plain: Value = serde_json::from_str(&event("r1", "subagent_start", "")).unwrap();
     plain["timestamp"] = subscope_hub::clock::now_ms().into();
     assert_eq!(server.post("/subagent-events", plain.to_string()).status, 200);

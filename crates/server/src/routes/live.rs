@@ -150,7 +150,8 @@ enum StreamItem {
     Update(Update),
 }
 
-/// Converts an update into a server-sent event; `last_seq` is the position before it, and then behind it.
+/// Converts an update into a server-sent event; `last_seq` is the position before it, and is set to the position after
+/// it.
 fn write_update(update: &Update, last_seq: &mut u64) -> sse::Event {
     let written = sse::Event::default().event(update.name()).data(update.data(*last_seq));
     // An event that is not logged (a heartbeat) has no position to continue from.
