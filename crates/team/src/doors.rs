@@ -1,4 +1,5 @@
-//! Who is let in: every request but that for health and the page's files shows a token, or a cookie made for one.
+//! Authentication: every request except those for health and the page's files needs a token, or a cookie issued for
+//! one.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,8 +19,8 @@ use crate::{
 /// Name of the cookie.
 pub(crate) const COOKIE: &str = "subscope-team";
 
-/// Middleware: counts answers, and sets the security headers of all of them. Requests that a page of another site makes
-/// are refused, whatever they show.
+/// Middleware: counts answers, and sets the security headers of all of them. Requests from pages of other sites are
+/// refused, even with a valid token.
 pub(crate) async fn guard(State(app): State<TeamApp>, request: Request, next: Next) -> Response {
     let is_foreign = request
         .headers()
@@ -80,7 +81,7 @@ impl FromRequestParts<TeamApp> for TokenCaller {
     }
 }
 
-/// The same message whatever is wrong.
+/// The message is the same for all causes.
 fn unauthorized() -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
@@ -107,7 +108,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     cookies.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
 }
 
-/// Requires a header that a page of another site cannot send without being asked first.
+/// Requires a header that a page of another site cannot send without a CORS preflight.
 pub(crate) fn require_csrf_header(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get("x-subscope").is_some_and(|value| value == "1") {
         return Ok(());

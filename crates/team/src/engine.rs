@@ -16,7 +16,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(35);
 /// Error of ClickHouse, or of the way to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The URL is none, or is of another protocol.
+    /// The URL is invalid or has another protocol.
     #[error("{0:?} is no address of ClickHouse: http(s)://user:password@host:8123/database")]
     Address(String),
     /// It does not answer, or refuses the query.
@@ -39,7 +39,7 @@ impl From<EngineError> for StoreError {
     }
 }
 
-/// A ClickHouse server, or what stands for a cluster of them. Cheap to clone.
+/// A ClickHouse server, or a load balancer of a cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) client: Client,
@@ -60,7 +60,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Address`].
     pub fn new(url: &str, password: Option<&str>) -> Result<Self, EngineError> {
-        // Without what stands before the host: the message is printed.
+        // Without user and password: the message is printed.
         let wrong = || EngineError::Address(url.rsplit('@').next().unwrap_or_default().to_owned());
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         if !matches!(scheme, "http" | "https") {
@@ -108,10 +108,10 @@ impl Engine {
         within(self.client.query("SELECT 1").fetch_one::<u8>()).await.map(|_| ())
     }
 
-    /// Whether ClickHouse answers, and has the tables.
+    /// Checks that ClickHouse answers and has the tables.
     ///
     /// # Errors
-    /// If it does not, or has not.
+    /// If it does not answer, or lacks the tables.
     pub(crate) async fn is_ready(&self) -> Result<(), EngineError> {
         let query = self.in_database().query("SELECT 1 FROM sessions WHERE 0");
         within(query.fetch_optional::<u8>()).await.map(|_| ())
@@ -223,7 +223,7 @@ impl TenantQuery {
         self
     }
 
-    /// Adds a condition on a value, which stands for each `?` in it as `{name:type}`.
+    /// Adds a condition on a value; each `?` in it is replaced by the placeholder `{name:type}`.
     pub(crate) fn matching(mut self, condition: &str, of_type: &str, value: BoundValue) -> Self {
         let name = format!("p{}", self.values.len());
         self.conditions.push(condition.replace('?', &format!("{{{name}:{of_type}}}")));

@@ -52,7 +52,7 @@ pub struct ServeOptions {
     pub retain: Option<Retention>,
     /// Cluster on which tables are made.
     pub cluster: Option<String>,
-    /// Certificate; `None` for plain HTTP behind a proxy.
+    /// Certificate; `None` for plain HTTP, with TLS ended by a proxy.
     pub tls: Option<TlsFiles>,
 }
 
@@ -140,7 +140,7 @@ pub fn serve(
     served
 }
 
-/// Prepares the tables. A server that starts beside its ClickHouse waits for it.
+/// Prepares the tables. Waits for a ClickHouse that is starting at the same time.
 async fn prepared(
     engine: &Engine,
     retain: Option<Retention>,
@@ -158,7 +158,7 @@ async fn prepared(
             tokio::time::sleep(RETRY).await;
         }
     };
-    // What is wrong is said by what fails next.
+    // The next failing request reports the cause.
     let _ = tokio::time::timeout(START_TIMEOUT, waited).await;
     prepare(engine, retain, cluster).await
 }

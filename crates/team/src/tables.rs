@@ -106,7 +106,7 @@ const SESSIONS: &str = "
     level LowCardinality(String), working String CODEC(ZSTD(3)),
     INDEX agents_bf agent_ids TYPE bloom_filter(0.01) GRANULARITY 1";
 
-/// Columns that tables made by an earlier build lack. Servers of before leave them at their defaults.
+/// Columns that tables made by an earlier build lack. Earlier servers leave them at their defaults.
 const ADDED: &str = "ADD COLUMN IF NOT EXISTS level LowCardinality(String),
     ADD COLUMN IF NOT EXISTS working String CODEC(ZSTD(3))";
 

@@ -1,4 +1,4 @@
-//! Who may do what: the token file, and what browsers get in exchange for a token.
+//! Authorization: the token file, and the codes and cookies that browsers get in exchange for a token.
 //!
 //! A line of the file is `SHA256-hex tenant user role [team]`; `#` begins a comment. The file is read again when it
 //! changes: deleting a line revokes its token. Codes and cookies are signed with the hash of the token that they were
@@ -29,7 +29,7 @@ const REREAD: Duration = Duration::from_secs(1);
 const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Time within which a code is used.
 const CODE_SECONDS: i64 = 300;
-/// Time for which a browser is let in.
+/// Lifetime of a browser's cookie.
 const COOKIE_SECONDS: i64 = 30 * 86_400;
 /// Wrong tokens of one address within [`WRONG_SPAN`] from which on it is refused with 429.
 const MAX_WRONG: u32 = 100;
@@ -109,7 +109,7 @@ pub enum TokenFileError {
     /// Other users can read it.
     #[error("{} is not this user's alone: make it so with chmod 600", .0.display())]
     Open(PathBuf),
-    /// A line is none of a token.
+    /// A line has no valid token entry.
     #[error("{}:{line}: {what}", path.display())]
     Line {
         /// The file.
@@ -147,7 +147,7 @@ pub struct TokenFile {
     used: Mutex<HashSet<String>>,
 }
 
-/// Result of showing a token.
+/// Result of checking a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Known(Identity),
@@ -250,7 +250,8 @@ impl TokenFile {
             let is_same = state_of(&self.path).is_ok_and(|state| state == loaded.state);
             if !is_same {
                 match read(&self.path) {
-                    // A wrong line gives no token, and keeps none: a line that was deleted beside it is revoked.
+                    // An invalid line gives no token and does not prevent revocation: tokens of deleted lines are
+                    // revoked.
                     Ok((entries, state, wrong)) => {
                         wrong.iter().for_each(|error| tracing::warn!("a token is left out: {error}"));
                         (loaded.entries, loaded.state) = (entries, state);
@@ -266,7 +267,7 @@ impl TokenFile {
         let hash = hash_of(token);
         self.with_entries(|entries| {
             let mut found = None;
-            // All of them, so that the time says nothing.
+            // Compare all of them, so that the time reveals nothing.
             for entry in entries {
                 if is_equal(&entry.hash, &hash) {
                     found = Some(entry.identity.clone());

@@ -293,7 +293,7 @@ fn newer_rows_replace_older_ones_and_tombstones_remove() {
     let agent = &one.agents[1].id;
     assert!(team.reader.agents_with_prefix(agent, 5).unwrap().is_empty());
     assert_eq!(team.reader.stats(&Default::default()).unwrap().total.sessions, 1);
-    // It goes on: its rows are newer than its removal.
+    // The session continues: its rows are newer than its removal.
     team.send(vec![sent(&one, 14, Vec::new())]);
     assert_eq!(team.reader.list(&ListQuery::first(10)).unwrap().len(), 2);
 }
@@ -466,7 +466,7 @@ fn people_have_the_sums_of_their_sessions_and_those_at_work_say_what_they_wait_f
     assert!(
         other.people(None, None, 0).unwrap().rows.is_empty() && other.working(0).unwrap().sessions.is_empty()
     );
-    // When it has ended, nobody is at work.
+    // When it has ended, no agent is at work.
     team.send(vec![sent(&real("b-parallel"), 30, Vec::new())]);
     assert!(all.working(0).unwrap().sessions.is_empty());
 }

@@ -143,7 +143,7 @@ fn conditions(query: &SearchQuery, mut select: TenantQuery) -> TenantQuery {
     for term in &query.terms {
         let mut parts = words(term);
         let is_prefix = term.ends_with('*');
-        // The last word of a prefix stands for all that begin so, which the index does not know.
+        // The last word of a prefix matches all words that begin with it, which the index cannot find.
         let start = if is_prefix { parts.pop() } else { None };
         for word in &parts {
             // The index has runs of ASCII letters and digits, and all other letters.
