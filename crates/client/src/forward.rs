@@ -1,4 +1,4 @@
-//! Sends snapshots of sessions to the server of a team: batches, compression, and what an answer means.
+//! Sends snapshots of sessions to the server of a team: batches, compression, and the interpretation of answers.
 
 use std::{
     io::{self, Write as _},
@@ -34,12 +34,12 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// What became of a batch.
+/// Result of sending a batch.
 #[derive(Debug)]
 pub enum Delivery {
     /// The server has stored it, but for these lines.
     Stored(Vec<Refusal>),
-    /// It is to be sent again, after the wait that the server asks for if it does.
+    /// Send it again, after the wait that the server asks for, if any.
     Again {
         /// What went wrong.
         error: ClientError,
@@ -48,7 +48,7 @@ pub enum Delivery {
     },
     /// It is larger than the server takes: to be sent in smaller parts.
     TooLarge,
-    /// The token does not let it in: sending again does not help.
+    /// The token is refused: sending again does not help.
     Forbidden(ClientError),
 }
 
@@ -101,7 +101,7 @@ impl Backoff {
         (half + jitter).max(asked.unwrap_or_default()).min(LONGEST_WAIT)
     }
 
-    /// Begins anew after a success.
+    /// Resets the waits after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

@@ -80,7 +80,7 @@ pub fn exchange(mut stream: impl Read + Write, request: &[u8], max_bytes: u64) -
     Ok(HttpResponse { status: head.status, body })
 }
 
-/// Reads responses from a stream, and buffers bytes behind them.
+/// Reads responses from a stream, and buffers the bytes after them.
 #[derive(Debug)]
 pub(crate) struct ResponseReader<S> {
     pub(crate) stream: S,

@@ -83,7 +83,7 @@ impl Feed for PolledFeed {
         }
         match self.next_poll.left() {
             Some(left) => std::thread::sleep(left.min(wait)),
-            // What failed is asked for again at the next turn.
+            // The next round repeats failed queries.
             None => drop(self.poll()),
         }
         self.updates.pop_front().map_or(FeedItem::Idle, FeedItem::Update)

@@ -1,7 +1,7 @@
 //! Pushes OTLP/HTTP requests to a receiver that a person names.
 //!
 //! Specification: OTLP 1.7, "OTLP/HTTP". Bodies are protobuf in gzip. A request is repeated while the receiver asks for
-//! it or cannot be reached; ids of spans are stable, so a repeated request says nothing new.
+//! it or cannot be reached; ids of spans are stable, so a repeated request adds nothing.
 
 use std::{
     io::{self, Write as _},
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Waits between attempts where the receiver names none.
 const WAITS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
-/// Longest wait that a receiver may ask for: beyond it a person decides.
+/// Longest wait that is accepted from a receiver; a longer one is left to the user.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Longest answer that is read.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;

@@ -20,7 +20,7 @@ use crate::{
 
 /// Time limit of connecting, sending and the response together (requirement 4.3).
 const POST_LIMIT: Duration = Duration::from_secs(5);
-/// HTTP status of a hub that does not know who posts.
+/// HTTP status of a hub that cannot identify the poster.
 const UNAUTHORIZED: u16 = 401;
 /// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the
 /// server.
@@ -78,8 +78,8 @@ impl Poster {
         answered.map_err(|failure| failure.cause)
     }
 
-    /// Looks for the Unix socket of the hub at the address, which lets this user in where the system does not tell the
-    /// hub whose a TCP connection is. No token is sent: another user's program may listen at the address.
+    /// Looks for the Unix socket of the hub at the address. The socket identifies this user on systems that do not
+    /// report the owner of a TCP connection. No token is sent: another user's program may listen at the address.
     fn find_socket(&self, deadline: Deadline) -> bool {
         let (Some(socket), Some(left)) = (socket_of_environment(), deadline.left()) else { return false };
         let Ok((_, health)) = Client::greet(Address::Socket(socket.clone()), left) else { return false };
