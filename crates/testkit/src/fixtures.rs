@@ -4,8 +4,8 @@
 //! `stream.<n>.jsonl` (one for each process), `hooks.jsonl`, `otel-*.jsonl` where recorded, and `truth.json`.
 //! Interactive recordings (`interactive-…`) have no stream, but the model's own log (`api-requests.jsonl`,
 //! `api-replies.jsonl`). `unseen/<version>/<scenario>/` is the same without `truth.json`;
-//! `stopped/<version>/<scenario>/` has `stop-orders.jsonl` beside it, by which one of the agents was stopped, and a
-//! truth that depends on that too.
+//! `stopped/<version>/<scenario>/` also has `stop-orders.jsonl`, which stopped one of the agents, and a truth that
+//! includes the stop.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use subscope_model::Millis;
 
 use crate::truth::Truth;
 
-/// One recording: what one scenario gave on one version of a harness.
+/// One recording: the output of one scenario with one version of a harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     /// The version of the harness, as `2.1.330`.

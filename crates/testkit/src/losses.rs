@@ -1,12 +1,12 @@
-//! What rows of a live feed lose: a field that was known and is null, a count that fell, an agent that is no more.
+//! Detects losses in the rows of a live feed: a known field that became null, a count that fell, an agent that
+//! disappeared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_model::{Agent, AgentId, Session, SessionId, ToolUseId, Update};
 
-/// Follows a feed and notes each loss. Not lost is what is the state of a moment (status, ending, liveness, flags,
-/// result and error of the last stretch), nor a call that another agent of the session has from then on: that is a
-/// correction.
+/// Follows a feed and notes each loss. Momentary state (status, ending, liveness, flags, result and error of the last
+/// interval) may change; a call that moves to another agent of the session is a correction.
 #[derive(Debug, Default)]
 pub struct Losses {
     sessions: BTreeMap<SessionId, Known>,
@@ -60,7 +60,7 @@ impl Losses {
         }
         let mut before = Vec::new();
         for id in gone {
-            // One that was known by its call alone is renamed once its own id is known.
+            // An agent known by its call only is renamed once its own id is known.
             let Some(row) = known.agents.remove(id) else { continue };
             if row.spawned_by.as_ref().is_none_or(|call| call.as_str() != id.as_str()) {
                 found.push(format!("{}/{id}: is no more", session.id));

@@ -68,7 +68,7 @@ pub struct TruthAgent {
     pub usage: Usage,
     /// Its tool calls, in order of begin.
     pub tools: Vec<TruthTool>,
-    /// Whether a reader may leave it out, as the warm-up agents of 2.0.x.
+    /// Whether a tree may omit it, as the warm-up agents of 2.0.x.
     #[serde(default)]
     pub optional: bool,
 }

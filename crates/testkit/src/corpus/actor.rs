@@ -164,7 +164,8 @@ pub(super) fn parents(options: &Options, random: &mut Random) -> Vec<usize> {
     parents
 }
 
-/// Arguments of a call. No two calls of a session have the same: nothing loops and nobody collides.
+/// Arguments of a call. All calls of a session have different ones, so that no agent is flagged as looping or
+/// colliding.
 pub(super) fn input(name: &str, cwd: &str, number: usize, turn: usize) -> String {
     match name {
         "Read" => format!("{{\"file_path\":\"{cwd}/src/part{number}_{turn}.rs\"}}"),

@@ -52,13 +52,13 @@ pub enum Forwarding {
 /// The shape of a session. The same options give the same bytes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where randomness begins.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// How many subagents there are.
     pub agents: usize,
     /// The greatest depth: the first agents form a chain that reaches it, the parents of the others are drawn.
     pub depth: usize,
-    /// How many subagents one message starts at most. Above 20 (the harness's limit) is made all the same.
+    /// How many subagents one message starts at most. More than 20 (the harness's limit) are generated as well.
     pub parallel: usize,
     /// Tool calls of a subagent besides spawns.
     pub turns: usize,

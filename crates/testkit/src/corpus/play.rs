@@ -22,7 +22,7 @@ use crate::{random::Random, words::Words};
 
 const KINDS: [&str; 4] = ["Explore", "general-purpose", "Plan", "code-reviewer"];
 const TOOLS: [&str; 6] = ["Read", "Bash", "Grep", "Edit", "Glob", "WebFetch"];
-/// From here on a main transcript gets text from the large pool, which takes longer to make than a small session.
+/// Size from which a main transcript uses the large text pool, which takes longer to make than a small session.
 const LARGE_BYTES: u64 = 4_000_000;
 
 /// One session while it is played.
@@ -33,7 +33,7 @@ pub(super) struct Play<'o> {
     words: &'static Words,
     head: Head,
     actors: Vec<Actor>,
-    /// Who started, in order.
+    /// Started actors, in order.
     started: Vec<usize>,
     /// The next time of each actor that has one; the number keeps the order of equal times.
     queue: BinaryHeap<Reverse<(Millis, u64, usize)>>,
@@ -162,7 +162,7 @@ impl<'o> Play<'o> {
             true => (actor.written, self.options.main_bytes),
             false => (actor.turns_done as u64, actor.turns as u64),
         };
-        // Batches stand at equal distances.
+        // Batches are evenly spaced.
         let (batch, batches) = (actor.batches_done as u64, actor.batches.len() as u64);
         if batch < batches && done * (batches + 1) >= total * (batch + 1) {
             self.spawn(number)
@@ -185,7 +185,7 @@ impl<'o> Play<'o> {
         Message { id: random.id("msg_01"), request: random.id("req_01"), model: actor.model, stop, usage }
     }
 
-    /// Says the block in the making; returns the line's id.
+    /// Writes the current content block; returns the line's id.
     fn say_block(&mut self, number: usize, message: &Message, is_text: bool) -> io::Result<String> {
         let uuid = self.random.uuid();
         let actor = &self.actors[number];
@@ -297,7 +297,7 @@ impl<'o> Play<'o> {
         Ok(())
     }
 
-    /// Gives an agent that is about to start its id, its task and what else its lines name.
+    /// Sets id, task and the other fields of an agent that is about to start.
     fn dress(&mut self, child: usize, call: &str) {
         let random = &mut self.random;
         let id = format!("a{:016x}", random.next());
@@ -330,7 +330,7 @@ impl<'o> Play<'o> {
         self.task(child, "task_started", &rest)
     }
 
-    /// The actor's last message, and what its ending means to others.
+    /// The actor's last message, and the effect of its end on others.
     fn close(&mut self, number: usize) -> io::Result<()> {
         let message = self.message(number, "end_turn");
         let report = self.words.take(&mut self.random, 600).to_owned();

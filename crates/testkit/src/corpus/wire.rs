@@ -310,7 +310,7 @@ pub(super) fn hook(out: &mut String, head: &Head, tag: Option<Tag<'_>>, event: &
     if event != "SessionStart" {
         push!(out, ",\"prompt_id\":\"{prompt_id}\"");
     }
-    // Observed: the events that mark a process or an agent's start say nothing of mode and effort.
+    // Observed: the start events of processes and agents have neither mode nor effort.
     let is_bare = matches!(event, "SessionStart" | "SessionEnd" | "SubagentStart");
     if !is_bare {
         out.push_str(",\"permission_mode\":\"bypassPermissions\"");

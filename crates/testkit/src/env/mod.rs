@@ -1,5 +1,5 @@
-//! A hermetic environment for running the real binary: nothing of the machine that runs the tests gets in, nothing of
-//! the test gets out.
+//! A hermetic environment for running the real binary: the test sees nothing of the machine that runs it, and leaves
+//! nothing on it.
 
 mod redact;
 mod terminal;
@@ -28,8 +28,8 @@ const POLL: Duration = Duration::from_millis(5);
 /// A temporary home and its environment; removed when dropped.
 ///
 /// Variables: `HOME`, `XDG_{CONFIG,DATA,STATE,CACHE}_HOME`, `XDG_RUNTIME_DIR`, `TMPDIR`, a short `PATH`,
-/// `LANG=C.UTF-8`, `TZ=UTC`, and `SUBSCOPE_NO_AUTOSTART=1`, so that no run leaves a hub behind; a test that wants one
-/// takes that variable away. Nothing else is passed on.
+/// `LANG=C.UTF-8`, `TZ=UTC`, and `SUBSCOPE_NO_AUTOSTART=1`, so that no run leaves a hub running; a test that needs one
+/// removes that variable. Nothing else is passed on.
 #[derive(Debug)]
 pub struct TestEnv {
     root: TempDir,
@@ -156,7 +156,7 @@ impl TestEnv {
             (crate::fixtures::root(), "[FIXTURES]"),
         ];
         named.iter().fold(text.to_owned(), |text, (path, name)| {
-            // A program may print the path that it was given or the one behind links.
+            // A program may print the path as given or with links resolved.
             let text = text.replace(&*resolved(path).to_string_lossy(), name);
             text.replace(&*path.to_string_lossy(), name)
         })

@@ -1,7 +1,7 @@
 //! Redacts output that differs between runs.
 
-/// Returns `text` with every duration as `[TIME]`: `12ms`, `7.9s`, `1m 02s`, `2h05m`, `3d`. A unit counts only where
-/// the number stands before it and no word goes on after it; a row of durations becomes one.
+/// Returns `text` with every duration as `[TIME]`: `12ms`, `7.9s`, `1m 02s`, `2h05m`, `3d`. A unit counts only directly
+/// after a number and if the word ends after it; consecutive durations become one.
 pub fn redact_durations(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;

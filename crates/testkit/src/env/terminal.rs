@@ -107,7 +107,7 @@ impl<'e> Terminal<'e> {
 
     fn tmux(&self) -> Command {
         let mut command = self.env.command_of("tmux");
-        // Its socket stands inside the environment: no other server is ever seen.
+        // Its socket is inside the environment, so that other tmux servers are never used.
         command
             .env("TMUX_TMPDIR", self.env.path("run"))
             .env("TERM", "xterm-256color")
@@ -118,7 +118,7 @@ impl<'e> Terminal<'e> {
 
 impl Drop for Terminal<'_> {
     fn drop(&mut self) {
-        // A server that has ended already is what is wanted.
+        // The server may have ended already.
         let _ = self.tmux().arg("kill-server").output();
     }
 }

@@ -7,7 +7,7 @@ use subscope_model::iso8601;
 
 use crate::clock::START;
 
-/// An entry of any type that stands in the chain of the conversation.
+/// An entry of any type that is part of the conversation's chain.
 pub fn entry(kind: &str) -> Line {
     let fields = json!({
         "parentUuid": null, "isSidechain": false, "type": kind, "timestamp": iso8601(START),

@@ -19,7 +19,7 @@ fn bounds(agent: &Value, status: &str) -> (u64, u64) {
     (certain as u64, accepting().count() as u64)
 }
 
-/// Returns what differs between a tree and the truth, as JSON; `is_whole` is false where the tree may say less.
+/// Returns what differs between a tree and the truth, as JSON; `is_whole` is false if the tree may lack data.
 pub fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for field in ["id", "harness", "harness_version"] {
@@ -74,8 +74,8 @@ pub fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     wrong
 }
 
-/// Whether a source that says less may say so of a call: its end may stand nowhere, and Codex's hooks report a failed
-/// command like a good one.
+/// Whether an incomplete source may report this status of a call: the end may be missing, and Codex's hooks report a
+/// failed command as a success.
 fn may_be(status: &Value, harness: &Value, is_whole: bool) -> bool {
     !is_whole && (status == "open" || status == "ok" && harness == "codex")
 }

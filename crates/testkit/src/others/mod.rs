@@ -16,12 +16,12 @@ use crate::{
     sessions::Part,
 };
 
-/// What the sources of a harness are called in a recording.
+/// File names of a harness's sources in a recording.
 struct Sources {
     harness: &'static str,
     /// The harness's own files: the first that is there counts.
     on_disk: &'static [&'static str],
-    /// What the names of printed, sent and posted sources begin with.
+    /// Prefixes of the names of printed, sent and posted sources.
     streams: &'static [&'static str],
     /// How many recordings there are at least.
     least: usize,
@@ -40,7 +40,7 @@ const HARNESSES: &[Sources] = &[
     Sources { harness: "qwen", on_disk: &["dot_qwen"], streams: &["stdout", "hooks"], least: 2 },
 ];
 
-/// One recording: what one scenario gave on one version of a harness.
+/// One recording: the output of one scenario with one version of a harness.
 #[derive(Clone, Debug)]
 pub struct OtherRecording {
     /// The harness, as `codex`.
@@ -139,7 +139,7 @@ fn found_part(found: Found) -> Part {
     Part { spec, bytes }
 }
 
-/// The name of a file with that of its folder: files of agents may be called alike.
+/// The name of a file with that of its folder: files of agents may have equal names.
 fn label(path: &Path) -> String {
     format!("{}/{}", name(path.parent().unwrap_or(path)), name(path))
 }

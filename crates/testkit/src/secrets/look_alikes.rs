@@ -76,7 +76,7 @@ pub(super) const FIRST: &[&str] = &[
     "rsync --password-file=/etc/rsync.pass a b",
 ];
 
-/// Written by somebody who had not read the rules.
+/// Written by an author who had not read the rules.
 pub(super) const SECOND: &[&str] = &[
     "commit {h40}",
     "[main {h7}] fix the parser",

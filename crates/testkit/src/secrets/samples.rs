@@ -107,7 +107,7 @@ pub(super) const FIRST: &[(&str, &str)] = &[
     ("netrc line", "machine git.example.org login ci password «{A16}»"),
 ];
 
-/// Written by somebody who had not read the rules.
+/// Written by an author who had not read the rules.
 pub(super) const SECOND: &[(&str, &str)] = &[
     ("aws access key pair", "aws_access_key_id = «AK~IA{u16}»\naws_secret_access_key = «{b40}»"),
     ("aws secret in env", "AWS_SECRET_ACCESS_KEY=«{b40}»"),

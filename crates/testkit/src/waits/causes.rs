@@ -58,7 +58,7 @@ enum Shape {
     Child,
     /// A subagent of a subagent.
     Nested,
-    /// A subagent beside others.
+    /// A subagent with concurrent siblings.
     Sibling,
 }
 
@@ -81,7 +81,7 @@ struct Scene {
     target: Player,
     above: Vec<Player>,
     siblings: Vec<Player>,
-    /// The agent that is looked at.
+    /// The observed agent.
     looked_at: Player,
     siblings_from: Millis,
     /// When the last agent was started.
@@ -151,7 +151,7 @@ impl Scene {
         at
     }
 
-    /// Everything up to the wait: who there is, and what they did.
+    /// Everything before the wait: the agents and their actions.
     fn before(&mut self, cause: Cause) {
         let shapes: &[Shape] = match cause {
             Cause::Children => &[Shape::Child, Shape::Nested, Shape::Sibling],
@@ -263,7 +263,7 @@ impl Scene {
         ScriptOutcome { probe, expected, stalls: Vec::new(), end: at + SECOND, sleep: None }
     }
 
-    /// Nothing more comes of the target, and its silence reaches its limit.
+    /// The target writes nothing more, and its silence reaches its limit.
     fn stays(
         &mut self,
         stalled_at: Millis,

@@ -67,7 +67,7 @@ fn session(number: usize, span: Millis, seed: u64) -> Healthy {
     at = asked + 2 * SECOND;
     let last = ends.iter().copied().max().unwrap_or(at);
     if is_background {
-        // The main thread works on beside them, ends its turn, and is woken by each report.
+        // The main thread works concurrently with them, ends its turn, and is woken by each report.
         let done = work.turns(0, at, asked + span / 6);
         work.stage.end(0, done);
         for end in &ends {

@@ -26,7 +26,7 @@ pub enum Cause {
     LongTool,
     /// The agents that it started work.
     Children,
-    /// Nothing more comes.
+    /// No more input arrives.
     Hung,
     /// The machine sleeps meanwhile.
     Asleep,

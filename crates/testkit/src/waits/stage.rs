@@ -280,7 +280,7 @@ impl Stage {
         self.wire.has_stream()
     }
 
-    /// The call that is to start an agent, and nothing else yet.
+    /// The call that is to start an agent, without the start.
     pub fn request(&mut self, player: Player, at: Millis, is_background: bool) -> Player {
         let id = format!("a{:016x}", self.random.next());
         let prompt = format!("Task {id}.");

@@ -1,4 +1,4 @@
-//! How a played session writes: one line into the source that it belongs to, counted where it is written.
+//! Writes the lines of a simulated session into their sources, and counts them.
 
 use std::io;
 
@@ -101,7 +101,7 @@ impl Play<'_> {
         self.put(&source)
     }
 
-    /// Writes the line in the making into the actor's transcript.
+    /// Writes the current line into the actor's transcript.
     pub(super) fn put_own(&mut self, number: usize) -> io::Result<()> {
         let source = self.actors[number].source.clone();
         let bytes = self.line.len() as u64 + 1;
