@@ -13,7 +13,7 @@ use rustix::{
 };
 
 /// Reads until end of file, until `is_over` is set and the pipe is silent, or until `take` returns `false`. `take` gets
-/// `None` where nothing comes within `silence`.
+/// `None` if nothing arrives within `silence`.
 ///
 /// # Errors
 /// The pipe cannot be read.
