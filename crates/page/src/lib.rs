@@ -34,7 +34,7 @@ pub fn file(path: &str) -> Option<PageFile> {
     Some(PageFile { bytes: found.data, media_type: media_type(path), digest, is_immutable })
 }
 
-/// Returns the document of the page with the mark of a team's server, by which the page knows who serves it.
+/// Returns the document of the page with the mark of a team's server, by which the page recognizes its kind of server.
 pub fn team_document() -> Option<PageFile> {
     let hub = file("index.html")?;
     let text = String::from_utf8(hub.bytes.into_owned()).ok()?;
