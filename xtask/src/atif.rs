@@ -1,4 +1,4 @@
-//! `cargo xtask atif`: both validators of ATIF, and what other programs' documents are like.
+//! `cargo xtask atif`: checks ATIF documents with both validators, and reads documents of other programs' form.
 //!
 //! Exports the main file of every recording of every harness with the real program, checks each document with PyPI's
 //! `atif` and with the trajectory package of `harbor`, and has the program read each again: the second export must be the
@@ -62,7 +62,8 @@ pub(crate) fn recordings() -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_read = name.ends_with(".jsonl") || name.ends_with(".db");
-            // Beside a recording stand what its agents wrote, which is read with it, and logs of other programs.
+            // Next to a recording there are the files of its agents, which are read with it, and logs of other
+            // programs.
             let is_part = ["subagents", "storage"].contains(&name.as_str());
             if path.is_dir() && !is_part {
                 folders.push(path);

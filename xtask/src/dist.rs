@@ -35,7 +35,7 @@ struct Release {
     scratch: PathBuf,
 }
 
-/// Runs with the arguments behind `dist`.
+/// Runs with the arguments after `dist`.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (flags, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|word| word.starts_with('-'));
     if let Some(unknown) = flags.iter().find(|flag| !["--package", "--try"].contains(flag)) {

@@ -1,9 +1,9 @@
 //! `cargo xtask drift [HARNESS…] [--live] [--version X]`: is the newest version of each harness still read right?
 //!
 //! Each program is installed from npm and plays two scripts without network (`crates/rig`, `e2e --harness`): the tree of
-//! the files that it writes is compared with the log of the model's stand-in. Where the newest version is read wrong,
-//! older ones are tried. The table goes to `docs/src/drift.md`. Fails if a newest version is read wrong. With
-//! `--live` a hub follows the newest version while it works: latencies are printed, and no table is written.
+//! the files that it writes is compared with the log of the fake model server. If the newest version is read wrong,
+//! older ones are tried. The table goes to `docs/src/drift.md`. Fails if a newest version is read wrong. With `--live`
+//! a hub follows the newest version while it works: latencies are printed, and no table is written.
 
 mod report;
 
@@ -40,7 +40,7 @@ const CLIS: [Cli; 6] = [
     Cli { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
 ];
 
-/// So many versions before a newest one that is read wrong are tried.
+/// Number of older versions that are tried if the newest one is read wrong.
 const OLDER: usize = 5;
 
 /// Plays these harnesses, or all.
@@ -98,7 +98,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
 enum Way {
     /// It plays scripts, and its files are read when it has ended.
     Scripts,
-    /// It plays one beside a hub, with hooks, and under `run`.
+    /// It plays one script while a hub runs, with hooks, and under `run`.
     Live,
 }
 
@@ -135,7 +135,7 @@ fn newest_right(cli: &Cli) -> Result<Option<Row>> {
         if newest_right.is_some() {
             break;
         }
-        // One that is not there for this system any more says nothing of the others.
+        // A version that is no longer available for this system does not end the search.
         let is_right =
             play(cli, &version, Way::Scripts).is_ok_and(|played| played.iter().all(Played::is_right));
         newest_right = is_right.then_some(version);
@@ -196,7 +196,7 @@ fn program_below(cli: &Cli, modules: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The page that the table goes to.
+/// The page with the table.
 fn page() -> PathBuf {
     root().join("docs/src/drift.md")
 }

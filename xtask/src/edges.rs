@@ -25,42 +25,41 @@ const EDGES: &[(&str, &[&str])] = &[
     // Everything about vendors: decoders of their dialects, the layout of their files, their programs and
     // hooks.
     ("harness", &["decode"]),
-    // `harness`: where transcripts are, and what their paths say. `decode`: the name of a dialect.
+    // `harness`: where transcripts are, and the meaning of their paths. `decode`: the name of a dialect.
     ("collect", &["decode", "harness"]),
-    // What other programs embed: a hub is asked over its socket, never linked.
+    // Embedded by other programs: it queries a hub over its socket and never links it.
     ("client", &[]),
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
-    // `harness`: which dialect a source is written in, where the caller does not say.
+    // `harness`: recognizes the dialect of a source if the caller does not name it.
     ("session", &["decode", "harness", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
-    // `harness`: which of its files are transcripts, and whose hooks are answered.
+    // `harness`: which files are transcripts, and the answers to hooks.
     ("hub", &["session", "store", "collect", "harness"]),
-    // The page's files; who serves them or writes them into one is not its affair.
+    // The embedded files of the page; it knows neither HTTP nor exports.
     ("page", &[]),
-    // What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
-    // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
+    // The hub stores rows. `page`: the files that it serves. `render`, `export`: timelines and exports for the page,
+    // made by the same pure functions as for the other user interfaces.
     ("server", &["hub", "page", "render", "export"]),
-    // `server`: the page, what routes take and answer as a hub's do, and errors. `store`: the questions that every store
-    // answers. `hub`: the clock, and how a hit is shown.
+    // `server`: the page, parameters and answers that are the same as a hub's, and errors. `store`: the queries that
+    // every store answers. `hub`: the clock, and the display of hits.
     ("team", &["export", "hub", "server", "store"]),
-    // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
-    // machine, and writes traces of what it saw. Faces know nothing of it.
-    // `guard`: a command ends with the run that is killed.
-    // `harness`: what the child's output is written in, and what its processes note of themselves. `collect`: which
-    // transcripts were written in its working folder.
+    // A run connects a child to a private hub: it is the hub's driver, opens its listener, forwards to the machine's
+    // hub, and writes traces. User interfaces do not depend on it. `guard`: a command ends with the run that is killed.
+    // `harness`: the dialect of the child's output, and the notes of its processes. `collect`: transcripts written in
+    // its working folder.
     ("run", &["hub", "server", "client", "collect", "decode", "harness", "session", "export", "guard"]),
-    // `session`, `decode`: what an agent command prints is read as every session is, in this process. `client`: what it
-    // does is published. `render`: what a model or a person reads of it is made safe. What is asked comes through the
-    // host. `guard`: no process outlives a server that is killed. `harness`: what that is written in.
+    // `session`, `decode`: the output of an agent command is read like every session, in this process. `client`:
+    // publishes its events. `render`: sanitizes text for a model or a person. Queries go through the host. `guard`: no
+    // process outlives a killed server. `harness`: the dialect of the output.
     ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
-    // What is drawn is made of `render`'s lines. Its host feeds it, and it asks through closed enums.
+    // It draws lines made by `render`. Its host feeds it; its requests are enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),
-    // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
+    // Builds test data for all layers; only tests use it.
     ("testkit", &["collect", "decode", "harness", "track", "session"]),
-    // `client`: what is tried is read as other programs read it. `testkit`: its environment for the real binary.
+    // `client`: reads the hub as other programs do. `testkit`: its environment for the real binary.
     ("rig", &["client", "testkit"]),
     ("xtask", &[]),
 ];

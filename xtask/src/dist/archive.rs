@@ -43,8 +43,8 @@ pub(super) struct Archive {
     pub(super) contents: PathBuf,
 }
 
-/// Makes what every archive has but for the binary: completions, manual pages, licenses, bill of materials. One of the
-/// binaries must run on this machine.
+/// Makes the content of every archive except the binary: completions, manual pages, licenses, bill of materials. One of
+/// the binaries must run on this machine.
 pub(super) fn documents(release: &Release, binaries: &[(&'static Target, PathBuf)]) -> Result<PathBuf> {
     announce("dist: completions, manual pages, licenses, bill of materials");
     let folder = release.scratch.join("documents");
@@ -74,7 +74,7 @@ pub(super) fn documents(release: &Release, binaries: &[(&'static Target, PathBuf
 }
 
 impl Archive {
-    /// Writes the archive of a target and its bill of materials, which is published beside it, too.
+    /// Writes the archive of a target and its bill of materials, which is published next to it as well.
     pub(super) fn write(release: &Release, target: &Target, binary: &Path, documents: &Path) -> Result<()> {
         let file = Self::path(release, target);
         announce(&format!("dist: {}", file_name(&file)));

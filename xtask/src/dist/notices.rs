@@ -1,5 +1,5 @@
 //! The licenses of everything inside the binary: crates by cargo-about, npm packages of the page from their own files,
-//! and what comes with the compiler.
+//! and the libraries that the compiler links in.
 
 use std::fs;
 use std::path::Path;

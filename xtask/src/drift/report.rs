@@ -36,7 +36,7 @@ pub(super) struct Played {
 }
 
 impl Played {
-    /// Whether the tree is what the log of the stand-in says.
+    /// Whether the tree equals the log of the fake server.
     pub(super) fn is_right(&self) -> bool {
         self.faults.is_empty()
     }
@@ -49,7 +49,7 @@ impl Played {
     }
 }
 
-/// What stands before the rows as JSON, by which a run for one harness keeps those of the others.
+/// Marker before the rows as JSON, from which a run for one harness keeps the rows of the others.
 const DATA: (&str, &str) = ("<!-- rows: ", " -->");
 
 /// Reads the rows of the page; none where it was never written.

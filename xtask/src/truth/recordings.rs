@@ -22,7 +22,7 @@ pub(super) const HARNESSES: [(&str, &str); 6] = [
     ("qwen", "Qwen Code"),
 ];
 
-/// What one scenario gave on one version of a harness.
+/// The output of one scenario with one version of a harness.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) harness: &'static str,
@@ -85,8 +85,7 @@ struct TruthTool {
 }
 
 impl Recording {
-    /// Returns what is true of it: of Claude Code by the oracle, which must agree with its `truth.json`, of others by
-    /// that file.
+    /// Returns its truth: of Claude Code by the oracle, which must agree with its `truth.json`, of others by that file.
     pub(super) fn truth(&self) -> Result<Answer> {
         if self.harness == "claude-code" {
             let oracle = root().join("xtask/oracle/oracle.py");

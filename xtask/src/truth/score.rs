@@ -148,7 +148,7 @@ fn endings(truth: &Answer, answer: &Answer) -> Figure {
 /// Counts agents with a wrong number of tokens in any reported kind, or missing.
 fn tokens(truth: &Answer, answer: &Answer) -> Figure {
     let mut figure = Figure::default();
-    // Of some sessions nobody knows whose tokens they are.
+    // In some sessions the owner of the tokens is unknown.
     let has_tokens = |says: &AgentAnswer| !says.warmup && !says.usage.is_empty();
     for (id, says) in truth.agents.iter().filter(|(_, says)| has_tokens(says)) {
         let found = answer.agents.get(id);
