@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const [IMAGES, SCREENS] = [join(ROOT, "docs/src/images"), join(ROOT, "target/pictures")];
 for (const folder of [IMAGES, SCREENS]) mkdirSync(folder, { recursive: true });
 
-const FIRST = ["ana", "bob", "chen", "dara", "emil", "fatima", "gita", "hugo", "ines", "jonas", "kofi", "lena", "mateo", "nadia", "omar", "priya", "quinn", "rosa", "sven", "tariq", "uma", "vera", "wei", "yara", "zoe"];
+const FIRST = ["ana", "bob", "chen", "dara", "emil", "fatima", "gita", "hugo", "irene", "jonas", "kofi", "lena", "mateo", "nadia", "omar", "priya", "quinn", "rosa", "sven", "tariq", "uma", "vera", "wei", "yara", "zoe"];
 const LAST = ["abe", "berg", "costa", "diaz", "eriksson", "fischer", "garcia", "haddad", "ivanova", "jansen", "kowalski", "lopez", "mbeki", "nguyen", "okafor", "park", "rossi", "sato", "tanaka", "ueda", "van-der-meulen-bakker", "weber", "xu", "yilmaz", "zhang", "lindqvist", "moreau", "novak", "oliveira", "petrov", "quist", "ricci", "silva", "toth", "urban", "vega", "wang", "young", "zeman", "ahn"];
 const TEAMS = ["web", "payments", "search", "data-platform", "mobile", "infra", "security", "growth", "checkout", "catalog", "pricing", "logistics", "identity", "observability", "ml", "compilers", "design-systems", "billing", "support-tools", "partners", "risk", "ads", "video", "maps", "research"];
 const PROJECTS = Array.from({ length: 60 }, (_, at) => `${["shop", "till", "ledger", "atlas", "beacon", "forge", "harbor", "kiln", "loom", "mosaic"][at % 10]}-${["api", "web", "core", "jobs", "infra", "a-project-with-a-very-long-name-that-nobody-can-read"][Math.floor(at / 10)]}`);
