@@ -15,13 +15,13 @@ use crate::prelude::*;
 const URL: &str = "SUBSCOPE_TEAM_URL";
 /// Environment variable with the token.
 const TOKEN: &str = "SUBSCOPE_TEAM_TOKEN";
-/// Value of `--team` that stands for the server of the settings.
+/// Value of `--team` that means the server of the settings.
 const OF_SETTINGS: &str = "settings";
 /// Most bytes of a token file.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// Returns the server that a command asks instead of the hub; `None` if neither option nor variable names one. The
-/// settings do not: who forwards still looks at their own machine.
+/// settings do not: a machine that forwards still queries its own hub.
 ///
 /// # Errors
 /// If it has no token, or its URL is none.

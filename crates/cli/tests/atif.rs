@@ -1,5 +1,5 @@
-//! ATIF with the real program: every recording of every harness goes out and comes in again, foreign trajectories of all
-//! versions come in, and what is none is refused.
+//! ATIF with the real program: every recording of every harness goes out and comes in again, foreign trajectories of
+//! all versions are imported, and other input is refused.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -237,7 +237,7 @@ fn document_on_stdin_is_read_as_its_file() {
     assert_eq!(taken["sessions"][0]["agents"], 3);
 }
 
-/// What no session has a place for is named with its place.
+/// Content that a session cannot represent is reported with its JSON pointer.
 #[test]
 fn what_is_not_kept_is_a_problem_with_its_pointer() {
     let env = env();

@@ -218,7 +218,7 @@ fn agent_file_without_its_session_is_shown_as_what_it_is() {
     let rows = agents(&tree);
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!(rows[1].1, "completed");
-    // The meta file beside it still names the call; without it nothing says who started the agent.
+    // The meta file next to it still names the call; without it the agent's spawn call is unknown.
     fs::remove_file(agent.with_extension("meta.json")).unwrap();
     let ran = run(&env, "tree --json", &[&agent]);
     let tree = json(&ran.stdout);

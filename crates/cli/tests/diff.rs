@@ -47,7 +47,7 @@ fn each_side_is_what_tree_says_of_it_and_each_agent_stands_there_once() {
         };
         assert_eq!(calls(&told["tools"]), tree["summary"]["tool_calls"].as_u64().unwrap());
     }
-    // The same scenario: everybody was asked for the same by the same.
+    // The same scenario: all agents have equal prompts and parents.
     let likeness = |word: &str| {
         told["agents"].as_array().unwrap().iter().filter(|pair| pair["likeness"] == word).count()
     };

@@ -31,7 +31,7 @@ const AGENT: &str = concat!(
     "\n",
 );
 
-/// The program that has the harness, beside the tests.
+/// The program that has the harness, in the folder of the tests.
 fn program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();

@@ -247,7 +247,7 @@ fn redacted_export_shows_no_secret_in_any_form() {
     let env = env();
     let recording = recording("2.1.330", "c-nested");
     let [samples, ..] = secrets(0);
-    // Every other one stands in a string of JSON, as contents of files do.
+    // Every other one is in a JSON string, as contents of files are.
     let mut texts = samples.iter().zip(0..).cycle().map(|(sample, number)| match number % 2 {
         0 => sample.text.clone(),
         _ => serde_json::json!({ "content": format!("first\n{}\n", sample.text) }).to_string(),
@@ -411,7 +411,7 @@ fn session_without_a_transcript_is_exported_while_it_runs_and_again_under_the_sa
         }
         assert!(ended.len() > running.len(), "{way}: {} and {} spans", running.len(), ended.len());
         assert_eq!(spans(&export("otlp")), ended, "{way}: the same again");
-        // What the other formats say of it is what its rows say.
+        // The other formats agree with its rows.
         let tree = json(&run(&env, &format!("tree --json {session}"), &[]).success());
         let document = env.write("work/trajectory.json", export("atif"));
         let back = json(&run(&env, "tree --json", &[&document]).success());

@@ -150,7 +150,7 @@ fn finds_words_under_their_true_agents() {
     let own = hits.iter().find(|hit| hit["agent_id"] == *deepest.id && hit["kind"] == "prompt").unwrap();
     assert_eq!(own["session_id"], *truth.session.id);
     assert!(own["snippet"].as_str().unwrap().starts_with(&phrase), "{own}");
-    // Where it stands is what it says.
+    // Its position has its text.
     let text = fs::read(own["path"].as_str().unwrap()).unwrap();
     let start = usize::try_from(own["offset"].as_u64().unwrap()).unwrap();
     let end = start + usize::try_from(own["bytes"].as_u64().unwrap()).unwrap();
@@ -196,7 +196,7 @@ fn follows_growth_replacement_and_removal() {
     let mut file = fs::OpenOptions::new().append(true).open(&main).unwrap();
     file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
     assert_eq!(sessions(&env), before, "grown to what it was");
-    // The harness cleans up: what is known stays.
+    // The harness deletes its files: stored sessions stay.
     fs::remove_file(&main).unwrap();
     assert_eq!(sessions(&env), before);
     fs::remove_dir_all(main.with_extension("")).unwrap();

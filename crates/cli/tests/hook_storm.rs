@@ -1,5 +1,5 @@
-//! Two hundred hooks at once against the real hub: there, not there, and dying meanwhile. Each event is there exactly
-//! once.
+//! Two hundred concurrent hooks against the real hub: running, missing, and killed in between. Each event is stored
+//! exactly once.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -544,7 +544,7 @@ impl Hub {
             let mut held = Vec::new();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // A look whether somebody answers sends nothing.
+                // A probe of the socket sends nothing.
                 let Some(request) = read_request(&stream) else { continue };
                 // Sent to the test before the answer: a hook that has ended is already counted.
                 counter.fetch_add(1, Ordering::SeqCst);
@@ -645,7 +645,7 @@ fn hook_spools_where_the_socket_is_stale_deaf_or_not_to_be_trusted() {
     let env = env();
     fs::create_dir_all(data(&env)).unwrap();
     let listener = UnixListener::bind(data(&env).join("hub.sock")).unwrap();
-    // NoHub accepts: the system connects the hooks, and they wait in vain.
+    // The server never accepts: the system connects the hooks, and they wait until they time out.
     let waiting: Vec<Child> = (0..20).map(|_| start(&env, b"{}")).collect();
     waiting.into_iter().for_each(ended);
     assert_eq!(spooled(&env).len(), 20);

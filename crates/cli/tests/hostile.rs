@@ -1,4 +1,4 @@
-//! Text of agents is hostile: nothing of it may steer the terminal, whichever command shows it.
+//! Text of agents is untrusted: no command may pass its control sequences to the terminal.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! The hub that commands start: who becomes it, who asks it, and when it leaves. The real program throughout.
+//! The hub that commands start: which process becomes the hub, which commands query it, and when it exits. With the
+//! real program.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -361,7 +362,7 @@ fn index_and_forget_write_the_store_that_a_hub_has_had() {
     assert_eq!(hubs.answer("ls --json")["sessions"].as_array().unwrap().len(), 1);
     let session = recording.truth().session.id.clone();
     assert_eq!(hubs.run(&format!("forget {session}")).stdout, "1 session forgotten\n");
-    // A hub that somebody started himself is not ended by it.
+    // It does not end a hub that the user started.
     let mut serving = hubs.command("serve --listen 127.0.0.1:0");
     serving.env("SUBSCOPE_NO_AUTOSTART", "1");
     let mut serving = Going::start(serving);
@@ -394,7 +395,7 @@ fn without_autostart_nothing_is_started_and_watch_answers_meanwhile() {
     let mut watching = Going::start(watching);
     until("it answers on the socket", || hubs.hub()["mode"] == "command");
     assert_eq!(hubs.pid(), u64::from(watching.child.id()));
-    // Others ask it, and hooks hand over to it.
+    // Other commands query it, and hooks post to it.
     let hook = r#"{"session_id":"s","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"t","tool_input":{}}"#;
     assert_eq!(hubs.env.run_with_stdin(&["hook"], hook.as_bytes()).code, Some(0));
     let rows = listed(json(&hubs.env.run(&["ls", "--json"]).success()));
@@ -467,13 +468,13 @@ fn locked_store_that_nobody_answers_for_is_gone_without() {
     assert_eq!(hubs.processes(), Vec::<u64>::new());
 }
 
-/// A hub of another version, as far as a client can tell.
+/// A fake hub that reports another version.
 struct Another {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Another {
-    /// Answers on the socket until it is asked to leave.
+    /// Answers on the socket until it is asked to exit.
     fn start(hubs: &Hubs, health: Value) -> Self {
         let folder = hubs.socket().parent().unwrap().to_owned();
         fs::create_dir_all(&folder).unwrap();

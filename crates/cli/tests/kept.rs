@@ -133,7 +133,7 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     let packed = files(&archive(&env));
     assert_eq!(packed.len(), originals.len());
     assert!(packed.iter().all(|path| path.extension().is_some_and(|ending| ending == "zst")));
-    // What is made of the files themselves is made of the archive's.
+    // Output made from the files is made from the archive.
     let feed = run(&env, &kept(&env, &format!("export {id} --as feed")), &[]);
     assert_eq!(told(&feed), (0, ""));
     assert!(feed.stdout.contains(&*truth.agents.last().unwrap().id));

@@ -236,8 +236,8 @@ fn wait_for(serving: &Serving, session: &str, expected: &Value) -> Value {
     }
 }
 
-/// Hands all sources of these recordings over at once, in an order drawn from the seed and some of it twice. Returns
-/// where the trees differ.
+/// Ingests all sources of these recordings concurrently, in an order drawn from the seed and some pieces twice. Returns
+/// the differences of the trees.
 fn differences(recordings: &[Recording], expected: &[Expected], seed: u64) -> Vec<String> {
     let env = env();
     let mut random = Random::new(seed);
@@ -320,7 +320,7 @@ fn hooks_of_a_session_that_nobody_follows(is_read: bool) {
     let recording = fixtures::recording("2.1.330", "c-nested");
     let env = env();
     env.adopt(&recording);
-    // Long ago: such files are not followed until somebody writes to them.
+    // Long ago: such files are not followed until they are written.
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     for file in recording.conversation() {
         let place = place(&recording, &env, &file);

@@ -1,5 +1,5 @@
-//! The terminal UI over ten sessions at once, in a real terminal (tmux): who needs a person comes first, with the whole
-//! call that waits, and no row moves but for a change of class.
+//! The terminal UI over ten sessions at once, in a real terminal (tmux): sessions that need a person come first, with
+//! the whole waiting call, and rows move only when their class changes.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -141,12 +141,12 @@ fn alerts_name_project_and_session() {
     terminal.wait_for(LIMIT, |screen| {
         screen.contains("✓ project-5: Task 5 of ten") && screen.contains("main has finished")
     });
-    // It is unread, and counted, until somebody looks at it.
+    // It is unread, and counted, until the user opens it.
     terminal.wait_for_text(LIMIT, "✓ 1 ended");
     ask(&serving, 2);
     let words = "◆ project-2: Task 2 of ten";
     terminal.wait_for(LIMIT, |screen| screen.contains(words) && screen.contains("waits for your permission"));
-    // It stays in the footer, with its call, until somebody goes there.
+    // It stays in the footer, with its call, until the user goes there.
     terminal.send(&["Escape"]);
     terminal.wait_for(LIMIT, |screen| {
         let footer = screen.lines().last().unwrap_or_default();

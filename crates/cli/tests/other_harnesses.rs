@@ -1,5 +1,5 @@
 //! Recordings of the harnesses other than Claude Code, read by the real program and compared with their `truth.json`:
-//! all sources merged in every order give the truth, and each source alone says less but nothing else.
+//! all sources merged in every order give the truth, and each source alone gives a part of it without contradiction.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -246,7 +246,7 @@ fn rollouts_of_other_days_and_of_the_archive_are_found() {
     std::fs::rename(second, &later).unwrap();
     assert_eq!(differences(&tree(std::slice::from_ref(root)), &recording.truth, true), [""; 0]);
     assert_eq!(differences(&tree(&[later]), &recording.truth, true), [""; 0], "the session of a child");
-    // The time of a copy says nothing.
+    // The modification time of a copy is meaningless.
     let file = std::fs::File::options().write(true).open(root).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(differences(&tree(std::slice::from_ref(root)), &recording.truth, true), [""; 0]);

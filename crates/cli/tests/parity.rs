@@ -605,7 +605,7 @@ fn every_session_that_ls_lists_works_with_every_verb() {
     told_or_fail("with a hub", &failing);
     serving.end("-INT");
     told_or_fail("without a hub", &[check_all(&env, &sessions), check_ui(&env, &sessions)].concat());
-    // Each is the last in its turn, for everybody.
+    // Each session is the last one in its turn, for all commands.
     for _ in &sessions {
         let first = listed(&env).remove(0);
         let tree = json(&run(command(&env, "tree last --json"), b"").success());
@@ -667,7 +667,7 @@ fn bring(serving: &Serving, (name, recorded, way): (&'static str, &str, Way)) ->
         thread::sleep(Duration::from_millis(20));
     };
     let agent = &tree["agents"][least - 1];
-    // A word that somebody said: not all sources have the words of tasks.
+    // A word of a message: not all sources have the texts of tasks.
     let (_, feed) = serving.get(&format!("/api/v1/sessions/{id}/feed?limit=1000"));
     let feed: Value = serde_json::from_str(&feed).unwrap();
     let said = feed["events"].as_array().unwrap().iter().filter_map(|event| event["data"]["text"].as_str());
@@ -875,7 +875,7 @@ fn search_shows_once_what_hooks_repeat_and_tells_sessions_of_one_body_apart() {
         keys.sort_by_key(|key| format!("{key:?}"));
         keys
     };
-    // What was said in one second may stand in another order.
+    // Messages of the same second may be in another order.
     assert_eq!(sorted(found.iter().filter(is_file).map(key).collect()), sorted(expected.clone()));
     let repeated = found.iter().filter(|hit| !is_file(hit) && expected.contains(&key(hit)));
     assert_eq!(repeated.collect::<Vec<_>>(), Vec::<&Value>::new());
@@ -885,7 +885,7 @@ fn search_shows_once_what_hooks_repeat_and_tells_sessions_of_one_body_apart() {
         assert_eq!((&found[0]["agent_id"], &found[0]["kind"]), (&run.into(), &"tool input".into()));
         assert_eq!(found[0]["snippet"], "{\"path\":\"giraffe\"}");
     }
-    // What is forgotten is found no more, and what came with it still is.
+    // Forgotten sessions are no longer found; the others of the same input still are.
     assert_eq!(run(command(&both, "forget two"), b"").success(), "1 session forgotten\n");
     let left = hits(&both, "giraffe");
     assert_eq!(left.iter().map(|hit| hit["session_id"].as_str()).collect::<Vec<_>>(), [Some("/one")]);

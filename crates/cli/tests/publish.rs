@@ -78,7 +78,7 @@ fn stopping() -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
     (address, bodies)
 }
 
-/// `subscope publish` to an address, with words behind it.
+/// `subscope publish` to an address, with further arguments.
 fn publish(env: &TestEnv, address: &str, words: &[&str]) -> Command {
     let mut command = env.command();
     command.arg("publish").args(words).env(ADDRESS, format!("http://{address}"));
@@ -88,7 +88,7 @@ fn publish(env: &TestEnv, address: &str, words: &[&str]) -> Command {
 
 fn with_stdin(mut command: Command, stdin: &str) -> (i32, String) {
     let mut child = command.spawn().unwrap();
-    // One that has ended already does not read the rest.
+    // A command that has ended does not read the remaining input.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     told(child.wait_with_output().unwrap())
 }
@@ -219,7 +219,7 @@ fn nothing_happens_where_no_address_is_set() {
     for words in [&[][..], &["--type", "tool_call", "--name", "n", "--run-id", "r"]] {
         let mut command = publish(&env, "", words);
         command.env_remove(ADDRESS);
-        // More than a pipe holds: whoever writes it is not ended by a closed one.
+        // More than a pipe holds: the writer must not be ended by a closed pipe.
         assert_eq!(with_stdin(command, &"no event\n".repeat(100_000)), (0, String::new()));
         let mut empty = publish(&env, "", words);
         assert_eq!(
@@ -383,7 +383,7 @@ fn spooled_run_goes_on_and_arrives_exactly_once() {
     );
     let waiting = spooled(&env);
     assert_eq!(waiting.len(), 4);
-    // A file that cannot be read is set aside and reported; the files behind it are ingested.
+    // A file that cannot be read is moved aside and reported; the files after it are ingested.
     let broken = waiting[0].with_file_name(format!("{:016x}-00000001-0000000000000001-00000002.event", 1));
     fs::write(&broken, "{}").unwrap();
     let copies: Vec<_> = waiting.iter().map(|path| fs::read(path).unwrap()).collect();
@@ -618,7 +618,7 @@ fn stop_is_the_answer_to_the_next_event_and_the_command_prints_it() {
     assert!(ended.stderr.contains("ended already: stopped"), "{}", ended.stderr);
 }
 
-/// The examples, by who runs them; `None` where that is not on this machine.
+/// The examples with their interpreters; `None` if one is not installed.
 fn example(file: &str) -> Option<Command> {
     let (program, version) = match Path::new(file).extension().unwrap().to_str().unwrap() {
         "py" => ("python3", "--version"),
@@ -687,7 +687,7 @@ fn check_example(file: &str) {
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("subagent_start") && errors.contains("could not be delivered"), "{errors}");
     assert!(errors.contains("refused") || errors.contains("ECONNREFUSED"), "{errors}");
-    // As on a system where a hub cannot ask for the user of a connection.
+    // As on a system where a hub cannot identify the user of a connection.
     serving.end("-INT");
     let token = env.path("data/subscope/token");
     let serving = Serving::start(&env, &format!("--token-file {}", token.display()));

@@ -166,7 +166,7 @@ fn all_sessions_are_pushed_and_a_killed_push_goes_on() {
     assert_eq!(left, all[1..], "the hint names where it goes on");
 }
 
-/// What a hub must know again of an agent whose spans it got: who it is, whose child, what it did and spent.
+/// Data of an agent that a hub must derive from its spans: identity, parent, calls and usage.
 fn agents(tree: &Value) -> Vec<Value> {
     const FIELDS: [&str; 8] =
         ["id", "parent_id", "spawned_by", "depth", "status", "tool_calls", "messages", "usage"];

@@ -195,7 +195,7 @@ fn one_shot_harness_tells_what_it_does_and_prints_what_it_would_have_printed() {
     let (format, rest) = arguments.split_once(" --settings {").unwrap();
     assert_eq!(format, "--output-format stream-json --verbose --forward-subagent-text");
     assert!(rest.contains(" hook\"") && rest.ends_with("} -p look around\n"), "{rest}");
-    // Nothing is kept, and nobody can stop an agent: there are no hooks.
+    // Nothing is stored, and agents cannot be stopped: there are no hooks.
     run(&env, "--no-store", &[program.to_str().unwrap(), "-p", "more"]);
     let arguments = fs::read_to_string(env.path("arguments")).unwrap();
     assert!(arguments.ends_with("\n--output-format stream-json --verbose --forward-subagent-text -p more\n"));
@@ -281,7 +281,7 @@ fn a_terminal_that_takes_nothing_delays_no_command() {
         assert!(began.elapsed() < LIMIT, "it waits for its terminal");
         thread::sleep(Duration::from_millis(5));
     }
-    // NoHub has read anything yet; the run ends all the same.
+    // No hub has read anything yet; the run ends nevertheless.
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(reader);
 }

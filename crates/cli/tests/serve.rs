@@ -328,7 +328,7 @@ fn what_only_hooks_know_stays_when_files_are_read_again() {
     for (number, line) in sources.lines("hooks.jsonl").iter().enumerate() {
         serving.post("/hooks/claude", &format!("x-subscope-received-ms: {}\r\n", 1_000 + number), line);
     }
-    // The full text is filled beside.
+    // The full text is indexed concurrently.
     let began = clock::tick();
     let found = || serving.json("/api/v1/search?q=%22pricing%22")["hits"].as_array().unwrap().len();
     while found() == 0 {
@@ -399,7 +399,7 @@ fn folders_are_handed_to_a_hub_that_runs_in_the_foreground() {
     let tree = common::json(&common::run(&env, &format!("tree {id} --json"), &[]).success());
     assert_eq!(tree["summary"]["agents"], 4);
     assert_eq!(common::run(&env, "index --archive", &[&recording.projects()]).code, Some(2));
-    // Who has only the address does not choose what is read.
+    // A client that has only the address cannot choose what is read.
     let body = br#"{"roots":["/"]}"#;
     let stream = std::net::TcpStream::connect(&serving.address).unwrap();
     let asked = exchange(stream, &posting(&serving.address, "/api/v1/index", "x-subscope: 1\r\n", body));

@@ -212,7 +212,7 @@ fn one_hub_follows_six_harnesses_that_write_at_the_same_time() {
     let all = files(&env);
     let middle = |file: &Placed| {
         let half = file.bytes.len() / 2;
-        // What is one object comes whole.
+        // A file that is one object is written as a whole.
         let is_lines = file.to.extension().is_some_and(|ending| ending == "jsonl");
         let end = file.bytes[half..].iter().position(|byte| *byte == b'\n').map(|at| half + at + 1);
         end.filter(|_| is_lines).unwrap_or(file.bytes.len())

@@ -1,4 +1,4 @@
-//! `stop` as people use it: the real program as hub, as hook and as the one who asks.
+//! `stop` as users run it: the real program as hub, as hook and as the command.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -101,7 +101,7 @@ fn last_is_the_session_that_was_written_last_and_common_prefixes_are_refused() {
     let ran = env.run(&["tree", "aaaa"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
     assert!(ran.stderr.contains("beginning of 2 sessions"), "{}", ran.stderr);
-    // A folder with several sessions is none of them.
+    // A folder with several sessions does not name one of them.
     let ran = run(&env, "tree", &[&env.home().join(".claude/projects")]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }
@@ -126,7 +126,7 @@ fn stdin_is_a_source_like_any_other() {
     let piped = json(&run_with_stdin(&env, "tree --json -", &[], &bytes).success());
     let read = json(&tree_of(&env, &[&stream]));
     assert_eq!(piped["agents"], read["agents"]);
-    // Beside files it is one more source of their session.
+    // Together with files it is one more source of their session.
     let main = recording.mains().remove(0);
     let merged = json(&run_with_stdin(&env, "tree --json -", &[&main], &bytes).success());
     let both = json(&tree_of(&env, &[&main, &stream]));
@@ -173,7 +173,7 @@ fn agent_option_shows_that_agent_and_what_is_below() {
 #[test]
 fn at_shows_how_it_stood() {
     let env = env();
-    // With the harness's notes of each agent beside its file, and without.
+    // With the harness's note of each agent next to its file, and without.
     for version in ["2.1.330", "2.1.50"] {
         check_moments(&env, version);
     }

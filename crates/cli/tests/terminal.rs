@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     let env = env();
-    // A shell runs it, so that what it leaves behind can be typed into.
+    // A shell runs it, so that the test can type after it has ended.
     let script = format!(
         "{} demo --speed 50; echo ended with $?; read word; echo typed $word",
         env!("CARGO_BIN_EXE_subscope")

@@ -1,5 +1,5 @@
 //! The terminal UI of the real program in a real terminal (tmux): keys, a live session that grows, other sizes, every
-//! way out.
+//! way to quit.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -172,7 +172,7 @@ fn session_that_grows_is_followed_and_past_ones_are_listed() {
         fs::read_to_string(env.path("config/subscope/config.toml"))
             .is_ok_and(|text| text.contains("\"full\""))
     });
-    // All history: the first search reads what there is.
+    // All sessions: the first search indexes the existing files.
     terminal.send(&["/", "Tab"]);
     terminal.type_text("whole cents");
     terminal.send(&["Enter"]);

@@ -27,7 +27,7 @@ use subscope_testkit::{
 
 /// Far more than showing a line takes: a slow machine is no failure.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long nothing must come for nothing to be taken as coming.
+/// Silence after which no more output is expected.
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// The name of a session's file, as the harness gives it: only so is its folder known before it is there.

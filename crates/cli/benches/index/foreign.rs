@@ -1,4 +1,4 @@
-//! Sessions of the other harnesses beside those of a history: copies of recordings with ids of their own.
+//! Sessions of the other harnesses, in addition to those of a history: copies of recordings with ids of their own.
 
 use std::{
     fs,
@@ -103,7 +103,7 @@ fn renumbered(text: &str, number: usize, by_head: bool) -> String {
             }
             Some(id) => {
                 out.push_str(&rest[..from]);
-                // The last characters tell the ids of one recording apart.
+                // Ids of one recording differ in their last characters.
                 out.push_str(&format!("{}{number:06x}{}", &id[..24], &id[30..]));
                 rest = &rest[from + 36..];
             }

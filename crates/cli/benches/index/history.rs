@@ -41,7 +41,7 @@ impl History {
             };
             corpus::on_disk(&options, &claude).expect("a session on disk");
         }
-        // What is still being written out would be measured with what comes next.
+        // Pending writes would be measured with the next run.
         let _ = Command::new("sync").status();
         let (files, bytes) = count(&claude);
         Self { home: home.to_owned(), sessions, files, bytes }

@@ -1,6 +1,6 @@
 //! Cost of `index` over a machine's history, compared with other tools on the same files: `ccusage`, which keeps
-//! nothing, and `agentsview`, which keeps all of it. Contenders take turns. A peer stands where `CCUSAGE` and
-//! `AGENTSVIEW` say (`cargo xtask bench` installs them); without it its rows are left out, and a line says so.
+//! nothing, and `agentsview`, which keeps all of it. Contenders take turns. `CCUSAGE` and `AGENTSVIEW` are the paths of
+//! the peers (`cargo xtask bench` installs them); without it its rows are left out, and a line says so.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod contender;
@@ -59,8 +59,8 @@ fn main() {
     }
 }
 
-/// The same history with thousands of sessions of other harnesses beside it: what a byte of all of it costs, in terms of
-/// a byte of the history alone.
+/// The same history with thousands of sessions of other harnesses: cost of a byte of all of it, relative to a byte of
+/// the history alone.
 fn with_others(history: &History) -> Vec<Row> {
     let alone = Contender::new(history);
     let before = (0..SLOW_ROUNDS).map(|_| alone.cold().total_ms).fold(f64::MAX, f64::min);
@@ -152,7 +152,7 @@ fn beside(history: &History, ccusage: Option<&Peer>, agentsview: Option<&Peer>) 
     rows
 }
 
-/// The same beside ten times as much.
+/// The same with a history ten times as large.
 fn bigger(one: &History, ten: &History) -> Vec<Row> {
     let (small, big) = (Contender::new(one), Contender::new(ten));
     let (mut facts, mut all, mut memory) = (Vec::new(), Vec::new(), Vec::new());

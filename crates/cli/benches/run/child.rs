@@ -16,7 +16,7 @@ use subscope_testkit::figures::now;
 
 /// The word that makes this bench the child.
 const WORD: &str = "scripted-child";
-/// What stands in front of the moment at which a line was printed, in nanoseconds since 1970.
+/// Text before the time at which a line was printed, in nanoseconds since 1970.
 pub(crate) const STAMP: &str = ",\"printed_ns\":";
 
 /// A long run: so many lines, of about so many bytes together.

@@ -1,6 +1,6 @@
 //! Overhead of `run` for its command: bytes of a long run, the delay of a line, and our share of the processor. The
-//! real program and a scripted child; each figure stands beside that of the same child without us. `cargo bench --bench
-//! run -- NAME` runs one section.
+//! real program and a scripted child; each figure is compared with that of the same child without us. `cargo bench
+//! --bench run -- NAME` runs one section.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod child;

@@ -53,7 +53,7 @@ pub(crate) fn of_the_processor() -> Vec<Row> {
 /// Processor time of all threads of a process, including ended ones.
 fn processor_seconds(child: &Child) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // Behind the name, which may hold anything: field 14 and 15 of proc_pid_stat(5) are the 12th and 13th from there.
+    // After the name, which may contain anything: field 14 and 15 of proc_pid_stat(5) are the 12th and 13th from there.
     let (_, fields) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();

@@ -1,5 +1,5 @@
-//! The peer of the posts: axum, and a writer that puts all bodies that wait into one commit. It understands nothing of
-//! them and answers no question.
+//! The peer of the posts: axum, and a writer that puts all bodies that wait into one commit. It does not parse them and
+//! answers no queries.
 
 use std::{
     io::{Read, Write},
@@ -71,7 +71,7 @@ fn write(mut db: Connection, bodies: &Receiver<Waiting>) {
         }
         commit.commit().expect("a commit");
         for (_, kept) in group {
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             let _ = kept.send(());
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn meta() -> Vec<Row> {
         fs::read_dir(metas).expect("subagents").filter_map(Result::ok).map(|it| it.path()).collect();
     let is_meta = |path: &&std::path::PathBuf| path.extension().is_some_and(|extension| extension == "json");
     let metas: Vec<_> = metas.iter().filter(is_meta).collect();
-    // As they stand while their agents work.
+    // As the harness leaves them while agents work.
     const FINISHED: &str = ",\"finished\":true}";
     for meta in &metas {
         let text = fs::read_to_string(meta).expect("a meta file");
@@ -55,7 +55,7 @@ pub(crate) fn meta() -> Vec<Row> {
         }
     };
     rest();
-    // It is at work: one that rests is read again when it goes on.
+    // It is at work: an idle session is read again when it continues.
     let prompt = serde_json::json!({
         "type": "user", "sessionId": own.session, "uuid": "last", "parentUuid": null, "isSidechain": false,
         "timestamp": iso8601(own.ended + 1_000), "version": corpus::VERSION, "cwd": own.cwd, "promptId": "last",

@@ -66,7 +66,7 @@ pub(crate) fn compare_processes(
     ]
 }
 
-/// Times a command and looks at the most memory it held, beside the time of reading the same files with `cat`.
+/// Measures time and peak memory of a command, and the time of reading the same files with `cat`.
 pub(crate) fn time_and_memory(
     question: &str,
     arguments: &[String],

@@ -1,5 +1,5 @@
-//! Latencies of queries through a server, at 300,000 sessions and 3,000,000 passages. The engine in this process answers one
-//! query at a time: of many readers at once these figures say nothing.
+//! Latencies of queries through a server, at 300,000 sessions and 3,000,000 passages. The engine in this process
+//! answers one query at a time: the figures do not apply to concurrent readers.
 
 use std::time::Duration;
 

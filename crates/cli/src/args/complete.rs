@@ -1,5 +1,5 @@
 //! Values that a shell completes: ids of sessions and agents. Nothing is started or written for them, and whatever
-//! fails gives no candidates: a shell must not hang or print errors while somebody types.
+//! fails gives no candidates: a shell must not hang or print errors while the user types.
 
 use std::ffi::OsStr;
 

@@ -56,7 +56,7 @@ fn words(line: &str) -> Vec<String> {
                 word.get_or_insert_default();
             }
             (None, '#') if word.is_none() => break,
-            // Help texts explain a line behind two blanks.
+            // Help texts explain a line after two blanks.
             (None, ' ') if word.is_some() && characters.peek() == Some(&' ') => break,
             (None, ' ') => words.extend(word.take()),
             (None, '>' | '<') if word.as_deref().is_none_or(|word| word.parse::<u8>().is_ok()) => break,
@@ -76,7 +76,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the calls of `subscope` in a shell line: as a command, or as the command of another one behind `--`.
+/// Returns the calls of `subscope` in a shell line: as a command, or as the command of another one after `--`.
 fn calls(line: &str) -> Vec<Vec<String>> {
     let mut calls = Vec::new();
     for command in words(line).split(|word| matches!(word.as_str(), "|" | ";" | "&" | ")")) {

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ConfigArgs, context: &mut Context) -> Result<(), CliErr
     context.config.take_error().map_or(Ok(()), Err)
 }
 
-/// Changes a setting in the user's file, and warns where a stronger layer hides it.
+/// Changes a setting in the user's file, and warns if a stronger layer overrides it.
 fn set(key: &str, text: &str, context: &Context) -> Result<(), CliError> {
     let value = config::parse(key, text)?;
     let path = config::save(key, &value, &context.config.paths)?;

@@ -35,7 +35,7 @@ macro_rules! recorded {
     };
 }
 
-/// Id of the recording where a store may have sessions: that of no session of a harness.
+/// Id of the recording next to stored sessions: no session of a harness has this id.
 pub(crate) const OWN_SESSION: &str = "subscope-demo";
 
 const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";

@@ -34,7 +34,7 @@ pub(crate) struct Lines {
     /// `None` if it was not recognized.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) bytes: Vec<u8>,
-    /// What was corrected in them.
+    /// Corrections made in them.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn damaged_kind(head: &[u8]) -> Option<DocumentKind> {
 }
 
 /// Returns the fields of the object that a text begins with, each with the text of its value and all that follows, as far
-/// as the text goes. Nested fields are none of its own.
+/// as the text goes. Fields of nested objects are left out.
 fn first_fields(text: &str) -> Vec<(&str, &str)> {
     let (mut fields, mut depth, mut string, mut is_escaped) = (Vec::new(), 0_usize, None, false);
     let mut last = "";
@@ -152,7 +152,7 @@ fn first_fields(text: &str) -> Vec<(&str, &str)> {
         }
         let is_object = depth > 0 || byte.is_ascii_whitespace();
         if !is_object {
-            // The object is over, or none begins here.
+            // The object has ended, or none begins here.
             break;
         }
     }

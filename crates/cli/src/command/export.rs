@@ -113,7 +113,7 @@ fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
     serde_json::from_str(&loaded.payload(payload)?).ok()
 }
 
-/// Returns what a format needs of a session.
+/// Returns the read options that a format needs.
 pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
     let (keep, events) = match args.format {
         Format::Trace | Format::Feed | Format::Html => (FactDetail::Payloads, EventScope::All),

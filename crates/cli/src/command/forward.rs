@@ -24,7 +24,7 @@ use crate::{
     team_server::{self, TokenSource},
 };
 
-/// How often the store is looked at: a session that has ended is sent within it.
+/// Interval of checks of the store: an ended session is sent within it.
 const POLL: Duration = Duration::from_secs(2);
 /// How often `forward` brings the store up to date where no hub does.
 const REFRESH_POLLS: u32 = 5;
@@ -242,8 +242,8 @@ pub(crate) struct HubForwarding {
     progress: ForwardProgress,
 }
 
-/// Whether the settings let a hub forward to the server that they name. One that only an environment variable names is one
-/// to ask: a hub that another command starts forwards nothing to it.
+/// Whether the settings let a hub forward to the server that they name. A server that only an environment variable
+/// names is for queries: a hub that another command starts forwards nothing to it.
 fn is_on(context: &Context) -> bool {
     let settings = &context.settings().team;
     let is_of_file = matches!(context.config.origin("team.url").layer, Layer::System | Layer::User);
@@ -305,7 +305,7 @@ impl HubForwarding {
         };
         tracing::info!("forwarding {level} to {url}");
         loop {
-            // The token is read anew each time: it may have been replaced.
+            // The token is read again each time: it may have been replaced.
             let outcome = token.server(&url).and_then(|server| {
                 let mut forwarder = SessionForwarder::open(options.clone(), server.url(), Access::Write)
                     .map_err(forward_error)?;

@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 /// Variable with which the shell asks for completions.
 pub(crate) const COMPLETE: &str = "SUBSCOPE_COMPLETE";
-/// The program as the shell finds it.
+/// The program's name, found by the shell's search path.
 const PROGRAM: &str = "subscope";
 
 const BASH_PROMPT: &str = r#"

@@ -1,4 +1,4 @@
-//! `subscope statusline`: makes a harness show `subscope status` in its status line, and restores what was there.
+//! `subscope statusline`: makes a harness show `subscope status` in its status line, and restores the former one.
 //!
 //! Works like [`hooks`](super::hooks): the harness edits the text of its settings, a backup keeps the text as it was.
 

@@ -514,7 +514,7 @@ fn only_path(path: PathBuf) -> Result<PathBuf, CliError> {
 fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
     let mut sessions: Vec<&SessionId> = batch.router.sessions().collect();
     if sessions.len() > 1 {
-        // Lines before the first that names a session are no session of their own.
+        // Lines before the first one with a session id do not form a session of their own.
         sessions.retain(|session| &***session != "unnamed");
     }
     if sessions.len() > 1 && sessions.iter().any(|session| batch.router.has_root(session)) {
@@ -524,7 +524,7 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
     sessions.into_iter().cloned().collect()
 }
 
-/// Returns the program whose sessions are not read that a file or folder looks like it is of.
+/// Returns the unsupported program to which a file or folder seems to belong.
 fn stranger_at(path: &Path) -> Option<&'static str> {
     let path = fs::canonicalize(path).ok()?;
     subscope_harness::stranger(&path, &read_head(&path).unwrap_or_default())

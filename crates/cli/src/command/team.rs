@@ -1,4 +1,4 @@
-//! `subscope team`: the server of a team, its tokens, and what its administrator does.
+//! `subscope team`: the server of a team, its tokens, and administration commands.
 
 use std::io::Write as _;
 

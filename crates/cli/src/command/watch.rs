@@ -54,7 +54,7 @@ fn stalled(update: &Update) -> Option<(String, String)> {
 
 pub(super) struct FollowedFeed {
     pub(super) feed: Box<dyn Feed>,
-    /// The hub behind it, if that is in this process: dropping it ends the feed.
+    /// The feed's hub, if it runs in this process: dropping it ends the feed.
     pub(super) hub: Option<Box<dyn Any>>,
 }
 

@@ -44,7 +44,7 @@ impl ConfigPaths {
         let project = above.map(|folder| folder.join(PROJECT_FILE)).find(|path| path.exists());
         let project = project.map(|path| ConfigPath { layer: Layer::Project, path, chosen_by: None });
         let system = ConfigPath { layer: Layer::System, path: SYSTEM_FILE.into(), chosen_by: None };
-        // Most machines belong to nobody else.
+        // Most machines have no file of an organization.
         let system = Some(system).filter(ConfigPath::exists);
         Self { all: system.into_iter().chain(chosen).chain(project).collect() }
     }

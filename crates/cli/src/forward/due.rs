@@ -1,4 +1,4 @@
-//! Which sessions are due: those whose rows are newer than what the server has acknowledged.
+//! Finds the due sessions: those whose rows are newer than the acknowledged ones.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use subscope_store::{Forwarded, SessionQueries, SqliteStore, StoreResult};
 
 use super::ForwardOptions;
 
-/// A hub stamps rows before it commits them, and commits them in another order: revs from so far below the highest one
-/// on are looked at again.
+/// A hub assigns revs before it commits, and commits in another order: revs down to this distance below the highest one
+/// are checked again.
 const REV_SLACK: u64 = 20_000;
 
 /// A session to send.
@@ -22,7 +22,7 @@ pub(super) struct DueSession {
     pub(super) is_gone: bool,
 }
 
-/// What the server has, and how far the store was looked at.
+/// Sessions that the server has, and the rev up to which the store was checked.
 pub(super) struct DueQueue {
     forwarded: HashMap<SessionId, Forwarded>,
     /// Rev from which on the store is looked at; 0 at first, for all of it.

@@ -40,13 +40,13 @@ use crate::{config::TeamSettings, environment::Environment, output::HarmlessJson
 /// Most bytes of a passage that are sent.
 const PASSAGE_BYTES: usize = 16 << 10;
 
-/// Sessions of which one is looked for that may leave.
+/// Most sessions searched for one that may leave the machine.
 const EXAMPLES: usize = 100;
 
 /// How often a session at work is sent, at most.
 const LIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is forwarded, and under which names.
+/// Settings of forwarding.
 #[derive(Clone, Debug)]
 pub(crate) struct ForwardOptions {
     /// Data folder.
@@ -293,7 +293,8 @@ impl SessionForwarder {
     /// Returns a due session as it is sent; `None` if it is gone, or needs not be sent after all.
     fn prepare(&self, due: &DueSession) -> Result<Option<Prepared>, ForwardError> {
         let before = self.ledger.forwarded(&due.session);
-        // What is not in the record the server may have from an earlier one, which was lost: with an older rev.
+        // The server may have a session that is missing in the record, from an earlier record that was lost: with an
+        // older rev.
         let sent_rev = due.rev.max(before.map_or(self.since_us, |before| before.sent_rev + 1));
         let head = |day: Text, project: Option<Text>| SnapshotHead {
             machine: self.options.machine.clone(),
@@ -313,7 +314,7 @@ impl SessionForwarder {
         };
         let mut line = Vec::new();
         if due.is_gone {
-            // What the server never had needs no removal.
+            // A session that the server never had needs no removal.
             let Some(before) = before.filter(|before| !before.is_deleted) else { return Ok(None) };
             let docs = self.docs(&due.session)?;
             let mut gone = tombstone(head(before.day.clone(), None), &due.session);
@@ -369,7 +370,7 @@ fn deleted_text(doc: u64) -> SnapshotText {
 /// Returns the day (UTC) of a session's first event; of one without times the day on which it was saved.
 fn day_of(tree: &Tree, kept_at_ms: Option<Millis>) -> Text {
     let at = tree.session.started_at_ms.or(tree.session.ended_at_ms).or(kept_at_ms).unwrap_or(0);
-    // What no session is from is a wrong clock; the server takes days from 2000 on.
+    // A time before 2000 comes from a wrong clock; the server accepts days from 2000 on.
     let at = at.max(946_684_800_000);
     iso8601(at).chars().take(10).collect::<String>().into()
 }

@@ -1,4 +1,4 @@
-//! How forwarding by a hub goes: written by its thread, read by the page.
+//! State of a hub's forwarding: written by its thread, read by the page.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ impl ForwardProgress {
         state.last_sent_at_ms = sent_at.or(state.last_sent_at_ms);
     }
 
-    /// Notes a failure. Returns whether it is another one than the last: one that goes on is reported once.
+    /// Records a failure. Returns whether it differs from the last one: a persistent failure is reported once.
     pub(crate) fn failed(&self, error: &str) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.error.as_deref() == Some(error) {

@@ -124,8 +124,8 @@ impl Exclusions {
         Self { patterns: patterns.collect(), known: RefCell::default() }
     }
 
-    /// Whether sessions of a working directory stay here. A session without one stays if anything is excluded: nobody
-    /// knows where it belongs.
+    /// Whether sessions of a working directory stay here. A session without one stays if any directory is excluded: it
+    /// might belong to it.
     pub(super) fn contains(&self, cwd: Option<&str>) -> bool {
         let Some(cwd) = cwd.filter(|cwd| !cwd.is_empty()) else { return !self.patterns.is_empty() };
         let cwd = Path::new(cwd);
@@ -144,7 +144,7 @@ impl Exclusions {
         let file =
             cwd.ancestors().map(|folder| folder.join(".subscope/config.toml")).find(|file| file.exists());
         let refuses = file.is_some_and(|file| {
-            // What cannot be read may refuse: it stays.
+            // Settings that cannot be read may forbid forwarding: the session stays.
             let Some(text) = small_file(&file) else { return true };
             let Ok(table) = text.parse::<toml::Table>() else { return true };
             let forward = table.get("team").and_then(|team| team.get("forward"));

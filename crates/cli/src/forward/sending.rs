@@ -1,4 +1,4 @@
-//! What this machine sends, for the page of its hub: settings, how far the server is behind, and an example.
+//! Forwarding state for the hub's page: settings, number of sessions that the server lacks, and an example.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,11 +1,11 @@
-//! How far behind forwarding is, for `subscope doctor`: read from the record and the store, without a connection.
+//! Lag of forwarding, for `subscope doctor`: read from the record and the store, without a connection.
 
 use std::path::Path;
 
 use subscope_model::ContentLevel;
 use subscope_store::{Access, ForwardLog, OpenError, SqliteStore};
 
-/// How far a server is behind this machine's store.
+/// Lag of a server behind this machine's store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForwardStatus {
     /// Sessions that the server has.
@@ -18,7 +18,7 @@ pub(crate) struct ForwardStatus {
     pub(crate) above_level: usize,
 }
 
-/// Returns how far a server is behind.
+/// Returns the lag of a server.
 ///
 /// # Errors
 /// The store or the record cannot be read.

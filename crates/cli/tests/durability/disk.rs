@@ -168,7 +168,7 @@ fn full_disk_is_told_to_whoever_hands_over_and_loses_nothing() {
     // What is there can still be read.
     assert_eq!(calls(&serving), taken);
     assert_eq!(serving.json("/healthz")["status"], "ok");
-    // Nothing smaller is let past it: order is kept. Hooks keep theirs for later.
+    // Smaller input is not accepted before it: order is kept. Hooks spool theirs.
     let (status, answer) = post(&serving, "small", "/x");
     assert_eq!((status, answer.as_str()), (503, r#"{"error":"the disk is full"}"#));
     for number in 0..5 {
@@ -179,7 +179,7 @@ fn full_disk_is_told_to_whoever_hands_over_and_loses_nothing() {
     }
     let spooled = fs::read_dir(disk.folder(&env).join("spool")).unwrap().count();
     assert_eq!(spooled, 5);
-    // Where not even the spool has room it is silent all the same.
+    // If not even the spool has room, the hook is silent as well.
     let ran = disk.run(&env, &["hook"], call("lost", &big[..100_000]).as_bytes());
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
     // A process that is killed in this state leaves a whole store.
@@ -190,7 +190,7 @@ fn full_disk_is_told_to_whoever_hands_over_and_loses_nothing() {
     assert!(ran.code == Some(0) || ran.stderr.contains("full") || ran.stderr.contains("room"), "{ran:?}");
     fs::remove_file(disk.ballast(&env)).unwrap();
     let serving = disk.serve(&env);
-    // Those that were refused come again; what waited arrives by itself.
+    // Refused input is sent again; spooled input arrives by itself.
     for name in ["big", "small"] {
         let input = if name == "big" { big.as_str() } else { "/x" };
         assert_eq!(post(&serving, name, input), (200, String::new()));
@@ -219,7 +219,7 @@ fn server_goes_on_by_itself_once_there_is_room() {
     let serving = disk.serve(&env);
     assert_eq!(post(&serving, "a", "/x").0, 200);
     disk.fill(&env, 0);
-    // What the log beside the database had room for may still go through.
+    // A commit that fits into the WAL may still succeed.
     let big = noise(200_000);
     let mut refused = Vec::new();
     let mut taken = vec!["a".to_owned()];

@@ -48,7 +48,7 @@ fn hub_leaves(env: &TestEnv, break_it: impl FnOnce(&Path), kept: &[&str]) {
     assert!(post(&serving.address, "before"));
     assert_eq!(calls(&serving), ["before"]);
     break_it(&data(env));
-    // Refused, or it has left already. What it knows is a repeat no more.
+    // Refused, or the hub has exited already. Input that only that hub knew is no longer a repeat.
     assert!(!post(&serving.address, "refused"));
     assert!(!post(&serving.address, "before"));
     let mut expected: Vec<String> = kept.iter().map(|name| (*name).to_owned()).collect();

@@ -107,7 +107,7 @@ struct Doors<'a> {
 }
 
 impl Doors<'_> {
-    /// Hands it over and returns whether it was acknowledged.
+    /// Ingests it and returns whether it was acknowledged.
     fn send(&self, sent: &Sent) -> bool {
         let path = match sent.way {
             Way::Tcp | Way::Socket => "/hooks/claude",
@@ -270,7 +270,7 @@ fn what_was_acknowledged_survives_any_kill_and_is_there_once() {
         }
         let doors =
             Doors { env: &env, address: serving.address.clone(), socket: data(&env).join("hub.sock") };
-        // What was not acknowledged comes again under its name; some of it may be there.
+        // Unacknowledged input is sent again under its name; some of it may be stored.
         for one in sent.iter_mut().filter(|one| !one.is_acknowledged) {
             one.is_acknowledged = doors.send(one);
             assert!(one.is_acknowledged, "{one:?}");

@@ -17,8 +17,8 @@ pub(crate) fn data(env: &TestEnv) -> PathBuf {
     env.path("data/subscope")
 }
 
-/// Checks the databases of a folder as a process left them that was killed. Copies are looked at, since opening one
-/// brings it up to date: that is for the next process to do.
+/// Checks the databases of a folder as a killed process left them. It checks copies, since opening a database recovers
+/// it: that is left to the next process.
 pub(crate) fn is_whole(folder: &Path) {
     let copies = tempfile::tempdir().unwrap();
     let Ok(entries) = fs::read_dir(folder) else { return };
@@ -47,7 +47,7 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
     // When they were kept is the machine's business.
     rows.iter_mut().for_each(|row| row.kept_at_ms = None);
     let mut trees: Vec<_> = rows.iter().map(|row| store.tree(&row.id).unwrap().unwrap()).collect();
-    // Which number a row's writing had says nothing of what it holds.
+    // The rev of a row depends on the order of commits, not on its content.
     for tree in &mut trees {
         tree.session.rev = None;
         tree.agents.iter_mut().for_each(|row| row.rev = None);

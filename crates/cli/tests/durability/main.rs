@@ -28,8 +28,7 @@ fn rounds(fair: u64) -> u64 {
     std::env::var("SUBSCOPE_KILLS").map_or(fair, |count| count.parse().unwrap())
 }
 
-/// Where randomness begins: other moments in each run, and the same ones again where the variable is set to what a run
-/// printed.
+/// Random seed: different in each run, unless the variable is set to the seed that a run printed.
 fn random() -> Random {
     let seed = std::env::var("SUBSCOPE_SEED").ok().map(|seed| seed.parse().unwrap());
     let seed = seed.unwrap_or_else(subscope_hub::clock::now_ns);

@@ -1,4 +1,4 @@
-//! Many sessions at once: neither their taking nor the next start costs memory or waits that grow with their number.
+//! Many sessions at once: neither memory nor waits grow with their number, during ingestion and at the next start.
 //!
 //! A fair number runs with the other tests; `SUBSCOPE_SESSIONS` names another.
 

@@ -35,7 +35,7 @@ fn each_passed_mark_is_published_once_even_if_the_hub_is_killed() {
     growing.write(total);
     watching.until(|line| line.contains(r#""kind":"run.end""#));
     watching.until(|line| line.contains(r#""scope":"day""#) && line.contains(r#""percent":100"#));
-    // Derived anew some times: nothing is repeated.
+    // Derived again several times: no alert is repeated.
     let began = clock::tick();
     while began.elapsed() < Duration::from_secs(2) {
         watching.seen.extend(watching.lines.recv_timeout(Duration::from_millis(50)));

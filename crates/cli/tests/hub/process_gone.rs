@@ -1,5 +1,5 @@
-//! A session of which only files tell, and whose process is killed or leaves: what was at work is lost within a second,
-//! live and after a restart of the hub.
+//! A session with files only, whose process is killed or exits: agents at work are lost within a second, live and after
+//! a restart of the hub.
 
 use subscope_testkit::lines::{Line, launch_result, spawn_input, transcript};
 

@@ -1,4 +1,4 @@
-//! A hub that accepts connections and does not answer: hooks spool at once, commands say so and read the store.
+//! A hub that accepts connections and does not answer: hooks spool at once, commands report it and read the store.
 
 use std::{
     fs::OpenOptions,

@@ -52,7 +52,7 @@ impl Mcp {
         Self { service, child, listens }
     }
 
-    /// An agent called `worker` whose command is a script for a shell; its words are behind it.
+    /// An agent called `worker` whose command is a shell script, followed by its arguments.
     pub(crate) async fn agent(env: &TestEnv, address: Option<&str>, options: &[&str], script: &str) -> Self {
         let variables: Vec<(&str, &str)> =
             address.map(|address| ("CPE_SUBAGENT_LOGGING_ADDRESS", address)).into_iter().collect();

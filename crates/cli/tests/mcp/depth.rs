@@ -1,5 +1,4 @@
-//! Agents that call agents through shells and generated programs: everything reaches the one who listens, under its
-//! parent.
+//! Agents that call agents through shells and generated programs: all events reach the listener, under their parents.
 
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ async fn events_of_every_depth_reach_the_root_with_their_parents() {
         call_from_shell(&server(binary, "middle.sh"), "run-2"),
         work("Bash")
     );
-    // What the calls in between answer stands beside the stream.
+    // The answers of the calls in between are printed next to the stream.
     env.write("work/top.sh", &top);
     let address = format!("http://{}", serving.address);
     let mcp = Mcp::agent(&env, Some(&address), &[], "sh top.sh").await;

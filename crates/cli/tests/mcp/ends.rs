@@ -51,7 +51,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 
 async fn are_gone(pids: &[u32]) {
     for pid in pids {
-        // Those that nobody waits for are gone when the system has noticed.
+        // Orphaned processes disappear when the system reaps them.
         for _ in 0..1_000 {
             if !is_alive(*pid) {
                 break;

@@ -53,7 +53,7 @@ fn an_event_that_the_hub_does_not_keep_in_time_is_spooled_before_it_is_acknowled
     send("-STOP", &serving);
     tell_one(&posting);
     assert!(waiting(&env) > 0);
-    // What it has not put down by now is gone.
+    // Lines that it has not stored by now are lost.
     posting.child.kill().unwrap();
     posting.child.wait().unwrap();
     send("-CONT", &serving);
@@ -82,7 +82,7 @@ fn an_event_that_nobody_can_keep_is_refused() {
     let (status, answer) = posting.post(&event("r1", "subagent_start", serde_json::json!({})));
     assert!(status == 503 && answer.contains("cannot be spooled"), "{status} {answer}");
     send("-CONT", &serving);
-    // It may be kept by now; in any case the hub takes what comes next.
+    // It may be stored by now; in any case the hub accepts later input.
     assert_eq!(posting.post(&event("r2", "subagent_start", serde_json::json!({}))).0, 200);
     posting.end();
     serving.end("-TERM");

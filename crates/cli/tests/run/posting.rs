@@ -295,7 +295,7 @@ fn recording_that_a_command_prints_is_no_session_of_its_process() {
 #[test]
 fn an_outer_run_that_is_gone_is_told_to_who_posts() {
     let env = env();
-    // A port that nobody listens on any more.
+    // A port without a listener.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let inner = Posting::start(&env, "--no-store", Some(&format!("http://{gone}")));
     let (status, answer) = inner.post(&event("r1", "subagent_start", value!({})));
@@ -399,7 +399,7 @@ fn fifty_who_post_at_once_are_shown_and_kept_each_once() {
     assert_eq!(blocks(&text), WRITERS * BLOCKS, "{text}");
     let session = serving.json("/api/v1/sessions")["sessions"][0]["id"].as_str().unwrap().to_owned();
     let (mut results, mut after, began) = (Vec::new(), String::new(), clock::tick());
-    // What is kept is concluded a moment later.
+    // Stored input is derived a moment later.
     while results.len() < WRITERS * BLOCKS {
         assert!(began.elapsed() < LIMIT, "only {} are there", results.len());
         let page = serving.json(&format!("/api/v1/sessions/{session}/events{after}"));

@@ -41,7 +41,7 @@ const STAND_INS: [StandIn; 2] = [
     },
 ];
 
-/// What a stand-in prints: were it decoded, the message would be shown twice.
+/// Output of the fake program: if it were decoded, the message would be shown twice.
 const PRINTED: &str =
     "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"printed\"}}\n";
 

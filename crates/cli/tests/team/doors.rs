@@ -1,4 +1,4 @@
-//! Who gets in: tokens, roles, tenants, bodies.
+//! Access control: tokens, roles, tenants, bodies.
 
 use std::{
     io::{Read as _, Write as _},
@@ -294,7 +294,7 @@ fn writers_remove_their_own_sessions_only() {
     let removed = post(&server, &admin, removal(1).as_bytes());
     assert_eq!((removed.status, removed.json()["accepted"].as_u64()), (200, Some(1)));
     assert_eq!(tree(), 404);
-    // A session that does not exist has no owner: anybody may remove it.
+    // A session that does not exist has no owner: any user may remove it.
     assert_eq!(post(&server, &bob, removal(1).as_bytes()).status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! What a machine sends by itself and what it says of it: the hub's thread, `doctor`, the printed bytes, TLS, secrets.
+//! Forwarding by a machine's hub and its reports: the hub's thread, `doctor`, the printed bytes, TLS, secrets.
 
 use std::{
     fs,
@@ -196,7 +196,7 @@ fn the_printed_bytes_are_those_that_leave() {
 
 #[test]
 fn the_page_of_a_hub_says_what_its_machine_sends() {
-    // Nobody listens at the server's address: no engine is needed.
+    // Nothing listens at the server's address: no engine is needed.
     let machine = Machine::alone("one", "sst_x");
     machine.adopt("c-nested");
     let sending = |hub: &Running, query: &str| get(hub, &format!("/api/v1/sending{query}"), "").json();
@@ -377,7 +377,7 @@ fn forwarding_over_tls_wants_a_certificate_that_the_machine_trusts() {
     command.env("SSL_CERT_FILE", &authority);
     let page: Value = serde_json::from_str(&run(command, b"").success()).unwrap();
     assert_eq!(page["sessions"].as_array().unwrap().len(), 1);
-    // Plain HTTP at that port is no way in.
+    // Plain HTTP is refused at that port.
     assert_eq!(machine.ask(&format!("http://127.0.0.1:{port}"), &["ls"]).code, Some(1));
     // The certificate without its key, and a file that is none.
     let mut wrong = team.serve_command("127.0.0.1:0");

@@ -1,4 +1,5 @@
-//! Machines that forward: what the team's servers have equals what the machines have, whatever is killed meanwhile.
+//! Machines that forward: the team's servers have the same sessions as the machines, even if processes are killed in
+//! between.
 
 use std::{collections::BTreeMap, fs};
 
@@ -133,7 +134,7 @@ fn kills_of_forwarder_server_and_engine_lose_nothing_and_count_nothing_twice() {
             // It makes its batch, and the server reads and gathers it.
             std::thread::sleep(std::time::Duration::from_secs(2));
             match (place + round) % 3 {
-                // The server inserts what nobody waits for any more.
+                // The server inserts rows whose sender no longer waits.
                 0 => forwarder.kill(),
                 // The forwarder does not know whether the insert was made.
                 1 => servers[at].kill(),

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{Check, survey::Survey};
 
-/// Most directories that one `watch` observes for idle sessions: it leaves the rest of the limit to other programs.
+/// Most directories that one `watch` observes for idle sessions: other programs need a part of the limit.
 const IDLE_FOLDERS: u64 = 4096;
 /// Directory of the inotify limits on Linux.
 const INOTIFY_DIR: &str = "/proc/sys/fs/inotify";

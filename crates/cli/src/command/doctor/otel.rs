@@ -1,4 +1,4 @@
-//! Whether the OpenTelemetry of each harness is pointed at the hub, and how it is.
+//! Checks whether each harness sends its OpenTelemetry records to the hub, and how to set that.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{environment::Environment, hub_connection, prelude::*};
 
 const NAME: &str = "otel";
 
-/// Says of each harness that is used here where its records go. None has to send any.
+/// Reports the destination of the records of each harness used here. Sending them is optional.
 pub(super) fn targets(context: &Context) -> Vec<Check> {
     let running = context.data_folder().ok().and_then(|folder| hub_connection::greet(&folder).ok());
     let url = match running {

@@ -14,13 +14,13 @@ use crate::{
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Sets damaged files aside, keeps what can be read of them, and waits until a hub has rebuilt the rest from
+/// Moves damaged files aside, keeps their readable content, and waits until a hub has rebuilt everything else from
 /// transcripts, archive and received input.
 pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
     let store = SqliteStore::find_damage(&folder)?;
     if let Some(what) = &store {
-        // A hub that cannot be asked to leave holds the lock, which is the error then.
+        // A hub that cannot be asked to exit holds the lock: opening the store then fails.
         hub_connection::stop_background_hub(&folder)?;
         let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
         let Repaired { aside, deliveries, sessions } =

@@ -1,4 +1,4 @@
-//! Whether there is something to show: the harnesses' folders, their sessions, what `watch` would follow.
+//! Checks for content: the harnesses' folders, their sessions, and the sessions that `watch` would follow.
 
 use std::{fs, io};
 
@@ -9,8 +9,8 @@ use subscope_render::text;
 use super::{Check, survey::Survey};
 use crate::{command::target::shown, environment::Environment};
 
-/// Says of each harness whether its folder is there and can be read. One that was never used is left out where another
-/// was.
+/// Reports whether the folder of each harness exists and can be read. Unused harnesses are left out if another one is
+/// used.
 pub(super) fn homes(environment: &Environment) -> Vec<Check> {
     let homes = harnesses().map(|harness| (harness, harness.home(&|name| environment.get(name))));
     let (mut used, mut missing) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
     }
 }
 
-/// Says what `watch` would follow.
+/// Reports the sessions that `watch` would follow.
 pub(super) fn watched(roots: &[Root], survey: &Survey) -> Check {
     let says = match survey.recent {
         0 => "no session was written in the last 15 minutes; watch waits for one".to_owned(),

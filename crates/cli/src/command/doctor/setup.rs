@@ -103,7 +103,7 @@ pub(super) fn texts(folder: Result<PathBuf, CliError>) -> Option<Check> {
     })
 }
 
-/// Says whether a hub runs; `None` without a data directory.
+/// Reports whether a hub runs; `None` without a data directory.
 pub(super) fn hub(context: &Context) -> Option<Check> {
     let (name, folder) = ("hub", context.data_folder().ok()?);
     Some(match hub_connection::greet(&folder) {

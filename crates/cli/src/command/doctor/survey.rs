@@ -11,7 +11,7 @@ use subscope_collect::{follow::FollowOptions, main_transcripts};
 use subscope_harness::Root;
 use subscope_model::Millis;
 
-/// How many folders deep is looked: the files of a session may be five below the folder of transcripts.
+/// Greatest depth of the search: the files of a session may be five levels below the folder of transcripts.
 const DEPTH: usize = 6;
 
 /// Counts below the `projects` directory.

@@ -1,4 +1,4 @@
-//! Checks of forwarding to a team's server: whether it works, how far behind it is, and what leaves this machine.
+//! Checks of forwarding to a team's server: whether it works, how many sessions it lags, and what leaves this machine.
 
 use subscope_client::{Client, ClientError};
 use subscope_render::text::plural;
@@ -26,7 +26,7 @@ pub(super) fn forwarding(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// Asks the server whose token this is.
+/// Asks the server for the owner of the token.
 fn reach(url: &str, context: &Context) -> Result<String, CliError> {
     let server = team_server::server(url, context)?;
     let mut client = Client::of_team(server);

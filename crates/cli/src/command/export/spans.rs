@@ -102,7 +102,7 @@ impl<'a> SpanExport<'a> {
         }
     }
 
-    /// Says how much was pushed.
+    /// Reports how much was pushed.
     pub(super) fn finish(self) {
         if let Destination::Receiver(receiver) = &self.destination {
             let Self { spans, requests, .. } = self;
@@ -111,8 +111,8 @@ impl<'a> SpanExport<'a> {
     }
 }
 
-/// Exports every session with an event since a time, those that ended first before others, so that a push that fails
-/// goes on where it stopped.
+/// Exports every session with an event since a time, in order of their ends, so that a failed push can continue where
+/// it stopped.
 pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
     let since = args.since.map(|moment| moment.resolve(context.now_ms()));
     let mut rows = Backend::open(Needs::Rows, context)?.sessions(usize::MAX, false, "")?.sessions;

@@ -107,7 +107,7 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
             .hint("`subscope serve --stop` ends it; `serve --archive` and `--keep-days` are its options"));
     }
     let roots: Vec<PathBuf> = if args.roots.is_empty() {
-        // Not everybody has all harnesses.
+        // Most users do not have all harnesses.
         root_folders(context).iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect()
     } else {
         args.roots.iter().map(fs::canonicalize).collect::<Result<_, _>>()?

@@ -57,7 +57,7 @@ pub(crate) fn is_hook(args: &[OsString]) -> bool {
     first == "hook" && !rest.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// What the command of a hook says.
+/// Options of a hook's command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookOptions {
     /// Name of the harness whose hook it is; [`DEFAULT_HOOKED`] where it is not named.
@@ -112,7 +112,7 @@ pub(crate) fn run(options: &HookOptions, environment: &Environment) {
     let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data, &source)));
 }
 
-/// Whose payload it is.
+/// Sender of the payload.
 struct HookSource<'a> {
     name: &'static str,
     hooks: &'static dyn HookSupport,
@@ -131,7 +131,7 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
         body = source.hooks.payload(event, body);
     }
     let breaker = Breaker::of(data);
-    // A payload that arrived late left the hub little time: a timeout then says nothing about the hub.
+    // A payload that arrived late left the hub little time: a timeout then is no sign of a hung hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
     match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
         Ok(answer) => print(&answer),

@@ -16,11 +16,10 @@ use crate::{config::read_text, prelude::*};
 const LIMIT_BYTES: u64 = 4 << 20;
 /// Links to follow, as many as Linux does, so that a ring of them ends.
 const LINK_LIMIT: usize = 40;
-/// Of a file that nobody but its owner may read.
+/// Mode of a file that only its owner may read.
 pub(in super::super) const PRIVATE: u32 = 0o600;
 
-/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not
-/// exist.
+/// Resolves links: the file to which a dotfile manager links is edited, and the link stays. The file need not exist.
 pub(in super::super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
     let mut path = path.to_owned();
     for _ in 0..LINK_LIMIT {
@@ -46,8 +45,8 @@ pub(in super::super) fn read(path: &Path) -> Result<Option<String>, CliError> {
 
 /// Replaces the text `before`, which the file must still contain: writes a temporary file, syncs it and renames it.
 ///
-/// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
-/// the last look and the rename is overwritten: nothing that file systems offer prevents it.
+/// The mode is kept; a new file gets `new_mode` reduced by the umask. A write of another program between the last check
+/// and the rename is lost: file systems offer no way to prevent that.
 pub(in super::super) fn replace(
     path: &Path,
     before: Option<&str>,
@@ -63,7 +62,7 @@ pub(in super::super) fn replace(
     Ok(())
 }
 
-/// Removes a file that still says what it should.
+/// Removes a file that still has the expected text.
 pub(in super::super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
     check_untouched(path, Some(before))?;
     fs::remove_file(path).map_err(|error| CliError::write(path.display(), error))?;
@@ -97,7 +96,7 @@ fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<NamedTempF
     if old.as_ref().is_some_and(Permissions::readonly) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
     }
-    // What was private never is less, not even for a moment.
+    // A private file stays private at every moment.
     let mode = if old.is_some() { PRIVATE } else { new_mode };
     let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut beside =
@@ -114,7 +113,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes the rename last. Where a folder cannot be synced, it lasts all the same, but for a power cut.
+/// Syncs the folder, so that the rename survives a power failure. A folder that cannot be synced is no error.
 fn sync_folder(path: &Path) {
     let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
 }

@@ -1,4 +1,4 @@
-//! What a settings file was before we came, so that `remove` can make it that again, byte for byte.
+//! Backups of settings files before our first change, so that `remove` can restore them byte for byte.
 //!
 //! One file for each settings file, in the state folder, for its owner alone: settings may hold keys.
 
@@ -25,7 +25,8 @@ pub(in super::super) struct Memory {
     pub(in super::super) path: String,
     /// What stood there; `None`: no file.
     pub(in super::super) before: Option<String>,
-    /// The text that we wrote. If the file has another text now, somebody else changed it, and `before` is not restored.
+    /// The text that we wrote. If the file has another text now, somebody else changed it, and `before` is not
+    /// restored.
     pub(in super::super) after: String,
     /// Folders that we made for it, the innermost first.
     pub(in super::super) folders: Vec<PathBuf>,
@@ -60,7 +61,7 @@ impl Backups {
     }
 }
 
-/// Where the memory of one settings file stands.
+/// Location of the backup of one settings file.
 #[derive(Debug)]
 pub(in super::super) struct SettingsBackup {
     settings: PathBuf,
@@ -79,13 +80,13 @@ impl SettingsBackup {
         })
     }
 
-    /// Returns what is remembered; what cannot be read is no memory.
+    /// Returns the backup; `None` also if it cannot be read.
     pub(in super::super) fn recall(&self) -> Option<Memory> {
         let memory: Memory = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;
         (memory.schema == SCHEMA && memory.path == self.settings.to_string_lossy()).then_some(memory)
     }
 
-    /// Remembers this instead of anything before, or nothing.
+    /// Replaces the backup, or removes it for `None`.
     pub(in super::super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
         match memory {
             Some(memory) => self.keep(memory),
@@ -106,7 +107,7 @@ impl SettingsBackup {
         file::replace(&self.file, before.as_deref(), &text, file::PRIVATE)
     }
 
-    /// Forgets. What cannot be removed is known as history by its `after`.
+    /// Removes the backup. One that cannot be removed is recognized as outdated by its `after`.
     pub(in super::super) fn forget(&self) {
         let _ = fs::remove_file(&self.file);
     }

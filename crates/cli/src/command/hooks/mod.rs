@@ -1,7 +1,7 @@
-//! `subscope hooks`: adds hooks to the harness's settings, takes them out again, and shows how they stand.
+//! `subscope hooks`: adds hooks to the harness's settings, removes them, and shows their state.
 //!
-//! Flow: [`Scope`] finds the file behind links → the harness edits its text → [`memory`] keeps what it was →
-//! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
+//! Flow: [`Scope`] finds the file → the harness edits its text → [`memory`] saves the former text → [`mod@file`] writes
+//! the new one. Each new text is parsed before it is written.
 
 pub(super) mod file;
 pub(super) mod memory;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
     }
 }
 
-/// Does something with the settings file of each chosen harness. One that fails does not keep the others from it.
+/// Runs an action on the settings file of each chosen harness. A failure does not prevent the others.
 fn each(
     args: &ScopeArgs,
     context: &Context,
@@ -75,7 +75,7 @@ pub(super) struct Scope {
     pub(super) choice: SettingsScope,
     /// Where the harness looks for it.
     pub(super) path: PathBuf,
-    /// The file itself, behind links; it need not exist.
+    /// The file itself, with links resolved; it need not exist.
     pub(super) target: PathBuf,
 }
 
@@ -160,7 +160,7 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
             let old = shelf.recall();
             shelf.replace(memory_of(scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
             let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
-            // What was not done must not be remembered in the place of what was.
+            // A change that was not made must not replace the backup of one that was.
             replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
         }
         None => {
@@ -228,8 +228,8 @@ pub(super) fn new_mode(choice: SettingsScope) -> u32 {
     if choice == SettingsScope::Project { 0o666 } else { file::PRIVATE }
 }
 
-/// Returns what is to be remembered: what the file was before our first hook. What was changed since an earlier
-/// installation cannot be told from what we wrote: then it is nothing, and `remove` takes out our hooks only.
+/// Returns the backup to save: the file's text before our first hook. `None` if the file was changed since an earlier
+/// installation: such changes cannot be separated from ours, so `remove` then removes our hooks only.
 fn memory_of(
     scope: &Scope,
     text: &Option<String>,
@@ -245,7 +245,7 @@ fn memory_of(
     Some(Memory { after: new.to_owned(), ..old })
 }
 
-/// Makes sure that what is about to be written says what it should.
+/// Checks that the new text has the intended hooks before it is written.
 fn check(scope: &Scope, text: &str, wanted: &[(&str, HookHandler)]) -> Result<(), CliError> {
     let mut ours = scope.parse(text)?.ours();
     ours.sort_by_key(|(event, _)| wanted.iter().position(|(name, _)| name == event));
@@ -357,8 +357,8 @@ fn check_http(
 pub(crate) fn program() -> Result<PathBuf, CliError> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| CliError::because("cannot find the running program", error))?;
-    // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
-    // known again.
+    // Linux appends a note to the path of a program that was replaced in the meantime. With another name our hooks
+    // would not be recognized again.
     let is_known = program.to_str().is_some() && program.file_name().is_some_and(|name| name == PROGRAM);
     if is_known && program.is_absolute() && program.is_file() {
         return Ok(program);
@@ -368,7 +368,7 @@ pub(crate) fn program() -> Result<PathBuf, CliError> {
     Err(CliError::failed(message).hint(hint))
 }
 
-/// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.
+/// The folder that `--store` names: the hooks have to use it, too. A folder that a variable names needs no option.
 pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
     Ok(context.store_option.as_ref().map(std::path::absolute).transpose()?)
 }
@@ -406,7 +406,7 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         }
     };
     shelf.iter().for_each(SettingsBackup::forget);
-    // Folders that we made go, as far as nothing came into them since.
+    // Remove the folders that we made and that are still empty.
     let _ = folders.iter().all(|folder| fs::remove_dir(folder).is_ok());
     output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
 }

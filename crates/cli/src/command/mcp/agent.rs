@@ -50,7 +50,7 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
     Ok(served?)
 }
 
-/// Returns the function that asks the running hub whether a user wants a run to stop. Without a hub nobody can.
+/// Returns the function that asks the running hub whether a user wants a run to stop. Without a hub no user can.
 fn stop_requests(publisher: &Publisher, context: &Context) -> Result<IsStopRequested, CliError> {
     if !publisher.is_on() {
         return Ok(Box::new(|_, _, _| false));

@@ -61,7 +61,7 @@ impl<R: BufRead> LineReader<R> {
             }
             self.number += 1;
             if count as u64 == LINE_BYTES && !bytes.ends_with(b"\n") {
-                // Skip the rest of the line.
+                // Skip the remaining part of the line.
                 let _ = self.input.skip_until(b'\n');
                 return Ok(Some(self.bad(&[], format!("longer than {} MiB", LINE_BYTES >> 20))));
             }

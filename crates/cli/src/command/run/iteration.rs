@@ -47,7 +47,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Shortest interval between writes of the trace; also this many times the duration of a write.
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 const TRACE_SHARE: u32 = 20;
-/// Event log size of the run's private hub, which nobody queries for past events.
+/// Event log size of the run's private hub, which is never queried for past events.
 const HUB_LOG_EVENTS: usize = 64;
 /// Most events in a trace; the first ones of a longer run.
 const TRACE_EVENTS: usize = 20_000;
@@ -350,7 +350,7 @@ impl IterationObserver<'_> {
         Ok((ended, passed.failure.is_some()))
     }
 
-    /// Says where sessions of the working folder may be another program's.
+    /// Warns if sessions of the working folder may belong to another program.
     fn report_neighbors(&self) {
         let has_notes = self.run.plan.harness.is_none_or(|plan| plan.notes().is_some());
         let sessions = self.followed.count();

@@ -1,10 +1,10 @@
-//! What a command is started with, and how it is observed: as its harness says, if it is one.
+//! Start options and observation of a command, determined by its harness, if it has one.
 
 use std::{ffi::OsString, path::Path};
 
 use subscope_harness::{ObserveMode, Observed, RunPlan, RunSurroundings, run_plan};
 
-/// What a command is started as.
+/// Command line to start.
 #[derive(Clone)]
 pub(crate) struct LaunchPlan {
     pub(crate) command: Vec<OsString>,
@@ -31,7 +31,7 @@ impl LaunchPlan {
         if let Some(Observed { mode, added, has_hooks }) = observed {
             (plan.mode, plan.has_hooks) = (mode, has_hooks);
             plan.added = added.into_iter().map(OsString::from).collect();
-            // In front of those that are there: what follows `--` is no option.
+            // Before the existing arguments: options after `--` would not be read as options.
             plan.command.splice(1..1, plan.added.iter().cloned());
         }
         plan

@@ -114,7 +114,7 @@ fn write_blocks(
                 queued_bytes.fetch_sub(block.len(), Ordering::Relaxed);
             }
         }
-        // A message that waits already says the same.
+        // A queued message has the same meaning.
         let _ = progress.try_send(());
     }
     outcome

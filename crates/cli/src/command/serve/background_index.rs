@@ -1,5 +1,5 @@
-//! Index of a running hub: what was written while no hub ran, the full text of what is written while it runs, and
-//! folders that clients name.
+//! Background index of a running hub: content written while no hub ran, full text of new content, and folders that
+//! clients name.
 
 use std::{
     mem,
@@ -25,7 +25,7 @@ use super::{background, has_ended};
 /// Most waiting requests. All that wait when a round begins are answered by that round.
 pub(super) const MAX_REQUESTS: usize = 64;
 
-/// Interval of full text updates while events arrive and nobody searches. A search starts a round at once. Checking
+/// Interval of full text updates while events arrive and no search runs. A search starts a round at once. Checking
 /// thousands of files takes about 60 ms.
 const TEXTS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -36,7 +36,7 @@ pub(super) type QueuedRequest = Option<IndexRequest>;
 pub(super) fn indexer(hub: HubHandle, requests: SyncSender<QueuedRequest>) -> Indexer {
     Arc::new(move |request| {
         if matches!(request, IndexRequest::Folders(_)) {
-            // Queries from now on say that it is not complete.
+            // From now on queries report that the index is incomplete.
             hub.reads_past(true);
         }
         requests.try_send(Some(request)).map_err(|error| match error {
@@ -91,7 +91,8 @@ pub(super) fn run(
                     tracing::warn!("{error:#}");
                     continue;
                 }
-                // A failure is retried in the next round; requests are dropped, so that searches return what there is.
+                // A failure is retried in the next round; requests are dropped, so that searches return what is
+                // indexed.
                 Err(error) => {
                     waiting.clear();
                     tracing::warn!("past sessions are not up to date: {error:#}");

@@ -34,7 +34,7 @@ use super::history_service::HistoryService;
 
 /// How long a session must be quiet before it is read: the last lines of an agent come after its end.
 const QUIET: Duration = Duration::from_secs(1);
-/// A session that is never quiet is read so long after an agent in it has ended.
+/// Delay after an agent's end at which a session is read although it is not quiet.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 /// Interval of looking at sessions that are due.
 const POLL: Duration = Duration::from_millis(200);
@@ -94,7 +94,7 @@ impl DueSessions {
         Some(session)
     }
 
-    /// Notes that all of a session is queued, unless it has news again.
+    /// Records that all of a session is queued, unless it changed again.
     fn done(&self, session: &SessionId) -> std::io::Result<()> {
         let due = self.lock();
         if due.contains_key(session) { Ok(()) } else { self.state.queue.note_done(session) }
@@ -109,7 +109,7 @@ impl UpdateQueue for DueSessions {
             // Rows that did not change are not in it.
             Update::Change(change) if has_ended(&change.agents) => self.mark(&change.session().id),
             Update::Change(change) => {
-                // Its agents are still at work: what is due waits until it is quiet.
+                // Its agents are still at work: it stays due until it is quiet.
                 if let Some(due) = self.lock().get_mut(&change.session().id) {
                     due.last = clock::tick();
                 }
@@ -268,7 +268,7 @@ impl SessionQueuer<'_> {
             let is_idle = has_listed && self.sessions.lock().is_empty();
             let wait = if is_idle { LAST_WAIT } else { POLL };
             match woken.recv_timeout(wait) {
-                // Not at once again, while what is due is not ready.
+                // Wait before the next check while no due session is ready.
                 Ok(()) if !self.state.has_ended() => thread::sleep(POLL),
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

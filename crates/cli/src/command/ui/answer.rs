@@ -135,7 +135,7 @@ fn is_of_team(context: &Context) -> Result<bool, CliError> {
     Ok(team_server::asked(context)?.is_some())
 }
 
-/// Returns the message about what only the session's machine has.
+/// Returns the message for data that only the session's machine has.
 fn only_there(session: &SessionId, context: &Context) -> CliError {
     match team_server::required(context) {
         Ok(server) => team_server::only_there(session, server),

@@ -22,7 +22,7 @@ use self::{answer::QueryHandler, late::LateFeed};
 use super::watch::{FollowedFeed, live};
 use crate::{prelude::*, team_server};
 
-/// Most waiting queries: one of each kind, and some for a user who is faster than the disk.
+/// Most waiting queries: one of each kind, and some more for fast input on a slow disk.
 const MAX_QUESTIONS: usize = 16;
 
 const CLOCKS: Clocks = Clocks { now_ms: clock::now_ms, awake_ms: clock::awake_ms };
@@ -91,7 +91,7 @@ fn print_lines(context: &Context) -> Result<(), CliError> {
     }
 }
 
-/// What follows a UI that was left.
+/// Action after the UI has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Nothing,

@@ -1,4 +1,4 @@
-//! Queue of requests on disk: what waits for the receiver survives the end of the hub, however it ends.
+//! Queue of requests on disk: waiting requests survive every end of the hub, including kills.
 //!
 //! ```text
 //! otlp/<hash of the address>/since                        when forwarding to it began, milliseconds since 1970
@@ -71,7 +71,7 @@ impl SpanQueue {
             let entry = entry?;
             match queued(entry.path(), entry.metadata()?.len()) {
                 Some(request) => waiting.push(request),
-                // Of a hub that was killed while it wrote: its spans are not noted.
+                // A partial file of a hub that was killed while writing: its spans were not recorded.
                 None => fs::remove_file(entry.path())?,
             }
         }
@@ -158,7 +158,7 @@ impl SpanQueue {
         files.map(|file| Ok(SessionId::from(fs::read_to_string(file?.path())?.as_str()))).collect()
     }
 
-    /// Ids of sessions are of others: they are no part of a path.
+    /// Ids of sessions come from outside: they are hashed and never part of a path.
     fn file(&self, folder: &str, session: &SessionId) -> PathBuf {
         self.folder.join(folder).join(&*event_id(session, folder))
     }
