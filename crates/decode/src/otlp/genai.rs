@@ -34,6 +34,7 @@ pub const OTEL_GENAI: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
+/// Source of the spans of the GenAI conventions that this program exports, recognized by their scope.
 pub static GENAI_SPANS: OtelSource =
     OtelSource { dialect: OTEL_GENAI, has_scope: |name| name == OWN_SCOPE, has_service: |_| false, session };
 
