@@ -25,8 +25,7 @@ pub(in super::super) struct Memory {
     pub(in super::super) path: String,
     /// What stood there; `None`: no file.
     pub(in super::super) before: Option<String>,
-    /// The text that we wrote. If the file has another text now, somebody else changed it, and `before` is not
-    /// restored.
+    /// The text that we wrote. If the file has another text now, somebody else changed it, and `before` is not restored.
     pub(in super::super) after: String,
     /// Folders that we made for it, the innermost first.
     pub(in super::super) folders: Vec<PathBuf>,
