@@ -1,4 +1,4 @@
-// What the page asks: of the hub or team's server that serves it, or of the session that a saved page carries in itself.
+// The page's queries: to the hub or team's server that serves it, or to the session embedded in a saved page.
 import type { Comparison, ContentLevel, Event, Hits, IdMatches, Iterations, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
@@ -57,7 +57,7 @@ export interface SessionsQuery {
   q?: string;
   after?: string;
   recent?: boolean;
-  /** Only this one; a team's server alone knows it. */
+  /** Only this session; supported by a team's server only. */
   session?: string;
   limit?: number;
 }
@@ -99,9 +99,9 @@ export interface Compared {
 export type Form = "trace" | "html" | "csv" | "perfetto" | "otlp";
 
 export interface Api {
-  /** Whether a server is behind the page: it knows more than one session. */
+  /** Whether a server serves the page: only a server has several sessions. */
   readonly isServed: boolean;
-  /** Whether that is a team's server: it has copies of the rows of many machines, and what needs a machine is there. */
+  /** Whether that is a team's server: it has rows of many machines, but cannot do what needs the session's machine. */
   readonly isTeam: boolean;
   sessions(query: SessionsQuery): Promise<SessionPage>;
   tree(session: string, at?: number): Promise<Tree>;
@@ -203,7 +203,7 @@ const team: Api = {
   exported: () => "",
 };
 
-/** What a saved page carries. */
+/** Data embedded in a saved page. */
 interface Saved {
   tree: Tree;
   timeline: Timeline | null;
@@ -239,7 +239,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
 
 const carried = document.getElementById("subscope-saved")?.textContent;
 
-/** The session that this page carries; null where a hub serves it. */
+/** The session embedded in this page; null if a server serves it. */
 export const carriedTree: Tree | null = carried ? (JSON.parse(carried) as Saved).tree : null;
 
 /** The mark that a team's server puts into its document. */

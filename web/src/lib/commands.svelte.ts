@@ -11,7 +11,7 @@ const KEPT = 8;
 class Commands {
   /** By session and agent, by call. */
   #known = new SvelteMap<string, ReadonlyMap<string, string>>();
-  /** Calls that were looked for and not found: they are not requested again. */
+  /** Calls that were not found: they are not requested again. */
   #missed = new Set<string>();
 
   get(session: string, agent: string, call: string): string {

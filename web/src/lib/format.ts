@@ -1,4 +1,4 @@
-// Numbers as people read them; the same words as in the terminal.
+// Formats numbers, times and money for display, as in the terminal UI.
 import { oneLine } from "./safe";
 
 /** `120ms`, `45s`, `1m 30s`, `1h 1m 1s`. */
@@ -80,7 +80,7 @@ export function base(path: string | null): string {
   return parts.at(-1) ?? path;
 }
 
-/** `opus` for `claude-opus-4-1-20250805`: the words that tell models apart. */
+/** `opus` for `claude-opus-4-1-20250805`: the distinctive part of a model's name. */
 export function model(name: string | null): string {
   if (!name) return "";
   return oneLine(name).replace(/^claude-/, "").replace(/-\d{8}$/, "");

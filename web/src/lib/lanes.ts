@@ -179,7 +179,7 @@ const LETTER = 6.4;
 /** Opacity of a bar that is not on the critical path. */
 const DIMMED = 0.22;
 
-/** What a bar says of its call. */
+/** The label of a call's bar. */
 export type Label = (span: Span) => string;
 
 /** Draws one lane between `top` and `top + height`. */

@@ -19,13 +19,13 @@ const LOOKED_THROUGH = 200;
 
 const TONES: NeedTone[] = ["waiting", "stalled", "failed"];
 
-/** A run that ended longer ago than this when the page hears of it was not just now. */
+/** A run that ended longer ago than this when its event arrives does not count as just finished. */
 const FRESH_MS = 60_000;
 
 class Needs {
   /** Whole commands that wait for permission, by the key of their need. */
   commands: ReadonlyMap<string, string> = $state.raw(new Map());
-  /** Sessions of which a run has ended since they were last looked at. */
+  /** Sessions with a run that ended since the user last viewed them. */
   unread: ReadonlySet<string> = $state.raw(new Set());
   #asked = new Set<string>();
 

@@ -76,7 +76,7 @@ function fileOf(input: unknown): string | null {
   return languageOf(words(input, "file_path", "path", "notebook_path") ?? "");
 }
 
-/** Whether a text is JSON, as far as its ends tell. */
+/** Whether a text looks like JSON by its first and last characters. */
 const isJson = (text: string): boolean => /^\s*(\{\s*"|\[\s*[{["\d])/.test(text) && /[}\]]\s*$/.test(text);
 
 /** The text in a result; `null` where it is something else. */

@@ -13,7 +13,7 @@ const SHOWN = 20;
 
 const PAGE = 200;
 
-/** How often the list is asked for again; a team has many readers, and its rows are never newer than ten seconds. */
+/** Interval of requests for the list; longer for a team, which has many readers, and whose rows are up to ten seconds old. */
 const PACE_MS = 10_000;
 const TEAM_PACE_MS = 30_000;
 
@@ -37,7 +37,7 @@ export class Pages {
     this.isKnown = true;
   }
 
-  /** Asks for the next page. */
+  /** Fetches the next page. */
   async more(): Promise<void> {
     if (this.#next === null || this.#isAsking) return;
     this.#isAsking = true;
@@ -88,7 +88,7 @@ class Recent {
       this.isKnown = true;
       return;
     }
-    // The stream delivers changes of rows; the list is fetched again when the set of sessions changes, and every 10 s.
+    // The stream delivers changes of rows; the list is fetched again when the set of sessions changes, and periodically.
     $effect.root(() => {
       $effect(() => {
         void store.ids;
@@ -104,7 +104,7 @@ class Recent {
     if (this.#isAsking || store.state === "refused") return;
     this.#isAsking = true;
     try {
-      // Of a team's sessions none are shown with their agents.
+      // The sessions of a team are listed without their agents.
       const ended = api.isTeam ? { sessions: [] } : api.sessions({ recent: true, limit: SHOWN });
       const [, recent] = await Promise.all([this.pages.refresh(), ended]);
       this.#recent = recent.sessions;

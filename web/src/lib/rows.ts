@@ -74,7 +74,7 @@ export function parents(rows: Agent[]): Set<string> {
   return new Set(rows.flatMap((row) => (row.parent_id === null ? [] : [row.parent_id])));
 }
 
-/** What agents of a tree are looked for by. */
+/** Kinds of agents that a tree can be filtered by. */
 export type Kind = "running" | "failed" | "flagged";
 
 const KINDS: Record<Kind, (row: Agent) => boolean> = {

@@ -1,8 +1,8 @@
-// What this machine sends to the server of its team, in words.
+// Texts about what this machine sends to its team's server.
 import type { ContentLevel, Sending } from "../model";
 import { visible } from "./safe";
 
-/** What leaves at each level. */
+/** Content that is sent at each level. */
 export const LEAVES: Record<ContentLevel, string> = {
   figures: "Ids, types of agents, models, names of tools, times, statuses, counts, tokens, cost, and the project's name: no title, no text, no path.",
   titles: "Also titles, names and descriptions of agents, short details of calls, and first lines of errors.",
@@ -15,7 +15,7 @@ export interface SendingState {
   look: "" | "running" | "stalled" | "failed";
 }
 
-/** Whether this machine sends, and what keeps it from it. */
+/** Describes whether this machine sends, and if not, why. */
 export function stateOf({ url, is_on, is_forwarding, error }: Pick<Sending, "url" | "is_on" | "is_forwarding" | "error">): SendingState {
   if (url === null) return { words: "Nothing leaves this machine.", more: "No team's server is set: [team] url in the settings names one.", look: "" };
   if (!is_on) return { words: "Nothing is sent now.", more: "team.forward is false, or only a variable names the server.", look: "" };
@@ -24,7 +24,7 @@ export function stateOf({ url, is_on, is_forwarding, error }: Pick<Sending, "url
   return { words: "This machine's sessions are sent to its team.", more: "", look: "running" };
 }
 
-/** A line of JSON, indented; as it is where it is none. */
+/** Returns a line of JSON, indented; other text unchanged. */
 export function printed(line: string): string {
   try {
     return visible(JSON.stringify(JSON.parse(line), null, 2));

@@ -50,7 +50,7 @@ export interface Stack {
 export interface Stacks {
   /** Starts of days, without gaps. */
   days: number[];
-  /** The greatest first, all others behind them. */
+  /** The greatest first, then the sum of all others. */
   stacks: Stack[];
 }
 

@@ -13,7 +13,7 @@ import { title } from "./words";
 /** Longest delay from an update to its rendering: a frame or two. */
 const SHOWN_AFTER_MS = 30;
 
-/** How many events of the session on show are held: beyond that the oldest are asked for again. */
+/** Most events kept of the session on show; older ones are fetched again when needed. */
 const HELD_EVENTS = 20_000;
 
 /** A session as views see it. */
@@ -55,7 +55,7 @@ export class Shown {
     return asked === undefined ? title(first) : `${title(first)}: ${asked.trim().slice(0, 120)}`;
   }
 
-  /** Its row in a list, in place of one that was asked for before. */
+  /** Its current row in a list; replaces a fetched one. */
   row(before?: SessionRow): SessionRow {
     const { session, summary } = this;
     return {
@@ -106,20 +106,20 @@ export class Held {
   }
 }
 
-/** An actor's word for an agent. */
+/** Converts an agent's id to the actor of events. */
 export const actor = (agent: string): string => (agent === "root" ? "agent:root" : `subagent:${agent}`);
-/** The agent of an actor's word. */
+/** Converts the actor of an event to an agent's id. */
 export const agentOf = (event: Event): string =>
   event.actor_id.startsWith("subagent:") ? event.actor_id.slice("subagent:".length) : "root";
 
 class Store {
-  /** Ids of the sessions that rows are known of, the most recently reported ones first. */
+  /** Ids of the sessions with rows, the most recently reported ones first. */
   ids: string[] = $state.raw([]);
   state: State = $state("connecting");
   /** When the hub last sent something, by this machine's clock. */
   heardAt = $state(0);
   isCaughtUp = $state(false);
-  /** Events that this page was too slow for. */
+  /** Number of events dropped because this page was too slow. */
   missed = $state(0);
   /** The events of the session on show. */
   held: Held | null = $state.raw(null);
@@ -138,7 +138,7 @@ class Store {
       this.#show();
       this.state = "live";
     } else if (api.isTeam) {
-      // A team has too many sessions to be heard of all at once: the stream brings the one on show.
+      // A team has too many sessions to follow all of them: follow the one on show.
       const shown = $derived(router.route.name === "session" ? router.route.session : "");
       $effect.root(() => {
         $effect(() => {
@@ -151,7 +151,7 @@ class Store {
     }
   }
 
-  /** Follows a stream, and no other any more. */
+  /** Follows a stream instead of the current one. */
   #follow(address: string): void {
     this.#live?.stop();
     const live = new Live(

@@ -23,7 +23,7 @@ const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> 
   notification: [(event) => text(event, "message"), ""],
 };
 
-/** What is asked for, with the whole command. */
+/** The text of a permission request, with the complete command. */
 const asks = (event: Event): string =>
   ["asks for permission", text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
 

@@ -1,9 +1,9 @@
-// What a team's server answers beyond what a hub does: people, sessions at work, sums by any dimension.
+// Queries that only a team's server answers: people, sessions at work, sums by any dimension.
 import type { Agent, SessionRow, Usage } from "../model";
 import { get } from "./api";
 import { DAY_MS, daysOf, dayOf, GROUPS, type Measure, type Range, startOf, type Stacks } from "./stats";
 
-/** What costs are grouped by. */
+/** Dimensions by which costs are grouped. */
 export type Dimension = "team" | "user" | "project" | "model" | "machine" | "harness";
 
 export const DIMENSIONS: Dimension[] = ["team", "user", "project", "model", "machine", "harness"];
@@ -15,7 +15,7 @@ export type Filter = (typeof FILTERS)[number];
 
 export const isFilter = (by: Dimension): by is Filter => by !== "model";
 
-/** Which sessions are meant, and which days. */
+/** Filter of sessions and days. */
 export type TeamQuery = Partial<Record<Filter | "from" | "to", string>>;
 
 interface Sums {
@@ -61,13 +61,13 @@ export interface WorkingSessions {
   has_more: boolean;
 }
 
-/** The server's name for what has no value. */
+/** The server's name for a missing value. */
 export const UNKNOWN = "unknown";
 
-/** The value that a name of an answer stands for in a request. */
+/** Converts a name from an answer to the value in a request. */
 const asked = (name: string): string => (name === UNKNOWN ? "" : name);
 
-/** The request that the choices of an address make. */
+/** Builds the request from the options of an address. */
 export function teamQuery(chosen: Readonly<Record<string, string>>, range: Range): TeamQuery {
   const query: TeamQuery = {};
   for (const name of FILTERS) {
@@ -79,7 +79,7 @@ export function teamQuery(chosen: Readonly<Record<string, string>>, range: Range
   return query;
 }
 
-/** More rows than a server has groups of anything but days. */
+/** Row limit: no dimension other than days has so many groups. */
 const MOST = 10_000;
 
 export const groups = (by: string, query: TeamQuery, limit = MOST): Promise<Groups> => get("/api/v1/stats", { by, limit, ...query });
@@ -104,7 +104,7 @@ export interface Costs {
   greatest: GroupRow[][];
 }
 
-/** Asks for costs by a dimension. Only the greatest groups are asked for by day: a thousand users have too many days. */
+/** Fetches costs by a dimension. Only the greatest groups are fetched by day: a thousand users have too many days. */
 export async function costs(by: Dimension, query: TeamQuery): Promise<Costs> {
   const [total, rows, days] = await Promise.all([groups("", query), groups(by, query), groups("day", query)]);
   const first = rows.rows.slice(0, GROUPS);
@@ -143,12 +143,12 @@ export function stackedCosts({ by, rows, days, greatest }: Costs, measure: Measu
   return { days: moments, stacks };
 }
 
-/** What people are sorted by. */
+/** Sort orders of people. */
 export type PeopleOrder = "user" | "machine" | "sessions" | "agents" | "cost" | "seen";
 
 export const PEOPLE_ORDERS: PeopleOrder[] = ["user", "machine", "sessions", "agents", "cost", "seen"];
 
-/** Names from A on, figures and times from the greatest on. */
+/** Returns a comparison: names in ascending order, figures and times in descending order. */
 export function byOrder(order: PeopleOrder): (one: PersonMachine, other: PersonMachine) => number {
   const name = (row: PersonMachine): string => `${row.user}\n${row.machine}`;
   const names = (one: PersonMachine, other: PersonMachine): number => (name(one) < name(other) ? -1 : 1);
@@ -164,19 +164,19 @@ export function byOrder(order: PeopleOrder): (one: PersonMachine, other: PersonM
   return names;
 }
 
-/** Whether words all occur in what a list shows of somebody. */
+/** Whether all words occur in the listed fields. */
 export function hasWords(words: string, ...fields: (string | null | undefined)[]): boolean {
   const text = fields.map((field) => field ?? "").join("\n").toLowerCase();
   return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** A machine that has sent nothing of a session at work for so long may be off. */
+/** Silence about a live session after which its machine may be off. */
 export const SILENT_MS = 3_600_000;
 
-/** When a machine last said something of a session. */
+/** Time of a machine's last report of a session. */
 export const heardAt = (row: SessionRow): number => Math.max(row.kept_at_ms ?? 0, row.last_event_at_ms ?? 0);
 
-/** Sessions at work: those whose machines are heard first, the most urgent of them first. */
+/** Moves sessions of silent machines to the end, and keeps the order otherwise. */
 export function byHearing(sorted: WorkingSession[], now: number): WorkingSession[] {
   const isSilent = (row: WorkingSession): boolean => now - heardAt(row) > SILENT_MS;
   return [...sorted.filter((row) => !isSilent(row)), ...sorted.filter(isSilent)];

@@ -71,7 +71,7 @@ const isLive = ({ status }: Agent): boolean => status === "running" || status ==
 /** A wait for the model is shown with its duration from here on: shorter ones come and go with each call. */
 const SHORT_WAIT_MS = 3_000;
 
-/** How long that goes on. */
+/** The duration of the current activity. */
 export function since({ liveness }: Agent, now: number): string {
   const lasts = liveness?.since_ms === null || liveness?.since_ms === undefined ? null : now - liveness.since_ms;
   return lasts === null || (liveness?.kind === "model" && lasts < SHORT_WAIT_MS) ? "" : seconds(lasts);
