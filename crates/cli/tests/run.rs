@@ -252,7 +252,7 @@ fn tree_is_printed_at_the_end_where_a_detail_is_asked_for() {
 fn a_stalled_command_is_ended_where_that_is_asked_for() {
     let env = env();
     let lines = String::from_utf8(stream("a-single")).unwrap();
-    // It has read something, and the model says nothing more.
+    // It has read some lines, and the model writes nothing more.
     let read = lines.find("\"tool_result\"").unwrap();
     let open = &lines[..=read + lines[read..].find('\n').unwrap()];
     let file = env.write("work/open.jsonl", open);

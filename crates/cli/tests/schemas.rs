@@ -1,4 +1,4 @@
-//! What every command and route says of every recording is valid by the JSON Schemas of the documentation.
+//! The output of every command and route for every recording is valid by the JSON Schemas of the documentation.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! `serve` as people run it: the real program over loopback, with files, posts and hooks.
+//! `serve` as users run it: the real program over loopback, with files, posts and hooks.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -122,7 +122,7 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     assert!(seqs.len() > 10);
     assert_eq!(seqs, all[..seqs.len()]);
     serving.end("-TERM");
-    // Another process goes on where this one stopped.
+    // Another process continues where this one stopped.
     let serving = Serving::start(&env, "");
     let stats = serving.json("/api/v1/stats");
     assert_eq!((&stats["schema"], &stats["total"]["sessions"]), (&"subscope.stats/1".into(), &1.into()));
@@ -377,7 +377,7 @@ fn other_addresses_need_a_token_and_secrets_stay_out_of_what_is_said() {
             let headers = format!("{own}x-api-key: {secret}\r\nx-subscope-delivery: {secret}{path}\r\n");
             let request = posting(&serving.address, path, &headers, body.as_bytes());
             exchange(serving.connect(), &request);
-            // The hook's own way says nothing of it either.
+            // The response to the hook does not mention it either.
             let ran = env.run_with_stdin(&["hook"], body.as_bytes());
             assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
         }

@@ -63,8 +63,8 @@ struct Posted<'a> {
     cwd: Str<'a>,
 }
 
-/// Returns whose a line is. An event without a session is of one that the first such event of its stream names
-/// ([`SubagentEvents`]); what is no event belongs to the line before it.
+/// Returns the session of a line. An event without a session belongs to the session named by the first such event of
+/// its stream ([`SubagentEvents`]); other lines belong to the session of the line before.
 pub(crate) fn line_session(line: &[u8]) -> LineSession {
     let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
     match event.session_id.filled() {

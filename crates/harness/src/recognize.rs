@@ -12,7 +12,7 @@ use subscope_decode::{
 
 use crate::{HeadLine, harnesses, otel_sources};
 
-/// How many leading fields of a line are looked at that the head cuts off.
+/// Most leading fields read of a line that is cut by the end of the head.
 const LEADING_FIELDS: usize = 24;
 
 /// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognized.

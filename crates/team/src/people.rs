@@ -1,4 +1,4 @@
-//! Who works with agents, on which machines, and on what now.
+//! Users with their machines, and sessions at work.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -218,7 +218,7 @@ pub struct Attribution<'t> {
     runs: runs::SessionRuns,
 }
 
-/// What an event says of the call that it is about.
+/// Reference of an event to its call.
 #[derive(Clone, Copy, Debug)]
 pub enum CallName<'a> {
     /// It names none.

@@ -73,7 +73,7 @@ impl Derivation<'_> {
         let identity = self.identity(number);
         let last = self.last_trigger(identity);
         let mut endings = self.reported_endings(identity, last);
-        // A record that it was lost says nothing of what came later.
+        // A record that it was lost does not apply to later activity.
         let is_silent = |end: &AgentEndFact| silence.last.is_none_or(|last| last <= end.order.time);
         endings.retain(|end| end.status != AgentStatus::Lost || is_silent(end));
         endings.extend(self.delivered_stops(identity, last));

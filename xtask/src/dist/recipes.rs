@@ -16,7 +16,7 @@ const TEMPLATES: [(&str, &str); 3] =
 /// The install script.
 pub(super) const INSTALLER: &str = "install.sh";
 
-/// Writes those for which the release has every archive that they name; says of the others which is missing.
+/// Writes the recipes for which the release has all named archives; reports the missing archives of the others.
 pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
     announce("dist: formula, PKGBUILD, install script");
     let sums: BTreeMap<&str, &str> =

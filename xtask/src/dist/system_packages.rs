@@ -1,6 +1,6 @@
 //! The .deb and the .rpm of each Linux target, made by cargo-deb and cargo-generate-rpm from the unpacked archive.
 //!
-//! Both read a manifest. It is written beside the files, so that a package holds the archive's bytes and neither tool
+//! Both read a manifest. It is written next to the files, so that a package holds the archive's bytes and neither tool
 //! builds.
 
 use std::fs;

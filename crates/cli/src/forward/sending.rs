@@ -7,7 +7,7 @@ use subscope_store::{Access, OpenError};
 
 use super::{ForwardError, ForwardOptions, SessionForwarder, progress::ForwardProgress, status::status};
 
-/// What the settings say, and what is forwarded under them.
+/// Settings of forwarding, and the options made from them.
 pub(crate) struct SendingSource {
     /// The names of projects and folders are looked up once, for which they are behind a lock.
     options: Mutex<ForwardOptions>,

@@ -18,7 +18,7 @@ use crate::Found;
 pub(super) struct Files {
     tails: BTreeMap<FileId, Tail>,
     ids: HashMap<PathBuf, FileId>,
-    /// Files that were removed: one that comes back goes on under its name.
+    /// Removed files: one that appears again keeps its id.
     gone: HashMap<PathBuf, (FileId, Tail)>,
     /// Files that are shorter than the part that was read.
     short: BTreeSet<FileId>,

@@ -60,8 +60,8 @@ pub struct FileId(pub u32);
 /// waited for. A file that is replaced by one with the same content makes no event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FileEvent<'a> {
-    /// A file is followed from now on, from its beginning; one that was gone continues where it was, or says that it does
-    /// not.
+    /// A file is followed from now on, from its beginning. One that was removed continues at its offset, or a
+    /// `Restarted` follows.
     Appeared {
         /// Its id from now on.
         file: FileId,

@@ -256,7 +256,7 @@ impl Harness for ClaudeCode {
     }
 }
 
-/// How many lines are looked at for one that names its session: almost every one does.
+/// Most lines searched for one that names its session: almost every line does.
 const LINES: usize = 8;
 
 /// Returns the session that the first of these lines names.

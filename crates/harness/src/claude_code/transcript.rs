@@ -282,10 +282,11 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     let is_root = matches!(out.head.claim, Claim::Root(_));
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
-        // Compaction goes on with what was at work before, and nothing was where the user asked for it.
+        // The summary of a compaction begins no turn: the work before it continues. There was none if the user
+        // requested it.
         PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
-        // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the
-        // next prompt. After a stop hook's feedback the root appears idle until its next line.
+        // The harness's own notes for the model, as the table that `/context` prints (2.1.330), begin none either: the
+        // root waits for the next prompt. After a stop hook's feedback the root appears idle until its next line.
         PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,

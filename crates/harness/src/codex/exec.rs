@@ -203,7 +203,7 @@ impl LineDecoder for Exec {
     }
 }
 
-/// How many lines are looked at for the first, which names the session.
+/// Most lines searched for the first one, which names the session.
 const LINES: usize = 8;
 
 /// Returns the session that the first of these lines names.

@@ -268,7 +268,7 @@ pub(super) fn files(path: &Path, session: &str) -> SessionFiles {
     let until =
         written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|since: Duration| since.as_millis());
     let started = started_ms(session);
-    // A copy may have another time than the original: then all days are looked at.
+    // A copy may have another time than the original: then search all days.
     let until =
         until.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| started.is_none_or(|from| from <= *ms));
     let mut shared = sessions_near(&home).map(|sessions| days(&sessions, started, until)).unwrap_or_default();

@@ -91,7 +91,7 @@ impl Harness for OpenCode {
         }
         let data = set(layout::DATA_VARIABLE)
             .unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::DATA_FOLDER));
-        // The variable is of all programs: that it is set does not say that there is a folder of this one.
+        // All programs use this variable: that it is set does not mean that this program has a folder.
         Home { folder: data.join(layout::FOLDER), variable: layout::DATA_VARIABLE, is_chosen: false }
     }
 
@@ -136,7 +136,7 @@ impl Harness for OpenCode {
 
     fn gaps(&self) -> &'static [&'static str] {
         // Measured on 1.18.33 without network: 65 s more until the first event, at each start. The database is followed
-        // through its write-ahead log, so a plugin would say nothing new.
+        // through its write-ahead log, so a plugin would add nothing.
         &[
             "`opencode run --format json` prints an agent only once it has ended",
             "no plugin is installed: with one, each start of OpenCode without network takes a minute longer, as it waits for a package from npm",

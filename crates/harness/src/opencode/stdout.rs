@@ -78,7 +78,7 @@ impl LineDecoder for Stdout {
     }
 }
 
-/// How many lines are looked at for one that names its session: every line does.
+/// Most lines searched for one that names its session: every line does.
 const LINES: usize = 8;
 
 /// Returns the session that the first of these lines names.

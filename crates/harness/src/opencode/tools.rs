@@ -63,7 +63,7 @@ pub(super) struct Span {
     pub(super) end: Num,
 }
 
-/// What a tool says of its own call.
+/// Metadata that a tool reports about its call.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 pub(super) struct Metadata<'a> {
@@ -91,7 +91,7 @@ pub(super) struct Arguments<'a> {
     subagent_type: Str<'a>,
     prompt: Option<&'a RawValue>,
     background: Flag,
-    /// The agent that goes on.
+    /// The agent that continues.
     task_id: Str<'a>,
 }
 

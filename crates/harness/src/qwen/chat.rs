@@ -124,7 +124,7 @@ impl Chat {
         out.emit_made(Fact::Session { version, cwd, model: None, tells_starts: true });
     }
 
-    /// Emits once whose chat it is.
+    /// Emits the agent whose chat it is, once.
     fn announce(&mut self, line: &Line<'_>, out: &mut Emitter<'_, '_>) {
         let Claim::Agent(agent, _) = out.head.claim else { return };
         if std::mem::replace(&mut self.is_announced, true) {

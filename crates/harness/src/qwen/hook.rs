@@ -176,7 +176,7 @@ impl Payload<'_> {
         canonical_digest(name, self.tool_input.map_or("", RawValue::get))
     }
 
-    /// Returns what the end of a call says that started an agent in the background: the agent works on.
+    /// Returns the spawn result of a call that started an agent in the background: the agent is still at work.
     fn launched(&self) -> Option<SpawnResult<'static>> {
         let response: Launched<'_> = serde_json::from_str(self.tool_response?.get()).ok()?;
         let is_launched = response.display.is_some_and(|display| display.status.is("background"));
@@ -192,7 +192,7 @@ impl Payload<'_> {
 fn user_prompt<'a>(payload: &'a Payload<'_>, out: &mut Emitter<'a, '_>) {
     let Some(text) = out.raw(payload.prompt) else { return out.emit(Fact::Activity) };
     let words = text.text();
-    // The harness goes on by itself once an agent in the background has ended.
+    // The harness continues by itself once a background agent has ended.
     if words.is_empty() {
         return out.emit(Fact::Activity);
     }

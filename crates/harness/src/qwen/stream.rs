@@ -24,7 +24,7 @@ pub(super) const CHANGES: &[&str] =
 /// What the harness itself puts into the conversation when an agent in the background has ended.
 const NOTICE: &str = "Background agent \"";
 
-/// What the result of a call begins with whose agent works in the background.
+/// Beginning of the result of a call with an agent in the background.
 const LAUNCHED: &str = "Background agent launched";
 
 /// Decodes one recorded or piped stream.
@@ -74,7 +74,7 @@ struct Block<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// What `task_started` and `task_notification` say of an agent.
+/// Data about an agent in `task_started` and `task_notification`.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Task<'a> {

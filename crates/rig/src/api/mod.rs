@@ -1,4 +1,4 @@
-//! The model APIs that the stand-in speaks.
+//! The model APIs of the fake server.
 //!
 //! A script and an answer have the form of the Messages API. The others are translated: a request into messages, by
 //! which actor and step are chosen, and an answer into the events or the object of that API.

@@ -1,4 +1,4 @@
-//! Routes about who works with agents, and on what now.
+//! Routes about users, their machines, and sessions at work.
 
 use axum::{
     Json,

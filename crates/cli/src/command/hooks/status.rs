@@ -95,7 +95,7 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
             first_error = first_error.or(error);
         }
     }
-    // The default one is the one that is asked for most.
+    // The default harness is the one most often queried.
     scopes.sort_by_key(|row| row.harness != DEFAULT_HOOKED);
     let data = context.environment.data_folder(context.store_option.as_deref());
     let report =

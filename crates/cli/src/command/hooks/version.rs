@@ -44,7 +44,7 @@ pub(super) fn ask(plan: &dyn RunPlan, environment: &Environment) -> Option<Versi
     of_program(program.as_os_str())
 }
 
-/// Asks a program, which is looked for as a shell would; `None` where it does not answer.
+/// Asks a program, found by the search path, for its version; `None` if it does not answer.
 pub(crate) fn of_program(program: &OsStr) -> Option<Version> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -44,7 +44,7 @@ const STALL_S: u32 = 10;
 const AWAY: Duration = Duration::from_secs(12);
 /// Timeout until all agents of a session are idle: far more than they need.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Time between two looks at the faces.
+/// Time between two checks of the terminal UI and the page.
 const LOOK: Duration = Duration::from_secs(2);
 /// Delay after which both UIs must show a question that is on a screen: a hook, its event, a frame, and a check.
 const GRACE: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Compares a tree with the log of the stand-in, by the prompts of the agents: no id is needed.
+//! Compares a tree with the log of the fake server, by the prompts of the agents: no id is needed.
 
 use std::collections::BTreeMap;
 

@@ -18,7 +18,7 @@ use subscope_rig::tick;
 
 use super::live::FirstSeen;
 
-/// How often files are looked at.
+/// Interval of checks of the files.
 const EVERY: Duration = Duration::from_millis(5);
 /// Ids may be cut where a file ends for the moment.
 const OVERLAP: u64 = 200;
