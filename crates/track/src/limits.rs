@@ -9,8 +9,8 @@ const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
 /// The same while a call or a permission question is open.
 const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
-/// Silences after which a last text may end a turn whose harness never says so: calls are written when they have ended,
-/// then into the message of the text.
+/// Silences after which a last text may end a turn, for harnesses that do not report ends of turns: they write a call
+/// when it has ended, into the message of the text before it.
 pub(crate) const TEXT_ENDS_AFTER_MS: [i64; 4] = [2_000, 8_000, 32_000, 128_000];
 
 /// Returns the least of these silences that is longer than each call after a text took so far.

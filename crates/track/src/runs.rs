@@ -46,7 +46,8 @@ pub(crate) struct SessionRuns {
     starts: Vec<(Millis, u32)>,
     /// Of each source, the offsets of lines that begin a run with its number, sorted.
     lines: HashMap<u32, Vec<(u64, u32)>>,
-    /// Sources whose lines are in no order: spans come when they end, the one of a prompt after all that it led to.
+    /// Sources without an order of lines: a span is reported when it ends, so the span of a prompt comes after all of
+    /// its run.
     unordered: HashSet<u32>,
     /// Identity of each prompt within the session, by the hash of its text and the line that reports it.
     prompt_keys: HashMap<(LinePlace, u64), String>,
@@ -157,7 +158,7 @@ impl Prompt<'_> {
 pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     let by_kind = |kind: SourceKind| distinct(facts.prompts.iter().filter(|prompt| prompt.kind == kind));
     let mut kinds = Vec::from([SourceKind::Hook, SourceKind::Posted, SourceKind::Transcript].map(by_kind));
-    // Of several kinds with as many prompts, the last.
+    // Of several kinds with the same number of prompts, the last one.
     kinds.sort_by_key(Vec::len);
     let prompts = kinds.pop().unwrap_or_default();
     let mut runs = SessionRuns::default();
@@ -180,7 +181,7 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
         }
         keys.push((other, same.map_or(other, |same| &prompts[same]).key()));
     }
-    // Records come in any order: that one is about a prompt says only that it is the same.
+    // Records come in any order: a record of a prompt only identifies it, and its position says nothing.
     let recorded_prompts = by_kind(SourceKind::Otel);
     for other in &recorded_prompts {
         keys.extend(prompts.iter().find(|prompt| prompt.is_same(other)).map(|same| (other, same.key())));
@@ -205,7 +206,7 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
             }
         }
     } else if runs.starts.is_empty() && runs.all.len() == streamed.all.len() {
-        // Nothing else says which lines of a stream belong to which prompt of a hook log without times.
+        // Without times, only this relates lines of a stream to prompts of a hook log.
         for (number, run) in streamed.all.iter().enumerate() {
             let lines = streamed.lines.iter().flat_map(|(source, begins)| {
                 let begins = begins.iter().filter(move |(_, of)| *of as usize == number + 1);
@@ -279,7 +280,7 @@ fn stream_runs(facts: &Facts) -> SessionRuns {
     let mut begun: HashMap<&Text, usize> = HashMap::new();
     for (source, stream) in streams {
         let mut from = 0;
-        // What answers a notification belongs to the run before.
+        // The answer to a notification belongs to the run before.
         let mut add = |begin: u64, until: u64| {
             // The result of a local command has none.
             if let Some((at, time)) = stream.begins.iter().find(|(at, _)| (begin..=until).contains(at)) {

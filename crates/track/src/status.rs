@@ -379,7 +379,7 @@ impl Derivation<'_> {
                 Some(format!("silent for {} min", silence.lost_after_ms / 60_000))
             }
             Some(_) => None,
-            // Nothing of it has a time: use the session's last event, else the end of the file.
+            // The agent has no times: use the session's last event, else the end of the file.
             None => match self.facts.span.latest() {
                 Some(last) if silent(last) < silence.lost_after_ms => None,
                 _ if self.now.is_growing => None,
@@ -388,8 +388,8 @@ impl Derivation<'_> {
         }
     }
 
-    /// Returns how the session's process ended; `None` if the session went on since. What its parent says of the end
-    /// outranks that it is gone.
+    /// Returns how the session's process ended; `None` if the session continued since. The end reported by its parent
+    /// process outranks the observation that it is gone.
     fn process_end(&self) -> Option<ProcessExit> {
         let is_last = |ended_at: Millis| self.facts.span.latest().is_none_or(|latest| latest <= ended_at);
         let end = self.facts.process_end.filter(|(ended_at, _)| is_last(*ended_at)).map(|(_, exit)| exit);
@@ -438,7 +438,7 @@ impl Derivation<'_> {
         }
         let by_span = self.facts.turns.iter().filter(|turn| turn.kind == SourceKind::Otel);
         let by_span = by_span.max_by_key(|turn| (turn.order, turn.status));
-        // A person stopped the turn, or it failed: no record of a response says so.
+        // A person stopped the turn, or it failed: records of responses do not show that.
         if let Some(turn) = by_span.filter(|turn| {
             last_line.is_none_or(|(last, _)| last.kind == SourceKind::Otel && last.time <= turn.order.time)
         }) {
@@ -487,8 +487,8 @@ impl Derivation<'_> {
         }
     }
 
-    /// Whether the root certainly went on after a last line of text: a call that it made since its last prompt is open,
-    /// or an agent is there that no known call started, as where calls are written when they have ended.
+    /// Whether the root certainly continued after a last line of text: a call since its last prompt is open, or there
+    /// is an agent without a known spawn call (some harnesses write calls only when they have ended).
     fn has_open_work(&self) -> bool {
         let since = self.facts.prompts.iter().map(|prompt| prompt.order.time).max().unwrap_or(Millis::MIN);
         let is_recent = |time: Option<Millis>| time.is_some_and(|time| time >= since);
@@ -548,7 +548,7 @@ impl Derivation<'_> {
     }
 }
 
-/// Derives the status of a program of which nothing is known but the runs that it publishes: it ends with the last one.
+/// Derives the status of a root that is known only by the runs that its program publishes: it ends with the last one.
 fn publisher_state(runs: &[RowDraft]) -> DerivedState {
     let last = runs.iter().max_by_key(|run| (run.state.status.is_live(), run.last));
     let Some(last) = last.filter(|last| !last.state.status.is_live()) else {
