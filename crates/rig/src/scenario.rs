@@ -116,7 +116,7 @@ pub struct Actor {
 pub struct Step {
     /// How long the model thinks first.
     pub delay_ms: u64,
-    /// Waits first until another has asked for a step: `ACTOR/STEP`, the first is 0.
+    /// Waits first until another actor has requested a step: `ACTOR/STEP`, counted from 0.
     pub after: Option<String>,
     /// Its thoughts.
     pub thinking: Option<String>,

@@ -41,9 +41,9 @@ struct Move {
     spawn: Vec<String>,
     /// The commands that it runs.
     run: Vec<Run>,
-    /// Waits for an agent that it started, where that takes a call.
+    /// Waits for an agent that it started, if the harness needs a call for that.
     wait: Option<String>,
-    /// The answer waits until another has asked for its last one.
+    /// Delays the answer until another actor has requested its last one.
     after: Option<String>,
     delay_ms: u64,
     error: Option<Failure>,
@@ -66,7 +66,7 @@ pub(crate) struct Played {
     pub(crate) ends: BTreeMap<(String, usize), Vec<&'static [ToolStatus]>>,
 }
 
-/// How long the root waits before its last words: what its agents answered is written by then.
+/// Delay before the root's last message, so that its agents' answers are written.
 const SETTLING_MS: u64 = 1500;
 
 impl Script {
@@ -76,7 +76,7 @@ impl Script {
         toml::from_str(&text).with_context(|| format!("{}", path.display()))
     }
 
-    /// What an actor is known by.
+    /// The mark that identifies an actor.
     pub(crate) fn mark(id: &str) -> String {
         format!("<<{id}>>")
     }
