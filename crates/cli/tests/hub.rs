@@ -48,7 +48,7 @@ struct Hubs {
 impl Hubs {
     fn new() -> Self {
         let env = env();
-        // Not the first time on this machine, when more is said.
+        // Not the first start on this machine, which prints more.
         fs::create_dir_all(env.path("data/subscope")).unwrap();
         Self { env, idle: "5m" }
     }

@@ -200,7 +200,7 @@ const CANNOT: [(Told, &str); 9] = [
     (Told::Deleted, "export otlp"),
 ];
 
-/// Sources whose running agents `stop` reaches; it says of the others why not ([`UNHEARD`], [`ENDED`]).
+/// Sources whose running agents `stop` reaches; for the others it prints the reason ([`UNHEARD`], [`ENDED`]).
 const STOPPABLE: [Told; 4] = [Told::Hooks, Told::Posted, Told::Run, Told::McpAgent];
 const UNHEARD: &str =
     "it cannot be reached: no hook of its session has named it, and no program publishes it";
@@ -429,7 +429,7 @@ fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
     (serving, all)
 }
 
-/// Runs a command that may go on for ever: until it prints the words.
+/// Runs a command that may never end, until it prints the words.
 fn run_until(mut command: Command, words: &str) -> Ran {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

@@ -136,7 +136,7 @@ fn one_of_three_is_stopped_at_its_next_call_and_stays_so_whatever_the_harness_sa
     let ended = run(&env, "stop a222", &[]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("ended already: stopped"), "{}", ended.stderr);
-    // Killed, and read from files again: the harness's own word is in them.
+    // Killed, and read from files again, which contain the harness's own report.
     drop(hub);
     write_transcripts(&env, "2.1.197");
     run(&env, "index", &[]).success();

@@ -26,11 +26,11 @@ fn roots(folder: &Path) -> Vec<Root> {
     vec![Root { harness: &ClaudeCode, folder: folder.to_owned() }]
 }
 
-/// What a reader of the events knows.
+/// State of a reader of the events.
 #[derive(Debug, Default)]
 struct Known {
     files: BTreeMap<FileId, (Found, Vec<u8>)>,
-    /// What files said that are no more.
+    /// Content of removed files.
     past: BTreeMap<FileId, Vec<u8>>,
     appeared: usize,
     restarted: usize,
@@ -533,7 +533,7 @@ fn follow_rollout_that_is_compressed_goes_on_in_the_compressed_one() {
     reader.until_text(&path, &opening);
     append(&path, "{\"type\":\"event_msg\"}\n");
     reader.until_text(&path, &content);
-    // First as much of it as a writer has given out, then all.
+    // First the part that a writer has flushed, then all of it.
     let bytes = zstd::bulk::compress(content.as_bytes(), 3).unwrap();
     fs::write(&packed, &bytes[..7]).unwrap();
     fs::write(&packed, &bytes).unwrap();

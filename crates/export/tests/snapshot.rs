@@ -1,4 +1,4 @@
-//! What leaves a machine at each level of content: by field, on all recordings, and with a secret in every field.
+//! Content of snapshots at each level: by field, on all recordings, and with a secret in every field.
 
 #![allow(clippy::unwrap_used)]
 

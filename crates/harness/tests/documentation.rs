@@ -1,4 +1,4 @@
-//! `docs/src/harnesses.md` says what the registry says.
+//! `docs/src/harnesses.md` agrees with the registry.
 
 #![allow(clippy::unwrap_used)]
 

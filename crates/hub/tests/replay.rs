@@ -29,7 +29,7 @@ fn options() -> HubOptions {
 
 /// Index of a source, and a chunk of it.
 type Piece = (usize, Vec<u8>);
-/// What a subscriber makes of its updates.
+/// State of a subscriber, built from its updates.
 #[derive(Debug, Default)]
 struct Reader {
     view: LiveView,
@@ -83,7 +83,7 @@ impl Reader {
     }
 }
 
-/// Rows as files alone give them: nothing that keeps them has numbered them.
+/// Rows as derived from files, without the revs that a store assigns.
 fn unmarked(rows: &[Agent]) -> Vec<Agent> {
     rows.iter().map(|row| Agent { rev: None, ..row.clone() }).collect()
 }

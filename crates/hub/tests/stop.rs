@@ -140,7 +140,7 @@ fn agent_that_goes_on_all_the_same_is_told_again() {
         post(&handle, "s", "a1", "PostToolUse", call);
         assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped, "{call}");
     }
-    // Also where they come at once, before the first is derived.
+    // Also if they arrive together, before the first is derived.
     let (sender, answers) = sync_channel(8);
     for call in ["t4", "t5", "t6"] {
         let sender = sender.clone();
@@ -254,7 +254,7 @@ fn first_hook_after_a_kill_is_told_of_an_order() {
     let hub_before = hub(store(folder.path()));
     start(&hub_before.handle(), "s", &["a1", "a2"]);
     order(&hub_before.handle(), None, "a1").unwrap();
-    // What a killed hub leaves: rows without the last input.
+    // The state after a killed hub: rows without the last input.
     let left = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
         if entry.file_type().unwrap().is_file() {

@@ -1,4 +1,4 @@
-//! A receiver of spans that takes, delays, refuses and drops.
+//! A receiver of spans that accepts, delays, refuses and drops requests.
 
 use std::{
     io::{BufReader, Read as _, Write as _},
@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::{collector::trace::v1::ExportTraceServiceRequest, trace::v1::Span};
 use prost::Message as _;
 
-/// A request that the receiver got whole.
+/// A request that the receiver got completely.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) path: String,

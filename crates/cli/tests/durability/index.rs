@@ -120,7 +120,7 @@ fn index_after_any_kill_is_that_of_an_undisturbed_one() {
     while kills < rounds {
         let env = env();
         let to = env.home().join(PROJECTS);
-        // BatchRead, warm, and warm again with all there is.
+        // Cold, warm, and warm again with all files complete.
         copy_some(&from, &to, &mut random);
         for is_last in [false, true] {
             if is_last {

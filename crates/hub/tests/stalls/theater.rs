@@ -35,7 +35,7 @@ pub(crate) struct Act {
     pub(crate) end: Millis,
 }
 
-/// An agent to look at, and the time.
+/// An agent to observe, and the time.
 #[derive(Clone)]
 pub(crate) struct Look {
     pub(crate) agent: [String; 2],
