@@ -90,7 +90,7 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     // One project alone, and back.
     await page.locator('[data-testid="cost-row"] button', { hasText: "till" }).click();
     await expect.poll(() => page.locator('[data-testid="cost-row"]').allInnerTexts()).toHaveLength(1);
-    expect(new URL(page.url()).searchParams.get("project")).toBe("till");
+    await expect.poll(() => new URL(page.url()).searchParams.get("project")).toBe("till");
     await page.locator("button", { hasText: "project till" }).click();
     await expect.poll(() => page.locator("figure").isVisible()).toBe(true);
     isQuiet(seen);
