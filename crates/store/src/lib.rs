@@ -23,7 +23,9 @@ use std::path::PathBuf;
 pub use days::{DayCost, ModelFigures, agent_figures, cost_of_day, tool_figures};
 pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
-pub use sqlite::{Access, Location, OpenError, RepairError, Repaired, SharedHistory, SqliteStore, StoredRev};
+pub use sqlite::{
+    Access, Location, OpenError, ReadSnapshot, RepairError, Repaired, SharedHistory, SqliteStore, StoredRev,
+};
 pub use stats::is_below;
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,

@@ -1,17 +1,41 @@
 //! Sessions of a SQLite database.
 
-use std::{collections::HashMap, ffi::OsString, fs, io, path::Path, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use rusqlite::{Connection, OpenFlags, Statement};
+use rusqlite::{CachedStatement, Connection, OpenFlags};
 use subscope_harness::SqlBundle;
 use subscope_model::Millis;
 
 use super::{Bundled, LineIndex, Node, Window, roots};
+use crate::source::SourceStat;
 
 /// Timeout of a read while the harness holds a lock: it locks the database only briefly, when it recovers it.
 const LOCKED_AT_MOST: Duration = Duration::from_millis(500);
 /// How many bytes of lines are read at once.
 const WINDOW_BYTES: u64 = 8 << 20;
+
+/// Cache of a database that stays open, in KiB: its schema and the upper pages of its indexes.
+const CACHE_KIB: i64 = 256;
+
+/// A database that nobody has open, as it was when it was opened.
+struct QuietDatabase {
+    path: PathBuf,
+    stat: SourceStat,
+    database: Connection,
+}
+
+thread_local! {
+    /// The last one that this thread read: to open it again and parse its schema takes longer than to read one of its
+    /// sessions. No lock is held on it.
+    static LAST_QUIET: RefCell<Option<QuietDatabase>> = const { RefCell::new(None) };
+}
 
 /// Reads a database in one transaction.
 fn read<T>(path: &Path, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> io::Result<T> {
@@ -22,17 +46,40 @@ fn read<T>(path: &Path, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> io
     log.push("-wal");
     // Without a log no process has the database open, or none has written yet: open it so that SQLite creates no files.
     let is_quiet = !Path::new(&log).exists();
-    let outcome = read_as(path, is_quiet, &read);
+    let read_live = || read_in(&connect(path, false)?, &read);
+    let outcome = if is_quiet { read_quiet(path, &read)? } else { read_live() };
     let began_meanwhile = is_quiet && Path::new(&log).exists();
-    let outcome = if began_meanwhile { read_as(path, false, &read) } else { outcome };
+    let outcome = if began_meanwhile { read_live() } else { outcome };
     outcome.map_err(io::Error::other)
 }
 
-fn read_as<T>(
+/// Reads a database without a log. A write would make one first, so the file is what it was if it looks the same.
+fn read_quiet<T>(
     path: &Path,
-    is_quiet: bool,
+    read: &impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> io::Result<rusqlite::Result<T>> {
+    let stat = SourceStat::from(&fs::metadata(path)?);
+    Ok(LAST_QUIET.with_borrow_mut(|last| {
+        let known = last.take().filter(|known| known.path == path && known.stat == stat);
+        let known = match known {
+            Some(known) => known,
+            None => QuietDatabase { path: path.to_owned(), stat, database: connect(path, true)? },
+        };
+        let outcome = read_in(&known.database, read);
+        *last = Some(known).filter(|_| outcome.is_ok());
+        outcome
+    }))
+}
+
+fn read_in<T>(
+    database: &Connection,
     read: &impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    let transaction = database.unchecked_transaction()?;
+    read(&transaction)
+}
+
+fn connect(path: &Path, is_quiet: bool) -> rusqlite::Result<Connection> {
     let mut url = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -47,15 +94,15 @@ fn read_as<T>(
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(url, flags)?;
     database.busy_timeout(LOCKED_AT_MOST)?;
-    let transaction = database.unchecked_transaction()?;
-    read(&transaction)
+    database.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    Ok(database)
 }
 
 /// Returns the first of several queries that the database understands.
-fn prepare<'c>(database: &'c Connection, queries: &[&str]) -> rusqlite::Result<Statement<'c>> {
+fn prepare<'c>(database: &'c Connection, queries: &[&str]) -> rusqlite::Result<CachedStatement<'c>> {
     let mut last = Err(rusqlite::Error::InvalidQuery);
     for query in queries {
-        last = database.prepare(query);
+        last = database.prepare_cached(query);
         if last.is_ok() {
             break;
         }
@@ -69,7 +116,7 @@ pub(super) fn nodes(path: &Path, form: &SqlBundle) -> io::Result<Vec<Node>> {
 }
 
 fn nodes_in(database: &Connection, form: &SqlBundle) -> rusqlite::Result<Vec<Node>> {
-    let mut query = database.prepare(form.sessions)?;
+    let mut query = database.prepare_cached(form.sessions)?;
     let node = |row: &rusqlite::Row<'_>| {
         let modified_ms = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
         Ok(Node { session: row.get(0)?, parent: row.get(1)?, modified_ms })
@@ -169,7 +216,7 @@ fn window_in(
 
 /// Returns a session and those below it, and when one of them was last changed; nothing where it is not there.
 fn tree(database: &Connection, form: &SqlBundle, root: &str) -> rusqlite::Result<(Vec<String>, Millis)> {
-    let mut query = database.prepare(form.tree)?;
+    let mut query = database.prepare_cached(form.tree)?;
     let (mut tree, mut modified_ms) = (Vec::new(), Millis::MIN);
     let mut found = query.query([root])?;
     while let Some(row) = found.next()? {
@@ -205,7 +252,7 @@ fn length(
 /// Returns the lines of sessions that have no events.
 fn rows(database: &Connection, form: &SqlBundle, sessions: &[&str]) -> rusqlite::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let mut query = database.prepare(form.rows)?;
+    let mut query = database.prepare_cached(form.rows)?;
     let mut rows = query.query([json_array(sessions)])?;
     while let Some(row) = rows.next()? {
         text.extend_from_slice(row.get_ref(0)?.as_bytes()?);
@@ -239,5 +286,42 @@ mod tests {
             assert_eq!(span, all[offset..end], "{offset}");
         }
         assert!(read_span(&path, all.len() as u64, 1).is_err());
+    }
+
+    #[test]
+    fn a_database_that_stays_open_is_read_as_it_is_now() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/opencode/1.18.33");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("opencode.db");
+        let copy = |scenario: &str| {
+            let copied = folder.path().join("copy.db");
+            fs::copy(fixtures.join(scenario).join("opencode.db"), &copied).unwrap();
+            fs::rename(copied, &path).unwrap();
+        };
+        let lines = |session: &Path| {
+            let mut all = Vec::new();
+            read_file(session, 0, &mut Vec::new(), &mut |_, bytes| all.extend_from_slice(bytes)).unwrap();
+            all
+        };
+        let is_kept = || LAST_QUIET.with_borrow(|last| last.as_ref().is_some_and(|last| last.path == path));
+        copy("two_parallel");
+        let first = crate::newest_session(&path).unwrap().unwrap();
+        let before = lines(&first);
+        assert!(is_kept());
+        assert_eq!(lines(&first), before);
+        // Written by the harness, first into its log.
+        let harness = Connection::open(&path).unwrap();
+        harness.pragma_update(None, "journal_mode", "WAL").unwrap();
+        harness.execute("UPDATE event SET data = replace(data, 'a', 'b')", []).unwrap();
+        let changed = lines(&first);
+        assert_ne!(changed, before);
+        harness.close().unwrap();
+        assert_eq!(lines(&first), changed, "the log is gone");
+        assert!(is_kept());
+        // Replaced by another database.
+        copy("nested");
+        let other = crate::newest_session(&path).unwrap().unwrap();
+        assert_ne!(other, first);
+        assert!(!lines(&other).is_empty());
     }
 }

@@ -30,6 +30,8 @@ impl DuplicateComparison {
     /// # Errors
     /// If the store cannot be read.
     pub(super) fn compare(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
+        // Thousands of queries: without it each would lock the store.
+        let _snapshot = store.snapshot()?;
         let uncompared = store.uncompared_sessions()?;
         if uncompared.is_empty() {
             return Ok(None);

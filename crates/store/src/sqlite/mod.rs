@@ -208,10 +208,20 @@ impl SqliteStore {
         forget::forget(&mut self.db, &mut self.index, self.location.folder(), sessions, rev)
     }
 
+    /// Has all queries see one state of the store until the result is dropped.
+    pub fn snapshot(&self) -> StoreResult<ReadSnapshot<'_>> {
+        Ok(ReadSnapshot { _transaction: self.db.unchecked_transaction()? })
+    }
+
     /// Returns the database's size on disk in bytes, free pages included.
     pub fn bytes(&self) -> StoreResult<u64> {
         size_bytes(&self.db)
     }
+}
+
+/// One state of a store, which its queries see while this lives. Nothing may be committed meanwhile.
+pub struct ReadSnapshot<'s> {
+    _transaction: rusqlite::Transaction<'s>,
 }
 
 /// Takes a lock of a data folder, which is created if missing.
