@@ -418,7 +418,7 @@ fn memory_for_bodies_is_one_and_bounded() {
         line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
     };
     assert!(resident("VmHWM:") < 900 << 10, "{} KiB", resident("VmHWM:"));
-    // A sender of OpenTelemetry is told when to retry, and requests that fit are accepted.
+    // A sender of OpenTelemetry receives Retry-After, and requests that fit are accepted.
     let mut more = server.connect();
     more.write_all(head.replace(&(200 << 20).to_string(), &(100 << 20).to_string()).as_bytes()).unwrap();
     (0..99).for_each(|_| more.write_all(&piece).unwrap());

@@ -24,7 +24,7 @@ const WINDOW_BYTES: u64 = 8 << 20;
 /// Cache of a database that stays open, in KiB: its schema and the upper pages of its indexes.
 const CACHE_KIB: i64 = 256;
 
-/// A database that nobody has open, as it was when it was opened.
+/// An open database that no other process has open, with its metadata at the time of opening.
 struct QuietDatabase {
     path: PathBuf,
     stat: SourceStat,
@@ -32,8 +32,8 @@ struct QuietDatabase {
 }
 
 thread_local! {
-    /// The last one that this thread read: to open it again and parse its schema takes longer than to read one of its
-    /// sessions. No lock is held on it.
+    /// The database that this thread read last. Opening it again and parsing its schema takes longer than reading one
+    /// of its sessions. No lock is held on it.
     static LAST_QUIET: RefCell<Option<QuietDatabase>> = const { RefCell::new(None) };
 }
 
@@ -53,21 +53,22 @@ fn read<T>(path: &Path, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> io
     outcome.map_err(io::Error::other)
 }
 
-/// Reads a database without a log. A write would make one first, so the file is what it was if it looks the same.
+/// Reads a database without a write-ahead log. A writer creates a log first, so a file with the same metadata is
+/// unchanged.
 fn read_quiet<T>(
     path: &Path,
     read: &impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> io::Result<rusqlite::Result<T>> {
     let stat = SourceStat::from(&fs::metadata(path)?);
-    Ok(LAST_QUIET.with_borrow_mut(|last| {
-        let known = last.take().filter(|known| known.path == path && known.stat == stat);
-        let known = match known {
-            Some(known) => known,
-            None => QuietDatabase { path: path.to_owned(), stat, database: connect(path, true)? },
-        };
-        let outcome = read_in(&known.database, read);
-        *last = Some(known).filter(|_| outcome.is_ok());
-        outcome
+    let known = LAST_QUIET.take().filter(|known| known.path == path && known.stat == stat);
+    let known = match known {
+        Some(known) => Ok(known),
+        None => connect(path, true).map(|database| QuietDatabase { path: path.to_owned(), stat, database }),
+    };
+    Ok(known.and_then(|known| {
+        let outcome = read_in(&known.database, read)?;
+        LAST_QUIET.set(Some(known));
+        Ok(outcome)
     }))
 }
 
