@@ -29,15 +29,23 @@ struct Cli {
     /// The name that people know.
     title: &'static str,
     package: &'static str,
+    /// The package that it would fetch itself to load a plugin.
+    plugin_package: Option<&'static str>,
+}
+
+impl Cli {
+    const fn new(name: &'static str, title: &'static str, package: &'static str) -> Self {
+        Self { name, title, package, plugin_package: None }
+    }
 }
 
 const CLIS: [Cli; 6] = [
-    Cli { name: "claude-code", title: "Claude Code", package: "@anthropic-ai/claude-code" },
-    Cli { name: "codex", title: "Codex", package: "@openai/codex" },
-    Cli { name: "copilot", title: "Copilot CLI", package: "@github/copilot" },
-    Cli { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },
-    Cli { name: "opencode", title: "OpenCode", package: "opencode-ai" },
-    Cli { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
+    Cli::new("claude-code", "Claude Code", "@anthropic-ai/claude-code"),
+    Cli::new("codex", "Codex", "@openai/codex"),
+    Cli::new("copilot", "Copilot CLI", "@github/copilot"),
+    Cli::new("gemini", "Gemini CLI", "@google/gemini-cli"),
+    Cli { plugin_package: Some("@opencode-ai/plugin"), ..Cli::new("opencode", "OpenCode", "opencode-ai") },
+    Cli::new("qwen", "Qwen Code", "@qwen-code/qwen-code"),
 ];
 
 /// Number of older versions that are tried if the newest one is read wrong.
@@ -169,6 +177,10 @@ fn play(cli: &Cli, version: &str, way: Way) -> Result<Vec<Played>> {
     let modules = npm::install(&folder, cli.package, version)?;
     let modules =
         modules.map_err(|reason| anyhow::anyhow!("npm gives no {} {version}: {reason}", cli.title))?;
+    if let Some(package) = cli.plugin_package {
+        npm::install(&folder, package, version)?
+            .map_err(|reason| anyhow::anyhow!("npm gives no {package} {version}: {reason}"))?;
+    }
     let harness = program_below(cli, &modules)?;
     announce(&format!("drift: {} {version}", cli.title));
     let built = target.join("debug");

@@ -561,6 +561,11 @@ pub enum Fact<'a> {
         /// The arguments.
         input: Option<RawJson<'a>>,
     },
+    /// The user answered the question whether a call is allowed.
+    PermissionReply {
+        /// The digest of the call's begin.
+        digest: u64,
+    },
     /// A process of the harness opened the session.
     SessionStart {
         /// Reason (`startup`, `resume`).

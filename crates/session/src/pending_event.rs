@@ -316,6 +316,7 @@ pub(crate) fn to_pending_event(
         | Fact::AwaitsPrompt
         | Fact::Warmup
         | Fact::TurnStart
+        | Fact::PermissionReply { .. }
         | Fact::WireHasIdentity => return None,
     }
     Some(event)

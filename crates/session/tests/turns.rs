@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose lines give no tree has failed")]
 
 use serde_json::{Value, json};
-use subscope_model::{Agent, Tree};
+use subscope_model::{Agent, LivenessKind, Tree};
 use subscope_testkit::sessions::{Part, options, read, sketch, tree, tree_at};
 
 fn part(label: &str, lines: &[Value]) -> Part {
@@ -153,6 +153,120 @@ mod opencode {
             (Some("call_1"), Some("general"))
         );
         assert_eq!(tree.agents.len(), 2);
+    }
+
+    #[test]
+    fn prompt_is_one_run_whatever_its_parts_are() {
+        let file = || json!({ "type": "file", "mime": "image/png", "filename": "a.png", "url": "data:" });
+        let text = || json!({ "type": "text", "text": "go" });
+        let prompts =
+            [vec![text()], vec![file()], vec![text(), file()], vec![file(), text()], vec![file(), file()]];
+        for parts in prompts {
+            let mut lines = vec![session("ses_root", None)];
+            for run in 1..=2 {
+                let (id, at) = (format!("msg_{run}0"), 1000 * run);
+                let info =
+                    json!({ "id": id, "sessionID": "ses_root", "role": "user", "time": { "created": at } });
+                lines.push(event("message.updated", &json!({ "sessionID": "ses_root", "info": info })));
+                for (number, part) in parts.iter().enumerate() {
+                    let mut part = part.clone();
+                    part["id"] = json!(format!("prt_{run}{number}"));
+                    part["messageID"] = json!(id);
+                    part["sessionID"] = json!("ses_root");
+                    let data = json!({ "sessionID": "ses_root", "part": part, "time": at });
+                    lines.push(event("message.part.updated", &data));
+                }
+                lines.push(answer("ses_root", &format!("msg_{run}1"), at + 10, done(at + 10, "stop")));
+            }
+            let tree = tree(&[part("opencode.db", &lines)]);
+            assert_eq!((tree.session.runs, tree.agents[0].status.as_str()), (2, "completed"), "{parts:?}");
+            let title = parts.contains(&text()).then_some("go");
+            assert_eq!(tree.session.title.as_deref().filter(|title| !title.is_empty()), title, "{parts:?}");
+        }
+    }
+
+    /// A line of the plugin: an event with the sessions above its own.
+    fn passed_on(kind: &str, properties: &Value, part: Option<&Value>) -> Value {
+        json!({ "type": kind, "properties": properties, "part": part,
+            "sessions": [{ "id": "ses_child", "parentID": "ses_root" }, { "id": "ses_root" }] })
+    }
+
+    #[test]
+    fn agent_waits_for_a_permission_from_the_question_until_the_answer() {
+        let input = json!({ "command": "mv a b" });
+        let call = json!({ "id": "prt_9", "sessionID": "ses_child", "messageID": "msg_c2", "type": "tool",
+            "callID": "call_9", "tool": "bash",
+            "state": { "status": "running", "input": input, "time": { "start": 1200 } } });
+        let running =
+            event("message.part.updated", &json!({ "sessionID": "ses_child", "part": call, "time": 1200 }));
+        let asked = json!({ "id": "per_1", "sessionID": "ses_child", "permission": "bash", "patterns": ["mv a b"],
+            "metadata": {}, "always": ["mv *"], "tool": { "messageID": "msg_c2", "callID": "call_9" } });
+        let replied = json!({ "sessionID": "ses_child", "requestID": "per_1", "reply": "once" });
+        let served =
+            |kind: &str, properties: &Value| json!({ "id": "evt_2", "type": kind, "properties": properties });
+        let begin = || {
+            let mut all = vec![session("ses_root", None)];
+            all.extend(user("ses_root", "msg_r1", 1000));
+            all.push(session("ses_child", Some("ses_root")));
+            all.extend(user("ses_child", "msg_c1", 1100));
+            all.push(answer("ses_child", "msg_c2", 1110, json!({})));
+            all.push(running.clone());
+            all
+        };
+        let wait = |parts: &[Part]| {
+            let live = tree_at(&read(parts, options(false)), 1300);
+            assert_eq!(live.session.id.as_str(), "ses_root");
+            row(&live, "ses_child").liveness.as_ref().map(|live| live.kind)
+        };
+        // A plugin that was started in mid-session has not seen the call begin, and a hub may have missed the question.
+        for part_of_call in [None, Some(&call)] {
+            let question = passed_on("permission.asked", &asked, part_of_call);
+            let reply = passed_on("permission.replied", &replied, part_of_call);
+            let plugin = |lines: &[Value]| [part("opencode.db", &begin()), part("hooks.jsonl", lines)];
+            let asks = wait(&plugin(std::slice::from_ref(&question)));
+            assert_eq!(asks, Some(LivenessKind::Permission), "{part_of_call:?}");
+            let answered = wait(&plugin(&[question, reply]));
+            assert_eq!(answered, Some(LivenessKind::Tool), "{part_of_call:?}");
+        }
+        // A server's stream has the call itself.
+        let mut lines: Vec<Value> =
+            begin().iter().map(|line| served(line["type"].as_str().unwrap(), &line["data"])).collect();
+        lines.push(served("permission.asked", &asked));
+        assert_eq!(wait(&[part("events.jsonl", &lines)]), Some(LivenessKind::Permission));
+        lines.push(served("permission.replied", &replied));
+        assert_eq!(wait(&[part("events.jsonl", &lines)]), Some(LivenessKind::Tool));
+    }
+
+    /// No message says that the root's turn ends where a person says no.
+    #[test]
+    fn root_waits_for_a_prompt_once_its_session_is_idle() {
+        let call = json!({ "id": "prt_9", "sessionID": "ses_root", "messageID": "msg_r2", "type": "tool",
+            "callID": "call_9", "tool": "bash", "state": { "status": "error", "input": {},
+                "error": "The user rejected permission to use this specific tool call.",
+                "time": { "start": 1200, "end": 1250 } } });
+        let mut lines = vec![session("ses_root", None)];
+        lines.extend(user("ses_root", "msg_r1", 1000));
+        lines.push(answer("ses_root", "msg_r2", 1010, done(1250, "tool-calls")));
+        lines.push(event(
+            "message.part.updated",
+            &json!({ "sessionID": "ses_root", "part": call, "time": 1250 }),
+        ));
+        let idle = json!({ "type": "session.idle", "properties": { "sessionID": "ses_root", "time": 1300 },
+            "sessions": [{ "id": "ses_root" }] });
+        let root = |lines: &[Value], hooks: &[Value], at: i64| {
+            let parts = [part("opencode.db", lines), part("hooks.jsonl", hooks)];
+            let tree = tree_at(&read(&parts[..1 + hooks.len()], options(false)), at);
+            (tree.agents[0].status.as_str(), tree.agents[0].liveness.as_ref().map(|live| live.kind))
+        };
+        let hooks = std::slice::from_ref(&idle);
+        assert_eq!(root(&lines, &[], 1400), ("running", Some(LivenessKind::Model)));
+        assert_eq!(root(&lines, hooks, 1400), ("running", Some(LivenessKind::Idle)));
+        lines.extend(user("ses_root", "msg_r3", 1500));
+        assert_eq!(
+            root(&lines, hooks, 1600),
+            ("running", Some(LivenessKind::Model)),
+            "after the next prompt"
+        );
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct HookLog {
     pub(crate) is_open: bool,
     /// When a process last opened the session.
     pub(crate) opened_at: Option<Millis>,
+    /// When the harness last said that it waits for the user's prompt.
+    pub(crate) awaits_at: Option<Millis>,
     /// Whether the process left the session and none has opened it since.
     pub(crate) has_left: bool,
     /// Permission questions that no hook has answered.
@@ -158,6 +160,13 @@ impl HookReplay<'_> {
                 }
                 self.log.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
             }
+            HookStepKind::PermissionReply { named, digest } => {
+                let agent = named.and_then(|named| self.identities.of(named));
+                let is_answered = |question: &PermissionQuestion| {
+                    question.digest == *digest && (named.is_none() || question.agent == agent)
+                };
+                self.log.questions.retain(|question| !is_answered(question));
+            }
             HookStepKind::TurnEnd { status } => {
                 self.log.begin_turn();
                 self.log.end_turn(*status);
@@ -169,8 +178,12 @@ impl HookReplay<'_> {
                 self.log.opened_at = self.log.opened_at.max(*time);
             }
             // No hook reports that the user interrupted the turn.
-            HookStepKind::AwaitsPrompt if self.log.is_in_turn => self.log.end_turn(AgentStatus::Stopped),
-            HookStepKind::AwaitsPrompt => {}
+            HookStepKind::AwaitsPrompt { time } => {
+                self.log.awaits_at = self.log.awaits_at.max(*time);
+                if self.log.is_in_turn {
+                    self.log.end_turn(AgentStatus::Stopped);
+                }
+            }
             HookStepKind::SessionEnd => {
                 (self.log.is_open, self.log.has_left) = (false, true);
                 self.log.questions.clear();
@@ -387,6 +400,24 @@ mod tests {
         assert_eq!(session.hooks().questions.len(), 1);
         hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
         assert_eq!(session.hooks().questions.len(), 0);
+    }
+
+    #[test]
+    fn permission_question_is_answered_by_a_reply_to_its_agent_about_its_call() {
+        let digest = begin("c1", "Bash", ToolClass::Other).digest;
+        let mut session = TestSession::new();
+        let open = |session: &TestSession| session.hooks().questions.len();
+        let asked = || Fact::Permission { name: "Bash", digest, input: None };
+        hook(&mut session, start("a1"));
+        hook(&mut session, start("a2"));
+        session.add(SourceKind::Hook, None, agent("a1"), asked());
+        session.add(SourceKind::Hook, None, agent("a2"), asked());
+        session.add(SourceKind::Hook, None, agent("a1"), Fact::PermissionReply { digest: digest ^ 1 });
+        assert_eq!(open(&session), 2, "a reply about another call");
+        session.add(SourceKind::Hook, None, agent("a1"), Fact::PermissionReply { digest });
+        assert_eq!(open(&session), 1, "the same question of another agent stays open");
+        session.add(SourceKind::Hook, None, Claim::Silent, Fact::PermissionReply { digest });
+        assert_eq!(open(&session), 0, "a reply that names no agent");
     }
 
     #[test]

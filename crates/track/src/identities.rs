@@ -247,9 +247,10 @@ fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<A
             HookStepKind::Prompt { .. }
             | HookStepKind::Stop { .. }
             | HookStepKind::Permission { .. }
+            | HookStepKind::PermissionReply { .. }
             | HookStepKind::TurnEnd { .. }
             | HookStepKind::SessionStart { .. }
-            | HookStepKind::AwaitsPrompt
+            | HookStepKind::AwaitsPrompt { .. }
             | HookStepKind::SessionEnd => {}
         }
         undecided &= !waiting.is_empty();

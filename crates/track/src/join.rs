@@ -160,12 +160,15 @@ fn map_step(step: HookStep, map: &IndexMap) -> HookStep {
         HookStepKind::Permission { named, name: tool, digest, time } => {
             HookStepKind::Permission { named: map_agent(named), name: tool, digest, time }
         }
+        HookStepKind::PermissionReply { named, digest } => {
+            HookStepKind::PermissionReply { named: map_agent(named), digest }
+        }
         same @ (HookStepKind::Prompt { .. }
         | HookStepKind::Start { .. }
         | HookStepKind::Stop { .. }
         | HookStepKind::TurnEnd { .. }
         | HookStepKind::SessionStart { .. }
-        | HookStepKind::AwaitsPrompt
+        | HookStepKind::AwaitsPrompt { .. }
         | HookStepKind::SessionEnd) => same,
     };
     HookStep { source: step.source + map.sources, kind, ..step }

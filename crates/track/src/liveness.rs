@@ -147,7 +147,7 @@ impl Derivation<'_> {
     }
 
     /// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
-    /// reports the end of their calls. No source reports that the user agreed, so a question stays open until its call
+    /// reports the end of their calls. Where no source reports the user's answer, a question stays open until its call
     /// ends.
     pub(crate) fn open_questions(&self) -> Vec<(AgentIndex, &PermissionQuestion)> {
         let questions = self.hooks.questions.iter();

@@ -510,7 +510,8 @@ impl Derivation<'_> {
 
     /// Whether any source reports that the session was opened interactively.
     fn is_opened(&self) -> bool {
-        self.facts.has_local_command || self.hooks.is_open || self.hooks.opened_at.is_some()
+        let HookLog { is_open, opened_at, awaits_at, .. } = self.hooks;
+        self.facts.has_local_command || *is_open || opened_at.is_some() || awaits_at.is_some()
     }
 
     /// Whether the root was ever at work. A stream has no prompts, so its existence counts.
@@ -520,8 +521,8 @@ impl Derivation<'_> {
         has_acted || self.hooks.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
     }
 
-    /// Returns whether a running root waits for the user's next prompt: it never had one, or a process reopened the
-    /// session after the root's last action and no turn has begun since.
+    /// Returns whether a running root waits for the user's next prompt: it never had one, the harness has said so since
+    /// the root's last action, or a process reopened the session after that and no turn has begun since.
     pub(crate) fn awaits_prompt(&self) -> bool {
         if !self.has_begun() {
             return true;
@@ -529,6 +530,9 @@ impl Derivation<'_> {
         let last_acted =
             self.facts_of(self.identity(0)).filter_map(|root| root.last_acted).map(|order| order.time).max();
         let is_before = |opened: Millis| last_acted.is_none_or(|acted| acted < opened);
+        if self.hooks.awaits_at.is_some_and(|at| last_acted.is_none_or(|acted| acted <= at)) {
+            return true;
+        }
         self.hooks.is_open && !self.hooks.is_in_turn && self.hooks.opened_at.is_some_and(is_before)
     }
 

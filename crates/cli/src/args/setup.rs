@@ -39,7 +39,7 @@ pub(crate) const VERSION_OPTION: &str = "--claude-version";
 
 /// Install, remove or show the hooks that report to subscope.
 ///
-/// Claude Code, Codex, Copilot CLI, Gemini CLI and Qwen Code have hooks.
+/// Claude Code, Codex, Copilot CLI, Gemini CLI and Qwen Code have hooks; OpenCode gets a plugin.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_long_help = "\

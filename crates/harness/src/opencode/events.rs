@@ -1,7 +1,8 @@
-//! OpenCode's events: the append-only log of its database, and what its server sends.
+//! OpenCode's events: the append-only log of its database, what its server sends, and what our plugin passes on.
 //!
 //! Flow: line → [`Envelope`] → [`Payload`] → the object in it → observations of [`Objects`]. A server's line begins with
-//! `data:`; `/global/event` wraps each event in another object. Types of the log end with their version (`.1`).
+//! `data:`; `/global/event` wraps each event in another object. Types of the log end with their version (`.1`). The
+//! plugin adds the sessions from that of the event up to the root, and the part of a call that a question is about.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use subscope_decode::{
 };
 use subscope_model::{Clock, Fact, Sink, SourceKind};
 
-use super::objects::{MessageInfo, Objects, Part, SessionInfo, claim};
+use super::objects::{MessageInfo, Objects, Part, Question, SessionInfo, claim};
 
 /// Decodes the events of one source.
 #[derive(Debug)]
@@ -33,6 +34,10 @@ pub(super) struct Envelope<'a> {
     pub(super) data: Option<&'a RawValue>,
     /// By a server, of all folders.
     pub(super) payload: Option<&'a RawValue>,
+    /// By the plugin: the session of the event, the one above it, and so on.
+    pub(super) sessions: Option<&'a RawValue>,
+    /// By the plugin: the call that a question is about.
+    part: Option<&'a RawValue>,
 }
 
 /// What an event says.
@@ -44,6 +49,22 @@ struct Payload<'a> {
     info: Option<&'a RawValue>,
     part: Option<&'a RawValue>,
     time: Num,
+    /// Of a question: its id, what is asked for, the details, and the call.
+    id: Str<'a>,
+    permission: Str<'a>,
+    metadata: Option<&'a RawValue>,
+    tool: Option<&'a RawValue>,
+    /// Of an answer: the question's id.
+    #[serde(rename = "requestID")]
+    request_id: Str<'a>,
+}
+
+/// The call that a question is about.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct AskedCall<'a> {
+    #[serde(rename = "callID")]
+    call_id: Str<'a>,
 }
 
 impl Events {
@@ -76,6 +97,19 @@ impl Events {
             "message.updated" => self.objects.message(&message, is_root, &mut out),
             // The message itself says what its step used.
             "message.part.updated" if !part.is_step() => self.objects.part(&part, is_root, &mut out),
+            "permission.asked" => {
+                let call: AskedCall<'_> = parse(payload.tool);
+                let question = Question {
+                    id: payload.id.filled(),
+                    permission: payload.permission.get().unwrap_or_default(),
+                    details: payload.metadata,
+                    call: call.call_id.filled(),
+                };
+                self.objects.question(&question, &part, &mut out);
+            }
+            // A person may have said no, which no message says: the root's turn is over all the same.
+            "session.idle" if is_root => out.emit(Fact::AwaitsPrompt),
+            "permission.replied" => self.objects.reply(payload.request_id.filled(), &part, &mut out),
             _ => out.emit(Fact::Activity),
         }
     }
@@ -90,7 +124,11 @@ impl LineDecoder for Events {
         }
         let kind = envelope.kind.get().unwrap_or_default();
         let kind = kind.rsplit_once('.').filter(|(_, end)| is_number(end)).map_or(kind, |(name, _)| name);
-        self.emit(kind, &parse(envelope.properties.or(envelope.data)), text, sink);
+        for session in parse::<Vec<SessionInfo<'_>>>(envelope.sessions) {
+            self.objects.learn(&session);
+        }
+        let payload: Payload<'_> = parse(envelope.properties.or(envelope.data));
+        self.emit(kind, &Payload { part: payload.part.or(envelope.part), ..payload }, text, sink);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ use subscope_model::{
 };
 
 use super::tools::{self, CallState, Span};
+use crate::common::EMPTY_TEXT;
 
 /// A session.
 #[derive(Default, Deserialize)]
@@ -134,6 +135,16 @@ struct ErrorData<'a> {
 
 /// The error of a message whose agent was stopped.
 const ABORTED: &str = "MessageAbortedError";
+/// A question whether a call is allowed.
+pub(super) struct Question<'a> {
+    pub(super) id: Option<&'a str>,
+    /// The rule that asks: `bash`, `edit`, `external_directory` and others.
+    pub(super) permission: &'a str,
+    pub(super) details: Option<&'a RawValue>,
+    /// The id of the call.
+    pub(super) call: Option<&'a str>,
+}
+
 /// Why a message ended that is followed by the results of its calls.
 const CALLS_TOOLS: &str = "tool-calls";
 
@@ -150,17 +161,32 @@ pub(super) struct Objects {
     ended: HashMap<String, bool>,
     /// The message of each agent's session that ended its turn, while no other follows.
     last: HashMap<String, String>,
-    /// Texts and thoughts that were emitted, by part.
+    /// Texts and thoughts that were emitted, by part, and messages of users of which anything was.
     texts: HashSet<String>,
     /// Calls whose begin, and whose agent, were emitted.
     begun: HashSet<String>,
     linked: HashSet<String>,
+    /// Tool and digest of the calls that have not ended, by id.
+    open: HashMap<String, (String, u64)>,
+    /// Digests of the calls that open questions are about, by the question's id.
+    questions: HashMap<String, u64>,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
     /// Whether it sums up a step.
     pub(super) fn is_step(&self) -> bool {
         self.kind.is("step-finish")
+    }
+
+    /// Returns the arguments of a call.
+    fn input(&self) -> Option<&'a RawValue> {
+        let state: CallState<'a> = serde_json::from_str(self.state?.get()).ok()?;
+        state.input
+    }
+
+    /// Returns the digest of a call.
+    fn digest(&self) -> Option<u64> {
+        Some(tools::digest_of(self.tool.filled()?, self.input()))
     }
 
     /// Whether it is the last of a turn.
@@ -279,8 +305,46 @@ impl Objects {
             "text" | "reasoning" => self.text(part, kind == "reasoning", out),
             "tool" => self.call(part, out),
             "step-finish" => step(part, is_root, out),
+            "file" if self.is_wordless(message) => {
+                // What is asked for with files alone is a prompt, too.
+                self.texts.insert(message.to_owned());
+                let what = PromptKind::Asked;
+                out.emit_as(Some(message), Fact::Prompt { prompt_id: None, text: EMPTY_TEXT, what });
+            }
             _ => out.emit(Fact::Activity),
         }
+    }
+
+    /// Emits a question whether a call is allowed. The call's part says its arguments; else what was said before.
+    pub(super) fn question<'a>(
+        &mut self,
+        question: &Question<'a>,
+        part: &Part<'a>,
+        out: &mut Emitter<'a, '_>,
+    ) {
+        let known = question.call.and_then(|call| self.open.get(call));
+        let digest = part.digest().or(known.map(|(_, digest)| *digest));
+        let digest = digest.unwrap_or_else(|| tools::digest_of(question.permission, question.details));
+        if let Some(id) = question.id {
+            self.questions.insert(id.to_owned(), digest);
+        }
+        let name = part.tool.filled().or(known.map(|(name, _)| name.as_str())).unwrap_or(question.permission);
+        let input = out.raw(part.input().or(question.details));
+        out.emit_made(Fact::Permission { name, digest, input });
+    }
+
+    /// Emits that a question was answered.
+    pub(super) fn reply<'a>(&mut self, question: Option<&str>, part: &Part<'a>, out: &mut Emitter<'a, '_>) {
+        let known = question.and_then(|id| self.questions.remove(id));
+        match known.or_else(|| part.digest()) {
+            Some(digest) => out.emit_made(Fact::PermissionReply { digest }),
+            None => out.emit(Fact::Activity),
+        }
+    }
+
+    /// Whether a message is a prompt of which no text was emitted yet.
+    fn is_wordless(&self, message: &str) -> bool {
+        self.prompts.contains_key(message) && !self.texts.contains(message)
     }
 
     fn text<'a>(&mut self, part: &Part<'a>, is_thought: bool, out: &mut Emitter<'a, '_>) {
@@ -295,6 +359,7 @@ impl Objects {
         };
         let what = if part.synthetic.is_true() { PromptKind::Meta } else { PromptKind::Asked };
         if is_prompt {
+            self.texts.extend(message_id.map(str::to_owned));
             // What is printed has no prompt, so its id would join nothing; two streams of a server have the same message.
             return out.emit_as(message_id, Fact::Prompt { prompt_id: None, text, what });
         }
@@ -324,6 +389,7 @@ impl Objects {
         if self.begun.insert(key.to_owned()) {
             out.head.time = state.time.start.signed().or(own_time);
             let begin = tools::begin(Some(id), name, &state, out.line);
+            self.open.insert(id.to_owned(), (name.to_owned(), begin.digest));
             out.emit_made(Fact::CallBegin(if is_copy {
                 CallBegin { class: ToolClass::Other, spawn: None, ..begin }
             } else {
@@ -354,6 +420,7 @@ impl Objects {
             out.head.time = own_time;
             return out.emit(Fact::Activity);
         }
+        self.open.remove(id);
         out.head.time = state.time.end.signed().or(own_time);
         // What is printed has no line of the agent: it worked from the begin of its task until its end.
         if let Some(agent) = agent.filter(|_| self.parents.is_empty() && !state.left_agent_running()) {

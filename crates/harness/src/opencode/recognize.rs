@@ -3,7 +3,7 @@
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_decode::{Dialect, lenient::Str};
 
-use super::{DATABASE, EVENTS, STDOUT, events::Envelope, stdout::Line};
+use super::{DATABASE, EVENTS, HOOK, STDOUT, events::Envelope, stdout::Line};
 use crate::HeadLine;
 
 /// Types of the printed lines.
@@ -20,6 +20,9 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
         return inner.kind.filled().is_some_and(is_event).then_some(EVENTS);
     }
     let kind = event.kind.filled()?;
+    if event.sessions.is_some() && (is_event(kind) || kind.starts_with("tool.execute.")) {
+        return Some(HOOK);
+    }
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     if is_event(kind) && marks.id.filled().is_some_and(|id| id.starts_with("evt_")) {
         let is_logged = marks.seq.is_some() || event.data.is_some();
@@ -44,7 +47,7 @@ mod tests {
 
     #[test]
     fn log_server_and_stdout_are_told_apart() {
-        let cases: [(&str, Option<Dialect>); 8] = [
+        let cases: [(&str, Option<Dialect>); 9] = [
             (
                 r#"{"id":"evt_1","seq":0,"type":"session.created.1","data":{"sessionID":"ses_1"}}"#,
                 Some(DATABASE),
@@ -56,6 +59,10 @@ mod tests {
                 Some(STDOUT),
             ),
             (r#"{"type":"error","timestamp":1,"sessionID":"ses_1","error":{}}"#, Some(STDOUT)),
+            (
+                r#"{"type":"permission.asked","properties":{"id":"per_1"},"sessions":[{"id":"ses_1"}]}"#,
+                Some(HOOK),
+            ),
             (r#"{"type":"session.start","id":"1","data":{},"timestamp":"2026-11-21T20:48:01.957Z"}"#, None),
             (r#"{"type":"text","timestamp":1,"session_id":"ses_1"}"#, None),
             (r#"{"payload":{"type":"init"}}"#, None),

@@ -150,7 +150,7 @@ pub(super) fn begin<'a>(
     state: &CallState<'a>,
     line: LineText<'a>,
 ) -> CallBegin<'a> {
-    let digest = digest(name, state.input.map_or("", RawValue::get));
+    let digest = digest_of(name, state.input);
     let arguments = state.arguments();
     let is_resumed = state.resumed(&arguments).is_some();
     let is_linked = state.metadata.session_id.filled().is_some();
@@ -167,6 +167,11 @@ pub(super) fn begin<'a>(
         call.class = if is_linked { call.class } else { ToolClass::Other };
     }
     call
+}
+
+/// Returns the digest of a call by its tool and arguments.
+pub(super) fn digest_of(tool: &str, input: Option<&RawValue>) -> u64 {
+    digest(tool, input.map_or("", RawValue::get))
 }
 
 /// Whether the caller of an agent waits for it.

@@ -24,7 +24,7 @@ const MAX_AHEAD_MS: Millis = 60_000;
 #[utoipa::path(
     post, path = "/hooks/{harness}",
     params(
-        ("harness" = String, Path, description = "claude, codex, copilot, gemini or qwen."),
+        ("harness" = String, Path, description = "claude, codex, copilot, gemini, opencode or qwen."),
         ("X-Subscope-Delivery" = Option<String>, Header, description = "A delivery key: input with the same key counts once."),
         ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the payload arrived, in milliseconds since 1970. Default: now."),
     ),

@@ -34,8 +34,8 @@ const HARNESSES: &[Sources] = &[
     Sources {
         harness: "opencode",
         on_disk: &["opencode.db", "storage"],
-        streams: &["stdout", "event", "global_event"],
-        least: 7,
+        streams: &["stdout", "event", "global_event", "hooks"],
+        least: 8,
     },
     Sources { harness: "qwen", on_disk: &["dot_qwen"], streams: &["stdout", "hooks"], least: 2 },
 ];

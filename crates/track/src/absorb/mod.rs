@@ -205,6 +205,10 @@ impl Recording<'_, '_> {
                 let (named, digest) = (self.actor, *digest);
                 self.push_hook_step(HookStepKind::Permission { named, name, digest, time });
             }
+            Fact::PermissionReply { digest } => {
+                let (named, digest) = (self.actor, *digest);
+                self.push_hook_step(HookStepKind::PermissionReply { named, digest });
+            }
             Fact::SessionStart { source } => {
                 // A compaction restarts the context, not a process of the harness.
                 if source.as_deref() != Some("compact") {
@@ -212,7 +216,7 @@ impl Recording<'_, '_> {
                     self.push_hook_step(HookStepKind::SessionStart { time, reason });
                 }
             }
-            Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt),
+            Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt { time }),
             Fact::SessionEnd { .. } => self.push_hook_step(HookStepKind::SessionEnd),
             Fact::Checksum(sum) => push_new(&mut self.facts.checksums, *sum),
             Fact::Totals { usage, cost_micro_usd } => {

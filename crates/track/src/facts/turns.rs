@@ -97,6 +97,10 @@ pub(crate) enum HookStepKind {
         digest: u64,
         time: Option<Millis>,
     },
+    PermissionReply {
+        named: Option<AgentRef>,
+        digest: u64,
+    },
     TurnEnd {
         status: AgentStatus,
     },
@@ -106,6 +110,8 @@ pub(crate) enum HookStepKind {
         reason: Option<Text>,
     },
     /// The harness waits for the user's next prompt.
-    AwaitsPrompt,
+    AwaitsPrompt {
+        time: Option<Millis>,
+    },
     SessionEnd,
 }

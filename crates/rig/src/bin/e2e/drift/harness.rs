@@ -1,6 +1,10 @@
 //! The harnesses that are played: their settings, command lines and tools.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -24,6 +28,8 @@ pub(crate) enum Harness {
     Qwen,
 }
 
+/// The package that OpenCode needs to load a plugin.
+const PLUGIN_PACKAGE: &str = "@opencode-ai/plugin";
 /// The model that Codex knows to have agents.
 const CODEX_MODEL: &str = "gpt-5.3-codex";
 
@@ -157,7 +163,7 @@ impl Harness {
     }
 
     /// Writes its settings: the fake model server, and a rule against `rm`.
-    pub(crate) fn configure(self, env: &TestEnv, url: &str) -> Result<()> {
+    pub(crate) fn configure(self, env: &TestEnv, url: &str, program: &Path) -> Result<()> {
         // In a file that records no end, the last text counts as final after this time.
         env.write("config/subscope/config.toml", "[watch]\nstall = '2s'\n");
         match self {
@@ -200,6 +206,14 @@ impl Harness {
                         "agent": {"worker": worker},
                     }),
                 );
+                // What it would fetch from npm to load a plugin.
+                let modules = program.ancestors().find(|above| above.ends_with("node_modules"));
+                let modules = modules.context("the program is in no folder of npm")?;
+                symlink(modules, env.path("config/opencode/node_modules"))?;
+                let package = fs::read(modules.join(PLUGIN_PACKAGE).join("package.json"))?;
+                let package: Value = serde_json::from_slice(&package)?;
+                let wanted = json!({"dependencies": {PLUGIN_PACKAGE: package["version"]}});
+                write_json(env, "config/opencode/package.json", &wanted);
             }
             Self::Copilot => {}
             Self::Gemini => {
@@ -256,7 +270,7 @@ impl Harness {
         match self {
             Self::ClaudeCode => Some("home/.claude/settings.json"),
             Self::CodexV1 | Self::CodexV2 => Some("home/.codex/hooks.json"),
-            Self::OpenCode => None,
+            Self::OpenCode => Some("config/opencode/plugin/subscope.js"),
             Self::Copilot => Some("home/.copilot/hooks/subscope.json"),
             Self::Gemini => Some("home/.gemini/settings.json"),
             Self::Qwen => Some("home/.qwen/settings.json"),
@@ -265,7 +279,7 @@ impl Harness {
 
     /// Whether the answer to a hook ends one of its agents.
     pub(crate) fn can_stop_agents(self) -> bool {
-        matches!(self, Self::ClaudeCode | Self::Copilot)
+        matches!(self, Self::ClaudeCode | Self::Copilot | Self::OpenCode)
     }
 
     /// Variables of its environment.

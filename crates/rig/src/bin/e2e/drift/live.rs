@@ -134,7 +134,11 @@ fn served(
         } else {
             findings.same("settings after hooks remove", settings(), before);
         }
-        findings.same("an event came by a hook first", heard.hooked > 0, true);
+        // The plugin for OpenCode passes on only what its database does not say; that it is heard shows where it stops an
+        // agent.
+        if harness != Harness::OpenCode {
+            findings.same("an event came by a hook first", heard.hooked > 0, true);
+        }
         findings.note(format!("{} events first by hooks", heard.hooked));
     }
     Ok(())

@@ -90,7 +90,7 @@ impl Stage {
         let script = Script::load(&path.with_extension("toml"))?;
         let played = script.played_by(harness);
         let world = World::of(programs, played.scenario.clone(), |url| harness.variables(url))?;
-        harness.configure(world.env(), &world.stand_in.url())?;
+        harness.configure(world.env(), &world.stand_in.url(), &programs.harness)?;
         Ok(Self { harness, script, played, world, program: programs.harness.clone() })
     }
 

@@ -1,0 +1,87 @@
+// Installed by `subscope hooks install --harness opencode`; `subscope hooks remove --harness opencode` removes it.
+// Tells subscope when OpenCode asks for a permission, and asks before each call of a subagent whether to stop it.
+const COMMAND = "";
+const EVENTS = [];
+
+import { spawn } from "node:child_process";
+
+/** Longest wait for an answer, in milliseconds. */
+const PATIENCE = 2000;
+
+export const subscope = async ({ client }) => {
+  /** Parts of running calls, by the call's id. */
+  const calls = new Map();
+  /** Parts of the calls that open questions are about, by the question's id. */
+  const questions = new Map();
+  /** What is known of sessions, by id. */
+  const known = new Map();
+  let sent = Promise.resolve();
+
+  /** Runs the command with a payload; returns what it prints. It never fails, and never waits for long. */
+  const send = (payload) =>
+    new Promise((done) => {
+      let answer = "";
+      const child = spawn("/bin/sh", ["-c", COMMAND], { stdio: ["pipe", "pipe", "ignore"] });
+      const timer = setTimeout(() => done(""), PATIENCE);
+      const end = (text) => {
+        clearTimeout(timer);
+        done(text);
+      };
+      child.on("error", () => end(""));
+      child.on("close", () => end(answer));
+      child.stdout.on("data", (data) => (answer += data));
+      child.stdin.on("error", () => {});
+      child.stdin.end(JSON.stringify(payload));
+    });
+
+  /** Returns the session of an event, the one above it, and so on. */
+  const above = async (id) => {
+    const sessions = [];
+    for (let next = id; next && sessions.length < 32; next = known.get(next)?.parentID) {
+      if (!known.has(next)) {
+        const found = await client.session.get({ path: { id: next } }).catch(() => undefined);
+        known.set(next, { id: next, parentID: found?.data?.parentID });
+      }
+      sessions.push(known.get(next));
+    }
+    return sessions;
+  };
+
+  /** Passes an event on, after those before it; nobody waits for it. */
+  const pass = (event, part) => {
+    const { type, properties } = event;
+    const session = properties?.sessionID ?? properties?.info?.id;
+    if (!EVENTS.includes(type) || typeof session !== "string") return;
+    sent = sent.then(async () => send({ type, properties, part, sessions: await above(session) })).catch(() => {});
+  };
+
+  return {
+    event: async ({ event }) => {
+      const { type, properties } = event;
+      if (type === "session.created" && properties?.info?.id) {
+        known.set(properties.info.id, { id: properties.info.id, parentID: properties.info.parentID });
+      }
+      if (type === "message.part.updated" && properties?.part?.type === "tool") {
+        const { callID, state } = properties.part;
+        if (state?.status === "running") calls.set(callID, properties.part);
+        else calls.delete(callID);
+      }
+      if (type === "permission.asked") questions.set(properties?.id, calls.get(properties?.tool?.callID));
+      const asked = type === "permission.asked" ? properties?.id : properties?.requestID;
+      pass(event, questions.get(asked));
+      if (type === "permission.replied") questions.delete(asked);
+    },
+    "tool.execute.before": async ({ tool, sessionID, callID }) => {
+      const type = "tool.execute.before";
+      if (!EVENTS.includes(type)) return;
+      const sessions = await above(sessionID);
+      if (sessions.length < 2) return;
+      const answer = await send({ type, properties: { tool, sessionID, callID }, sessions });
+      if (!answer.startsWith("{")) return;
+      const { stop } = JSON.parse(answer);
+      if (typeof stop !== "string") return;
+      await client.session.abort({ path: { id: sessionID } });
+      throw new Error(stop);
+    },
+  };
+};
