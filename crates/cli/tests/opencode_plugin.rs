@@ -31,7 +31,10 @@ const parents = { ses_child: "ses_root" };
 const aborted = [];
 const client = {
   session: {
-    get: async ({ path }) => ({ data: { id: path.id, parentID: parents[path.id] } }),
+    get: async ({ path }) => {
+      if (path.id === "ses_lost") throw new Error("not found");
+      return { data: { id: path.id, parentID: parents[path.id] } };
+    },
     abort: async ({ path }) => aborted.push(path.id),
   },
 };
@@ -123,6 +126,9 @@ fn plugin_tells_of_questions_and_stops_one_agent() {
         event("message.part.delta", json!({ "sessionID": "ses_child", "delta": "x" })),
         event("message.part.updated", json!({ "sessionID": "ses_child", "part": part })),
         event("permission.asked", asked),
+        // Whose agent asks is unknown.
+        event("permission.asked", json!({ "id": "per_0", "sessionID": "ses_lost" })),
+        json!({ "call": { "tool": "bash", "sessionID": "ses_lost", "callID": "call_0" } }),
     ] {
         assert_eq!(play(&line), json!({ "said": "went on", "aborted": [] }));
     }
@@ -138,6 +144,7 @@ fn plugin_tells_of_questions_and_stops_one_agent() {
     assert_eq!(play(&before("ses_root")), went_on, "only the agent itself");
     let stopped = json!({ "said": "Stopped by the user, with subscope.", "aborted": ["ses_child"] });
     assert_eq!(play(&before("ses_child")), stopped);
+    assert_eq!(serving.tree("ses_lost"), None);
     drop(stdin);
     assert!(node.wait().unwrap().success());
 }

@@ -8,6 +8,16 @@ import { spawn } from "node:child_process";
 /** Longest wait for an answer, in milliseconds. */
 const PATIENCE = 2000;
 
+/** Returns the reason of an answer that stops an agent. */
+function reason(answer) {
+  try {
+    const { stop } = JSON.parse(answer);
+    return typeof stop === "string" ? stop : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export const subscope = async ({ client }) => {
   /** Parts of running calls, by the call's id. */
   const calls = new Map();
@@ -34,13 +44,14 @@ export const subscope = async ({ client }) => {
       child.stdin.end(JSON.stringify(payload));
     });
 
-  /** Returns the session of an event, the one above it, and so on. */
+  /** Returns a session, the one above it, and so on up to the root; nothing if one of them cannot be found. */
   const above = async (id) => {
     const sessions = [];
-    for (let next = id; next && sessions.length < 32; next = known.get(next)?.parentID) {
+    for (let next = id; next && sessions.length < 32; next = known.get(next).parentID) {
       if (!known.has(next)) {
-        const found = await client.session.get({ path: { id: next } }).catch(() => undefined);
-        known.set(next, { id: next, parentID: found?.data?.parentID });
+        const { data } = await client.session.get({ path: { id: next } }).catch(() => ({}));
+        if (!data) return [];
+        known.set(next, { id: next, parentID: data.parentID });
       }
       sessions.push(known.get(next));
     }
@@ -52,7 +63,10 @@ export const subscope = async ({ client }) => {
     const { type, properties } = event;
     const session = properties?.sessionID ?? properties?.info?.id;
     if (!EVENTS.includes(type) || typeof session !== "string") return;
-    sent = sent.then(async () => send({ type, properties, part, sessions: await above(session) })).catch(() => {});
+    sent = sent.then(async () => {
+      const sessions = await above(session);
+      if (sessions.length > 0) await send({ type, properties, part, sessions });
+    });
   };
 
   return {
@@ -76,11 +90,9 @@ export const subscope = async ({ client }) => {
       if (!EVENTS.includes(type)) return;
       const sessions = await above(sessionID);
       if (sessions.length < 2) return;
-      const answer = await send({ type, properties: { tool, sessionID, callID }, sessions });
-      if (!answer.startsWith("{")) return;
-      const { stop } = JSON.parse(answer);
-      if (typeof stop !== "string") return;
-      await client.session.abort({ path: { id: sessionID } });
+      const stop = reason(await send({ type, properties: { tool, sessionID, callID }, sessions }));
+      if (stop === undefined) return;
+      await client.session.abort({ path: { id: sessionID } }).catch(() => {});
       throw new Error(stop);
     },
   };
