@@ -1,0 +1,69 @@
+//! Evicts sessions, and empties those that are reloaded.
+
+use std::collections::BTreeSet;
+
+use subscope_model::{SessionId, SourceId};
+
+use super::SessionRouter;
+use crate::source::SourceOrigin;
+
+impl SessionRouter {
+    /// Evicts a session and its sources. `tailed` are the sources of its driver's files. Returns the closed sources;
+    /// `None`, keeping the session, if it is unknown, if some of its input cannot be brought again (a stream, a file of
+    /// another session, a source shared with another session), or if it has changes or events that were not taken.
+    pub fn evict(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let number = self.index_of(session)?;
+        let has_untaken =
+            self.sessions.changed.contains(&number) || self.session(session)?.has_pending_events();
+        if has_untaken {
+            return None;
+        }
+        let closed = self.close_sources(number, tailed)?;
+        self.sessions.all.try_remove(number);
+        self.sessions.by_id.remove(session);
+        Some(closed)
+    }
+
+    /// Empties a session that is reloaded at once: closes its sources like [`SessionRouter::evict`], but drops changes
+    /// and events that were not taken, as reloading brings them again, and remembers what was published. An unknown
+    /// session has no sources.
+    pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let Some(number) = self.index_of(session) else { return Some(BTreeSet::new()) };
+        let closed = self.close_sources(number, tailed)?;
+        self.sessions.changed.remove(&number);
+        if let Some(session) = self.sessions.all.get_mut(number) {
+            session.reset(&self.options);
+        }
+        Some(closed)
+    }
+
+    /// Closes all sources of a session, and `tailed`. Returns them; `None`, closing none, if some of them cannot be
+    /// brought again, or not for this session alone.
+    fn close_sources(&mut self, number: usize, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let Self { sources, sessions, .. } = self;
+        let session = sessions.all.get(number)?;
+        let source = |id: &SourceId| sources.get(id.0 as usize);
+        let comes_again = |id: &SourceId| {
+            source(id).is_some_and(|source| {
+                !source.is_shared
+                    && match source.spec.origin {
+                        SourceOrigin::Stream => false,
+                        SourceOrigin::TailedFile => tailed.contains(id),
+                        SourceOrigin::File | SourceOrigin::Inbox => true,
+                    }
+            })
+        };
+        let is_foreign = |id: &SourceId| {
+            source(id).and_then(|source| source.number).is_some_and(|touched| touched != number)
+        };
+        if !session.sources().iter().all(comes_again) || tailed.iter().any(is_foreign) {
+            return None;
+        }
+        let closed: BTreeSet<SourceId> = session.sources().iter().chain(tailed).copied().collect();
+        // Backwards: the free places are taken again from the last freed, and sources without times keep their order.
+        for id in closed.iter().rev() {
+            sources.try_remove(id.0 as usize);
+        }
+        Some(closed)
+    }
+}

@@ -1,0 +1,211 @@
+//! Routes observations of sources to their sessions, and derives what is known of each.
+
+mod eviction;
+mod input;
+mod options;
+mod routes;
+
+use hashbrown::HashMap;
+use slab::Slab;
+use subscope_decode::Dialect;
+use subscope_model::{
+    AgentId, Event, Millis, Problem, SessionDetail, SessionId, SessionKeys, SessionText, SourceId, Tree,
+};
+use subscope_track::{HookCoverage, KeysCursor, Now, OwnedElsewhere};
+
+pub use self::options::{EventScope, RouterOptions};
+use self::routes::SessionRoutes;
+pub(crate) use self::routes::UnreadLines;
+use crate::{
+    session::{Session, SessionUpdate},
+    source::OpenSource,
+};
+
+/// Decodes sources into their sessions.
+pub struct SessionRouter {
+    options: RouterOptions,
+    /// Open sources by their number, [`SourceId`].
+    sources: Slab<OpenSource>,
+    /// Session that the transcripts of each group named first.
+    groups: HashMap<u32, SessionId>,
+    /// Number above those of all groups.
+    next_group: u32,
+    sessions: SessionRoutes,
+    /// Receive time of the pushed bytes; `None` while existing content is read.
+    received: Option<Millis>,
+}
+
+impl SessionRouter {
+    /// Creates a router without sources.
+    pub fn new(options: RouterOptions) -> Self {
+        Self {
+            options,
+            sources: Slab::new(),
+            groups: HashMap::new(),
+            // 0 is the group of sources that name none.
+            next_group: 1,
+            sessions: SessionRoutes::default(),
+            received: None,
+        }
+    }
+
+    /// Returns a group number that no source has.
+    pub fn new_group(&mut self) -> u32 {
+        self.next_group += 1;
+        self.next_group - 1
+    }
+
+    /// Returns the sessions. In order of appearance unless sessions were evicted.
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
+        let known = self.sessions.all.iter().filter(|(_, session)| session.has_input());
+        known.map(|(_, session)| session.tracker.session())
+    }
+
+    /// Returns whether a session's main thread was active in any source.
+    pub fn has_root(&self, session: &SessionId) -> bool {
+        self.session(session).is_some_and(|session| session.tracker.has_root())
+    }
+
+    /// Returns a session's keys after the cursor, and advances it; `None` for an unknown session.
+    pub fn holdings(&self, session: &SessionId, cursor: &mut KeysCursor) -> Option<SessionKeys> {
+        Some(self.session(session)?.tracker.session_keys(cursor))
+    }
+
+    /// Replaces the set of keys owned by sessions that began before this one; they are counted there.
+    pub fn set_owned_elsewhere(&mut self, session: &SessionId, owned_elsewhere: OwnedElsewhere) {
+        if let Some(session) = self.session_mut(session) {
+            session.tracker.set_owned_elsewhere(owned_elsewhere);
+        }
+    }
+
+    /// Returns whether hooks report a session, and whether they name agents.
+    pub fn hooked(&self, session: &SessionId) -> HookCoverage {
+        self.session(session).map_or(HookCoverage::No, |session| session.tracker.hooked())
+    }
+
+    /// Returns whether a program publishes what an agent of a session does.
+    pub fn is_heard(&self, session: &SessionId, agent: &AgentId) -> bool {
+        self.session(session).is_some_and(|session| session.tracker.is_heard(agent))
+    }
+
+    /// Joins another router that has read other sources. Adds the number of sources here to its source numbers. Neither
+    /// may have evicted a session.
+    pub fn join(&mut self, other: Self) {
+        let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let mut numbers = Vec::new();
+        for (_, session) in other.sessions.all {
+            let id = session.tracker.session().clone();
+            let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
+            let number =
+                *by_id.entry(id.clone()).or_insert_with(|| all.insert(Session::new(id, None, options)));
+            // Also an empty session: its sources are renumbered.
+            if let Some(known) = all.get_mut(number) {
+                known.join(session, base);
+            }
+            numbers.push(number);
+        }
+        let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
+        self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
+        self.sessions.unassigned_problems.extend(other.sessions.unassigned_problems);
+        self.sessions.unread_lines.extend(other.sessions.unread_lines);
+        for (group, session) in other.groups {
+            self.groups.entry(group).or_insert(session);
+        }
+        self.next_group = self.next_group.max(other.next_group);
+        for (_, source) in other.sources {
+            let id = SourceId(source.id.0 + base);
+            self.sources.insert(OpenSource { id, number: source.number.map(number), ..source });
+        }
+    }
+
+    /// Returns the sessions with new input since the last call. Empty unless [`RouterOptions::events`].
+    pub fn take_changed(&mut self) -> Vec<SessionId> {
+        let changed = std::mem::take(&mut self.sessions.changed);
+        let sessions = changed.into_iter().filter_map(|number| self.sessions.all.get(number));
+        sessions.map(|session| session.tracker.session().clone()).collect()
+    }
+
+    /// Returns the problems of sources without a known session.
+    pub fn unassigned_problems(&self) -> &[Problem] {
+        &self.sessions.unassigned_problems
+    }
+
+    /// Derives a session's tree for a moment; `None` for an unknown session. Problems of sources without a known
+    /// session are added to every session.
+    pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
+        let mut derived = self.session(session)?.tracker.derive(now);
+        add_problems(&mut derived.tree, &self.sessions.unassigned_problems);
+        Some(derived.tree)
+    }
+
+    /// Derives a session's runs and responses for a moment; `None` for an unknown session.
+    pub fn detail(&self, session: &SessionId, now: &Now<'_>) -> Option<SessionDetail> {
+        Some(self.session(session)?.tracker.detail(now))
+    }
+
+    /// Derives a session for a moment: its tree, its new events since the last call in order, and its next deadline;
+    /// `None` for an unknown session.
+    pub fn update(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
+        let number = self.index_of(session)?;
+        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
+        let session = all.get_mut(number).filter(|session| session.has_input())?;
+        Some(session.update(now, unassigned_problems, unread_lines))
+    }
+
+    /// Returns a session's whole feed in order of time; events without a time follow their predecessor. Only for a
+    /// session without an [`SessionRouter::update`] before.
+    pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
+        let number = self.index_of(session);
+        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
+        let session = number.and_then(|number| all.get_mut(number));
+        session.map(|session| session.whole_feed(now, unassigned_problems, unread_lines)).unwrap_or_default()
+    }
+
+    /// Returns all prompts, messages and thoughts of a session, in order of time; complete with [`EventScope::Texts`].
+    pub fn texts(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<SessionText> {
+        let number = self.index_of(session);
+        let session = number.and_then(|number| self.sessions.all.get_mut(number));
+        session.map(|session| session.texts(now)).unwrap_or_default()
+    }
+
+    /// Returns the time at which [`SessionRouter::update`] has events of a session without new input.
+    pub fn next_event_at(&self, session: &SessionId) -> Option<Millis> {
+        self.session(session)?.next_event_at()
+    }
+
+    /// Returns the session of a source's latest line.
+    pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
+        let number = self.sources.get(source.0 as usize)?.number?;
+        self.sessions.all.get(number).map(|session| session.tracker.session())
+    }
+
+    /// Returns the dialect of a source, once it is known.
+    pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
+        self.sources.get(source.0 as usize).and_then(|at| at.dialect)
+    }
+
+    /// Returns the first problems since the last call, and the number of all. Empty unless [`RouterOptions::events`].
+    pub fn take_problems(&mut self) -> (Vec<Problem>, u64) {
+        let count = std::mem::take(&mut self.sessions.new_problem_count);
+        (std::mem::take(&mut self.sessions.new_problems), count)
+    }
+
+    fn session(&self, session: &SessionId) -> Option<&Session> {
+        self.sessions.all.get(self.index_of(session)?).filter(|session| session.has_input())
+    }
+
+    fn session_mut(&mut self, session: &SessionId) -> Option<&mut Session> {
+        self.sessions.all.get_mut(self.index_of(session)?)
+    }
+
+    fn index_of(&self, session: &SessionId) -> Option<usize> {
+        self.sessions.by_id.get(session).copied()
+    }
+}
+
+/// Adds problems to those of a tree, each once.
+pub(crate) fn add_problems(tree: &mut Tree, problems: &[Problem]) {
+    tree.problems.extend(problems.iter().cloned());
+    tree.problems.sort();
+    tree.problems.dedup();
+}
