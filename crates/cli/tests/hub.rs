@@ -213,6 +213,12 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
     let asked = ["ls --json", "stats --json", "search the --json", "show a --json", "ls --live --json"];
     let by_hub = asked.map(|words| hubs.run(words).stdout);
     assert_eq!(hubs.begun(), 1);
+    // A person who starts one beside it learns both ways out.
+    let second = hubs.run("serve --listen 127.0.0.1:0");
+    assert_eq!(second.code, Some(1));
+    for way in ["`subscope serve --open` shows its page", "`subscope serve --stop` ends it"] {
+        assert!(second.stderr.contains(way), "{}", second.stderr);
+    }
     let ended = hubs.run("serve --stop");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), "the hub has left\n"));
     assert_eq!((hubs.hub(), hubs.processes()), (Value::Null, Vec::new()));

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
                 open_page(&page, context);
                 return output::print(&format!("{page}\n"));
             }
-            let hint = "another hub runs: `subscope serve --stop` ends it; --store names another folder";
+            let hint = "another hub runs: `subscope serve --open` shows its page, `subscope serve --stop` ends it; --store names another folder";
             return Err(CliError::from(error).hint(hint));
         }
         Err(error) => return Err(error.into()),
