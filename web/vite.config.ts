@@ -4,12 +4,12 @@ import { svelte } from "@sveltejs/vite-plugin-svelte";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
-/** Where a session is put into the saved page. The same word stands in crates/page. */
+/** Placeholder of the session in the saved page; crates/page has the same word. */
 const PLACE = "@subscope-saved@";
 
 const digest = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** The page as one file that runs from a disk: script and style within it, and nothing else allowed. */
+/** The page as one file that works from disk: script and style are embedded, and the policy allows nothing else. */
 function saved(): Plugin {
   return {
     name: "saved",
@@ -24,7 +24,7 @@ function saved(): Plugin {
       if (script.length !== 1 || style.length !== 1 || code === undefined || css === undefined) {
         throw new Error("the saved page is made of one script and one style");
       }
-      // What is imported later is within it: nothing is to be loaded before. Vite leaves the place for that unfilled.
+      // Later imports are embedded, so nothing is to be preloaded: Vite leaves its placeholder unfilled.
       const inert = code.replaceAll("__VITE_PRELOAD__", "void 0").replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
       const policy = `default-src 'none'; script-src ${digest(inert)}; style-src ${digest(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
       const source = [
@@ -35,14 +35,14 @@ function saved(): Plugin {
         `<script id="subscope-saved" type="application/json">${PLACE}</script>`,
         `<script type="module">${inert}</script></body></html>\n`,
       ].join("\n");
-      // Everything is in it: no other file of this build is kept.
+      // The file is complete: drop all other files of this build.
       for (const name of Object.keys(bundle)) delete bundle[name];
       this.emitFile({ type: "asset", fileName: "saved.html", source });
     },
   };
 }
 
-/** Icons keep their names. */
+/** Copies icons without a hash in their names. */
 function icons(): Plugin {
   return {
     name: "icons",
@@ -62,7 +62,7 @@ export default defineConfig(({ mode }) => ({
     cssCodeSplit: false,
     assetsInlineLimit: 0,
     reportCompressedSize: false,
-    // The second build adds the saved page: one script, which has everything in it.
+    // The second build adds the saved page, with everything in one script.
     emptyOutDir: mode !== "saved",
     rolldownOptions: { output: { codeSplitting: mode !== "saved" } },
   },

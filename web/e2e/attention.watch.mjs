@@ -1,4 +1,4 @@
-// What the page shows of who needs a person, once a second: a line of JSON each. Arguments: the browser, the page's address.
+// Prints once a second, as a line of JSON, which sessions the page shows as waiting for a person. Arguments: browser, address.
 import { chromium } from "playwright-core";
 
 const [executablePath, url] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// A session as big as they get: 3,000 agents, 100,000 events, as programs publish them.
+// A very large session, as published by programs: 3,000 agents, 100,000 events.
 import { Server } from "./harness";
 
 const AGENTS = 3_000;
@@ -16,7 +16,7 @@ interface Published {
   [more: string]: unknown;
 }
 
-/** The events of some agents, which began one after the other and worked side by side. */
+/** Events of agents that start one after another and work in parallel. */
 export function crowd(session: string, begin: number, agents = AGENTS, calls = CALLS): Published[] {
   const events: Published[] = [];
   for (let number = 0; number < agents; number++) {
@@ -26,7 +26,7 @@ export function crowd(session: string, begin: number, agents = AGENTS, calls = C
       subagentName: `${kind} ${number}`,
       subagentRunId: `run-${number}`,
       sessionId: session,
-      // Every fifth is below the one before it.
+      // Every fifth agent is a child of the one before it.
       ...(number % 5 === 4 ? { parentRunId: `run-${number - 1}` } : {}),
     };
     const add = (at: number, type: string, more: object = {}): void => {
@@ -44,7 +44,7 @@ export function crowd(session: string, begin: number, agents = AGENTS, calls = C
   return events.sort((one, other) => one.timestamp - other.timestamp);
 }
 
-/** Hands them over, some thousand at once. */
+/** Sends the events in batches of 5,000. */
 export async function publish(server: Server, events: Published[], key: string): Promise<void> {
   for (let from = 0; from < events.length; from += 5_000) {
     const lines = events.slice(from, from + 5_000).map((event) => JSON.stringify(event));

@@ -1,4 +1,4 @@
-// The demo plays on the page as it does in a terminal: every row at every moment is that of `?at=`.
+// The demo plays on the page as in a terminal: at every moment the rows equal those of `?at=`.
 import { beforeAll, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type { Setup, Spending, Tree } from "../src/model";
@@ -15,7 +15,7 @@ beforeAll(async () => {
   demo = (await server.get<Setup>("/api/v1/setup")).demo ?? "";
 });
 
-/** What the rows say, and the moment that is on show. */
+/** The texts of the rows, and the moment on show. */
 const shown = (page: Page): Promise<{ at: number; rows: [string, string][] }> =>
   page.evaluate(() => ({
     at: Number(new URL(location.href).searchParams.get("t") ?? 0),
@@ -29,7 +29,7 @@ it("plays where nothing is live: agents begin, wait and end, and the end says wh
   await page.locator(row("root")).waitFor();
   expect(await page.locator(".replay select").inputValue()).toBe("1");
   expect(await page.getByText(/^\s*a recording, replaying \d\d:\d\d:\d\d/).count()).toBe(1);
-  // It begins with one agent at work; nothing of the end is to be seen.
+  // It begins with one agent at work and shows nothing of the end.
   const first = await shown(page);
   expect(first.rows.filter(([id]) => id !== "root").length).toBeLessThan(8);
   expect(first.rows.find(([id]) => id === "root")?.[1]).toBe("running");
@@ -51,7 +51,7 @@ it("plays where nothing is live: agents begin, wait and end, and the end says wh
     ink.push(await inkOf().catch(() => 0));
     await sleep(200);
   }
-  // Rows only come, and all of them at the end; they run and end.
+  // Rows are only added, until all are there; each runs, then ends.
   expect(counts).toEqual([...counts].sort((one, other) => one - other));
   expect(new Set(counts).size).toBeGreaterThan(3);
   expect([...statuses].sort()).toEqual(expect.arrayContaining(["completed", "running"]));
@@ -62,7 +62,7 @@ it("plays where nothing is live: agents begin, wait and end, and the end says wh
   await end.getByRole("button", { name: "play it again" }).click();
   await end.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "pause" }).click();
-  // A paused moment is that of the server.
+  // While it is paused, the rows equal the server's.
   await expect.poll(async () => {
     const { at, rows } = await shown(page);
     const tree = at > 0 ? await server.get<Tree>(`/api/v1/sessions/${demo}/tree?at=${at}`).catch(() => null) : null;
@@ -72,13 +72,13 @@ it("plays where nothing is live: agents begin, wait and end, and the end says wh
 });
 
 it("has all views, and is in no list", async () => {
-  // An address to keep leads to it.
+  // Its address can be kept and opened again.
   const seen = await look(server, "/demo");
   const { page } = seen;
   await page.waitForURL(`**/s/${demo}*`);
   await page.locator(".replaying button").click();
   await expect.poll(() => page.locator('[data-testid="agent-row"]').count()).toBe(9);
-  // Who goes to the end stays there. The page writes its address at most twice a second.
+  // The end stays on show. The page writes its address at most twice a second.
   const moment = (): string | null => new URL(page.url()).searchParams.get("t");
   await expect.poll(moment).toBeNull();
   await sleep(1200);

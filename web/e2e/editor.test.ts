@@ -1,6 +1,7 @@
-// Files of calls open in the editor that is set, by a click with ctrl or a link; hostile paths open nothing else.
-import type { Page } from "playwright-core";
+// Files of calls open in the configured editor, by a click with ctrl or by a link; hostile paths open nothing.
+import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
+import type { Hits } from "../src/model";
 import { cleanUp, freePort, isQuiet, look, Server } from "./harness";
 
 cleanUp("each test");
@@ -15,7 +16,7 @@ async function reading(paths: [path: string, offset?: number][], settings = ""):
   await server.publish({ ...base, type: "subagent_start", payload: "read them", timestamp: at });
   for (const [number, [path, offset]] of paths.entries()) {
     const call = { ...base, toolName: "Read", toolCallId: `c${number}` };
-    await server.publish({ ...call, type: "tool_call", payload: offset === undefined ? { file_path: path } : { file_path: path, offset }, timestamp: at + number * 100 });
+    await server.publish({ ...call, type: "tool_call", payload: { file_path: path, limit: 100, ...(offset === undefined ? {} : { offset }) }, timestamp: at + number * 100 });
     await server.publish({ ...call, type: "tool_result", payload: "text", timestamp: at + number * 100 + 50 });
   }
   await server.publish({ ...base, type: "subagent_end", timestamp: at + 9000 });
@@ -32,18 +33,18 @@ it("opens the file of a call, at the line where it reads", async () => {
     [0, { modifiers: ["Control"] }, "vscode://file/home/user/shop/src/cart.js:40"],
     [1, { modifiers: ["Meta"] }, "vscode://file/home/user/shop/%C3%BC%20b.md:1"],
   ];
-  // A browser asks whether it may open another program, and takes no more clicks meanwhile.
+  // A browser asks whether it may open another program, and ignores clicks meanwhile: use a page for each click.
   for (const [number, click, url] of clicks) {
     const seen = await look(server, "/s/files/a/r");
     const line = rowOf(seen.page, number);
     await line.click(click);
     await expect.poll(() => seen.beyond).toEqual([url]);
-    // The row stays closed, and the page where it is.
+    // The row stays closed, and the address does not change.
     expect(await line.getAttribute("aria-expanded")).toBe("false");
     expect(new URL(seen.page.url()).pathname).toBe("/s/files/a/r");
     await seen.context.close();
   }
-  // Without ctrl it opens here, with a link that a keyboard reaches.
+  // Without ctrl the row opens; it has a link that the keyboard reaches.
   const seen = await look(server, "/s/files/a/r");
   await rowOf(seen.page, 0).click();
   const link = seen.page.locator("aside").getByTestId("open-file");
@@ -61,6 +62,64 @@ it("opens nothing for a path that hides something, or that is none", async () =>
   }
   expect(await seen.page.locator("aside").getByTestId("open-file").count()).toBe(0);
   isQuiet(seen);
+  await isFound(server, "limit", 3);
+  // The other lists of calls open nothing either.
+  for (const [path, ready] of LISTS) {
+    const listed = await look(server, path);
+    const { page } = listed;
+    await page.locator(ready).first().waitFor();
+    if (path === "/s/files") await page.keyboard.type("zR");
+    for (const [number, word] of ["gpj.js", "javascript:alert", "passwd"].entries()) await (await callIn(page, path, number, word)).click({ modifiers: ["Control"] });
+    if (path === "/s/files") await page.locator("aside .top > h2").waitFor();
+    expect(await page.getByTestId("open-file").count(), path).toBe(0);
+    isQuiet(listed);
+    await listed.context.close();
+  }
+});
+
+/** Lists of calls other than the panel, with a selector of their content. */
+const LISTS = [
+  ["/s/files", '[data-testid="agent-row"][data-agent-id="r"]'],
+  ["/s/files?view=feed", ".feed .line"],
+  ["/search?q=limit", '[data-testid="hit"]'],
+] as const;
+
+/** The link of a call in such a list, or its row, by its number and a word of its file. */
+async function callIn(page: Page, path: string, number: number, word: string): Promise<Locator> {
+  if (path === "/s/files") return page.locator(`[data-call-id="c${number}"] a.line`);
+  const line = page.locator('[data-testid="hit"], .feed .line', { hasText: word }).first();
+  await line.waitFor();
+  const link = line.getByTestId("open-file");
+  return (await link.count()) > 0 ? link : line;
+}
+
+/** Waits until a search finds that many passages. */
+async function isFound(server: Server, words: string, count: number): Promise<void> {
+  const hits = async (): Promise<number> => {
+    const answer = await fetch(`${server.url}/api/v1/search?q=${words}`);
+    return answer.ok ? ((await answer.json()) as Hits).total : 0;
+  };
+  await expect.poll(hits, { timeout: 30_000 }).toBeGreaterThanOrEqual(count);
+}
+
+it("opens the file of a call from the rows of all calls, from the feed and from a search", async () => {
+  const server = await reading([["/home/user/shop/src/cart.js", 40], ["/home/user/shop/ü b.md"]]);
+  await isFound(server, "limit", 2);
+  for (const [path, ready] of LISTS) {
+    const urls = ["vscode://file/home/user/shop/src/cart.js:40", "vscode://file/home/user/shop/%C3%BC%20b.md:1"];
+    // A hit of a search has the file without a line.
+    if (path.startsWith("/search")) urls[0] = "vscode://file/home/user/shop/src/cart.js:1";
+    for (const [number, url] of urls.entries()) {
+      const seen = await look(server, path);
+      const { page } = seen;
+      await page.locator(ready).first().waitFor();
+      if (path === "/s/files") await page.keyboard.type("zR");
+      await (await callIn(page, path, number, ["cart.js", "b.md"][number] ?? "")).click({ modifiers: [number === 0 ? "Control" : "Meta"] });
+      await expect.poll(() => seen.beyond, { message: path }).toEqual([url]);
+      expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe(path);
+      await seen.context.close();
+    }
+  }
 });
 
 it("opens nothing where no editor is set, and another where another is", async () => {

@@ -1,4 +1,4 @@
-// Money and weeks, two sessions beside each other, iterations: figures on the page equal the server's.
+// Cost, statistics, comparison and iterations: figures on the page equal the server's.
 import { mkdirSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import type { Comparison, Iterations, SessionRow, Spending, Stats, Tree } from "../src/model";
@@ -37,16 +37,16 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   await page.locator("figure").first().getByText("as a table").click();
   const days = new Set(stats.days.filter(({ by, row }) => by === "type" && row.cost_micro_usd > 0).map(({ day }) => day));
   expect(await page.locator("figure").first().locator("tbody tr").count()).toBe(days.size);
-  // By keyboard: the day that is pointed at is said.
+  // By keyboard: the day under the cursor is announced.
   await plot.focus();
   await page.keyboard.press("Home");
   await expect.poll(() => page.locator("figure [aria-live]").first().textContent()).toMatch(/20\d\d: .*\$/);
-  // It stays pointed at while the plot is made anew, for other colors or figures.
+  // The cursor stays when the plot is drawn again with other colors or figures.
   await plot.locator("canvas").evaluate((one) => one.setAttribute("data-made", "before"));
   await page.emulateMedia({ colorScheme: "dark" });
   await expect.poll(() => plot.locator("canvas:not([data-made])").count()).toBe(1);
   await expect.poll(() => page.locator("figure [aria-live]").first().textContent()).toMatch(/20\d\d: .*\$/);
-  // A choice stands in the address, and is kept by it.
+  // A choice is in the address, and is restored from it.
   await page.getByRole("group", { name: "stacked by" }).getByRole("button", { name: "model" }).click();
   await page.getByRole("group", { name: "measure" }).getByRole("button", { name: "tokens" }).click();
   await page.waitForURL((url) => url.searchParams.get("by") === "model" && url.searchParams.get("show") === "tokens");
@@ -56,7 +56,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   const cells = await page.getByRole("table", { name: "Models" }).locator("tbody tr").first().locator("td").allTextContents();
   const [first] = stats.by_model;
   expect(cells.slice(-2)).toEqual(first ? [tokensOf(first), costOf(first)] : []);
-  // Another range, another project: nothing of it is left.
+  // Another range and project: the former figures are gone.
   await page.getByRole("textbox", { name: "to" }).or(page.getByLabel("to", { exact: true })).first().fill("2020-01-01");
   await page.waitForURL("**until=2020-01-01*");
   await page.getByText("There are no sessions on these days.").waitFor();
@@ -77,7 +77,7 @@ it("marks the same costs as lower bounds in lists, sessions and statistics, what
   for (const settings of ["", "prices = 'one.toml'\n"]) {
     const own = new Server(await freePort());
     own.put("c-nested");
-    // One whose own total is known though models have no price, and one whose stored tokens are a lower bound.
+    // A session with a total of its own although its models have no price, and one whose stored tokens are a lower bound.
     own.put("h-custom-thinking");
     own.put("../2.1.50/b-parallel");
     own.putOthers();
@@ -121,7 +121,7 @@ it("plots what a session spent, who was at work, and its slowest calls", async (
   const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
   const spending = await server.get<Spending>(`/api/v1/sessions/${big}/spending`);
   const cost = agents.reduce((sum, { cost_micro_usd }) => sum + (cost_micro_usd ?? 0), 0);
-  // What was spent over time adds up to the rows, agent by agent.
+  // The cost over time adds up to the rows, for each agent.
   for (const agent of agents) {
     const own = spending.spans.filter(({ agent_id }) => agent_id === agent.id);
     expect([agent.id, own.reduce((sum, { cost_micro_usd }) => sum + cost_micro_usd, 0)]).toEqual([agent.id, agent.cost_micro_usd]);
@@ -135,7 +135,7 @@ it("plots what a session spent, who was at work, and its slowest calls", async (
   expect(await shares.locator("li b").first().textContent()).toBe(money(dearest?.cost_micro_usd));
   const parts = await page.locator(".summary .bar span").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
   expect((parts[0] ?? 0) / parts.reduce((sum, width) => sum + width, 0)).toBeCloseTo((dearest?.cost_micro_usd ?? 0) / cost, 1);
-  // Over time: arrow keys read it, and the table has the same.
+  // Arrow keys move through the plot, and the table has the same figures.
   const spent = page.getByTestId("spent");
   await spent.locator("canvas").waitFor();
   await spent.getByRole("img").focus();
@@ -154,7 +154,7 @@ it("plots what a session spent, who was at work, and its slowest calls", async (
   const most = Math.max(...(await atWork.locator("tbody td").allTextContents()).map(Number));
   const moments = agents.flatMap(({ intervals }) => intervals.map(([from]) => from));
   expect(most).toBe(Math.max(...moments.map((at) => agents.filter(({ intervals }) => intervals.some(([from, to]) => from <= at && at < to)).length)));
-  // The slowest calls lead to themselves.
+  // The slowest calls link to the call.
   const slow = page.getByRole("table", { name: "Slowest calls" }).locator("tbody tr");
   expect(await slow.count()).toBe(5);
   await slow.first().getByRole("link").click();
@@ -183,7 +183,7 @@ it("compares two sessions: figures with differences, rows paired as the server p
   const expected = await server.get<Comparison>(`/api/v1/compare?a=${big}&b=${small}`);
   seen = await look(server, "/");
   const { page } = seen;
-  // Two are ticked in the list.
+  // Select two in the list.
   await page.waitForSelector('[data-testid="session-row"]');
   await page.getByRole("button", { name: "compare sessions" }).click();
   for (const id of [big, small]) await page.locator(`input[data-session-id="${id}"]`).click();
@@ -199,7 +199,7 @@ it("compares two sessions: figures with differences, rows paired as the server p
   expect(difference[at]).toBe(`−${money((expected.a.summary.cost_micro_usd ?? 0) - (expected.b.summary.cost_micro_usd ?? 0))}`);
   await page.getByText(/~ paired by type/).first().waitFor();
   await page.getByText("only in A").first().waitFor();
-  // Lanes begin at each one's own start: the two roots begin at the same place.
+  // Lanes begin at the start of their session: both roots begin at the same position.
   const begins = (): Promise<number[]> => pairs.first().locator("canvas").evaluateAll((all) => all.map((one) => {
     const canvas = one as HTMLCanvasElement;
     const pixels = canvas.getContext("2d")?.getImageData(0, canvas.height / 2, canvas.width, 1).data ?? [];
@@ -233,7 +233,7 @@ it("lists what run has recorded, and leads from a session to its iterations and 
   const ran = own.subscope("run", "--no-store", "--iterations", "2", "--log-dir", `${project}/.subscope/iterations`, "--", "sh", "-c", `cat ${FIXTURES}/b-parallel/stream.jsonl; : '<b>hostile</b>'; exit 3`);
   own.put("b-parallel");
   await own.run();
-  // Records are looked for in the projects of sessions.
+  // Records are searched in the projects of sessions.
   await own.hook({ session_id: "s", transcript_path: "/s.jsonl", cwd: project, prompt_id: "p", hook_event_name: "UserPromptSubmit", prompt: "again" });
   const expected = await own.get<Iterations>("/api/v1/iterations");
   expect(expected.iterations.length, ran).toBe(2);
@@ -247,7 +247,7 @@ it("lists what run has recorded, and leads from a session to its iterations and 
   expect(cells[1]).toContain("<b>hostile</b>");
   expect(cells.slice(2, 7)).toEqual([base(first?.cwd ?? null), String(first?.agents ?? "?"), String(first?.failed ?? "?"), duration(first?.duration_ms), "3"]);
   expect(cells[3]).toBe("3");
-  // Its session, and from there the run.
+  // The link to its session, and from there back to the run.
   await rows.first().getByRole("link").click();
   await page.waitForURL(`**/s/${small}`);
   await page.waitForSelector(row("root"));

@@ -1,4 +1,4 @@
-// The real server, a real browser, and recordings that happen again at their own pace.
+// The real server, a real browser, and recordings that are replayed at a given pace.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -10,7 +10,7 @@ import { afterAll, afterEach, expect } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 export const FIXTURES = join(ROOT, "fixtures/claude-code/2.1.330");
 
-/** Recordings of other harnesses: what one has on disk, and where that is in a home. */
+/** Recordings of other harnesses: source in the fixtures, and place in the home folder. */
 const OTHERS = [
   ["codex/0.169.0/v1_two_parallel", "sessions", ".codex/sessions"],
   ["copilot/1.0.102/two_parallel", "dot_copilot", ".copilot"],
@@ -59,7 +59,7 @@ export class Server {
     return server;
   }
 
-  /** Puts a recording where the harness would have put it. */
+  /** Copies a recording to where the harness stores its sessions. */
   static async over(...scenarios: string[]): Promise<Server> {
     const server = new Server(await freePort());
     for (const scenario of scenarios) server.put(scenario);
@@ -68,7 +68,7 @@ export class Server {
     return server;
   }
 
-  /** Waits until everything on disk has been read. */
+  /** Waits until the hub has read all files. */
   async hasRead(): Promise<void> {
     while ((await this.get<{ is_reading: boolean }>("/healthz")).is_reading) await sleep(20);
   }
@@ -78,7 +78,7 @@ export class Server {
     cpSync(from, join(this.folder, "claude/projects"), { recursive: true });
   }
 
-  /** Puts a recording of every other harness where that keeps its sessions. */
+  /** Copies a recording of every other harness to where that stores its sessions. */
   putOthers(): void {
     for (const [recording, from, to] of OTHERS) cpSync(join(ROOT, "fixtures", recording, from), join(this.folder, to), { recursive: true });
   }
@@ -105,7 +105,7 @@ export class Server {
     return this.ran(...words).stderr;
   }
 
-  /** The same; returns all that it prints. */
+  /** The same; returns stdout and stderr. */
   ran(...words: string[]): { stdout: string; stderr: string } {
     return spawnSync(given("SUBSCOPE"), words, { cwd: this.folder, env: this.environment, encoding: "utf8", maxBuffer: 1 << 28 });
   }
@@ -129,7 +129,7 @@ export class Server {
     await ended;
   }
 
-  /** As a machine that loses power ends it. */
+  /** Ends the server without a chance to clean up. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
@@ -152,12 +152,12 @@ export class Server {
     if (!answer.ok) throw new Error(`${path} answers ${answer.status}: ${await answer.text()}`);
   }
 
-  /** Says what a hook of the harness says. */
+  /** Sends the payload of a hook. */
   hook(body: object): Promise<void> {
     return this.#post("/hooks/claude", body);
   }
 
-  /** Publishes an event as other programs do. */
+  /** Publishes an event of a subagent. */
   publish(event: object): Promise<void> {
     return this.#post("/subagent-events", event);
   }
@@ -166,7 +166,7 @@ export class Server {
     return this.#post(`/api/v1/agents/${encodeURIComponent(agent)}/stop?session=${encodeURIComponent(session)}`, {});
   }
 
-  /** Hands lines over, until somebody takes them. */
+  /** Ingests lines, and repeats until a server has stored them. */
   async ingest(dialect: string, source: string, lines: string[], key: string): Promise<void> {
     const address = `${this.url}/api/v1/ingest/${dialect}?source=${encodeURIComponent(source)}`;
     const headers = { "content-type": "application/x-ndjson", "x-subscope-delivery": key };
@@ -221,7 +221,7 @@ export class Recording {
     return this.lines[0]?.at ?? 0;
   }
 
-  /** Gives the main agent's messages another model, and leaves out the total that the harness itself gives. */
+  /** Sets another model in the main agent's messages, and removes the harness's own total. */
   renameModel(model: string): void {
     this.lines.splice(0, this.lines.length, ...this.lines.filter(({ text }) => !text.includes('"cost-state"')));
     for (const line of this.lines) {
@@ -229,7 +229,7 @@ export class Recording {
     }
   }
 
-  /** Lets it happen again from now on, `pace` times slower, with today's times in it. */
+  /** Replays it from now on, `pace` times slower, with its times moved accordingly. */
   async play(server: Server, pace: number, until = 1): Promise<void> {
     const begin = Date.now();
     const last = this.lines.at(-1)?.at ?? 0;
@@ -248,17 +248,17 @@ export class Recording {
   }
 }
 
-/** What a page must not do, collected while it is looked at. */
+/** A page with its errors and foreign requests. */
 export interface Seen {
   context: BrowserContext;
   page: Page;
-  /** Errors on the console, exceptions, and what the policy stopped. */
+  /** Errors on the console, exceptions, and violations of the content security policy. */
   wrong: string[];
-  /** Requests beyond the server. */
+  /** Requests to other servers. */
   beyond: string[];
 }
 
-/** Asserts that the page did nothing that it must not do. */
+/** Asserts that the page had no errors and requested nothing from other servers. */
 export function isQuiet({ wrong, beyond }: Seen): void {
   expect(wrong).toEqual([]);
   expect(beyond).toEqual([]);
@@ -268,7 +268,7 @@ let browser: Browser | undefined;
 const servers = new Set<Server>();
 const contexts = new Set<BrowserContext>();
 
-/** Closes what the tests of a file look at: pages after each test, the servers after each test or after all of them. */
+/** Closes pages after each test, and servers after each test or after all tests. */
 export function cleanUp(serversLast: "each test" | "all tests"): void {
   const stop = (): Promise<unknown> => Promise.all([...servers].map((server) => server.stop()));
   afterEach(async () => {
@@ -297,13 +297,14 @@ export async function closed(): Promise<void> {
 
 type ContextOptions = NonNullable<Parameters<Browser["newContext"]>[0]>;
 
+/** Opens a path of a server, or another address, in a browser of its own. */
 export async function look(server: Pick<Server, "url">, path = "/", options: ContextOptions = {}): Promise<Seen> {
   const context = await (await opened()).newContext({ viewport: { width: 1280, height: 800 }, ...options });
   contexts.add(context);
   const page = await context.newPage();
   const seen: Seen = { context, page, wrong: [], beyond: [] };
   page.on("console", (message) => {
-    // That a server is gone is seen in the state: the browser tells of it all the same.
+    // The browser logs an error when the server is gone; tests check the state for that.
     if (message.type() === "error" && !message.text().includes("net::ERR_")) seen.wrong.push(message.text());
   });
   page.on("pageerror", (error) => seen.wrong.push(String(error.stack)));
@@ -311,7 +312,7 @@ export async function look(server: Pick<Server, "url">, path = "/", options: Con
     const at = new URL(request.url());
     if (at.origin !== server.url && at.protocol !== "data:" && at.protocol !== "blob:") seen.beyond.push(request.url());
   });
-  await page.goto(server.url + path);
+  await page.goto(path.startsWith("/") ? server.url + path : path);
   return seen;
 }
 
@@ -324,7 +325,7 @@ export interface Notice {
   onclick: (() => void) | null;
 }
 
-/** Puts a stand-in for the browser's notifications into the page, which keeps them in `notices`. */
+/** Replaces the browser's notifications by a fake that collects them in `notices`. */
 export async function keepNotices(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const notices: object[] = [];

@@ -1,4 +1,4 @@
-// What one sees while agents work: replayed recordings, a server that dies, clocks that run ahead.
+// Agents at work: replayed recordings, a killed server, a clock that runs ahead.
 import { expect, it } from "vitest";
 import type { Agent, Tree } from "../src/model";
 import type { FeedPage } from "../src/lib/api";
@@ -11,7 +11,7 @@ cleanUp("each test");
 
 const tree = (of: Recording): Promise<Tree> => server.get(`/api/v1/sessions/${of.session}/tree`);
 
-/** Samples what rows say, until a promise is over. */
+/** Samples the texts of rows until a promise settles. */
 async function sampled(of: Seen, during: Promise<unknown>): Promise<Map<string, { status: string; text: string }[]>> {
   const samples = new Map<string, { status: string; text: string }[]>();
   let isOver = false;
@@ -47,14 +47,14 @@ it("shows agents as they work: rows, timers, endings in any order, tools, result
   for (const agent of agents) {
     const own = samples.get(agent.id) ?? [];
     const statuses = own.map((sample) => sample.status).filter((status, at, all) => status !== all[at - 1]);
-    // Each keeps its own state: it runs, then it has ended, and nothing else whatever the others do.
+    // Each agent runs, then ends, independently of the others.
     expect(statuses.join(" "), agent.id).toMatch(agent.id === "root" ? /^running( completed)?$/ : /^running completed$/);
     const seconds = own.flatMap((sample) => secondsOf(sample.text) ?? []);
     const steps = seconds.filter((second, at) => second !== seconds[at - 1]);
     expect(steps.length, `${agent.id} counts: ${steps.join(" ")}`).toBeGreaterThan(3);
     expect(steps.every((second, at) => at === 0 || second > (steps[at - 1] ?? 0)), steps.join(" ")).toBe(true);
   }
-  // It has finished, and nobody has looked at it since.
+  // It has finished and was not viewed since.
   await seen.page.getByTestId("needs").getByText("has finished").waitFor();
   const ends = agents.slice(1).sort((one, other) => (one.ended_at_ms ?? 0) - (other.ended_at_ms ?? 0));
   const first = ends[0]?.id ?? "";
@@ -134,7 +134,7 @@ it("never takes an agent for stopped that works for twelve minutes", async () =>
       expect(await one.getAttribute("data-status")).toBe("running");
     }
   }
-  // The silence was the browser's clock's: it is connected, or is again.
+  // Only the browser's clock moved: the page is connected, or connects again.
   await expect.poll(() => seen?.page.locator('[data-testid="status-bar"]').getAttribute("data-state")).toBe("live");
   isQuiet(seen);
 });
@@ -160,10 +160,10 @@ it("recovers by itself when the server is killed and comes back: no gap, no dupl
   const all = await server.get<FeedPage>(`/api/v1/sessions/${recording.session}/feed?limit=50000`);
   const wanted = all.events.filter((event) => !["usage", "attribution", "agent.renamed"].includes(event.kind));
   await expect.poll(() => page.locator(".count").textContent(), { timeout: 20_000 }).toContain(`${wanted.length} events`);
-  // Every line is an event of the feed, and stands there once.
+  // Every line is an event of the feed, each once.
   const keys = await keysOf(seen);
   expect(new Set(keys).size).toBe(keys.length);
-  // The end of a run is reported when it is seen, and a later line may move it: it is another event then.
+  // A later line may move the end of a run: that is another event.
   const log = await server.get<FeedPage>(`/api/v1/sessions/${recording.session}/events?limit=10000`);
   const known = new Set([...wanted, ...log.events.filter((event) => event.kind === "run.end")].map((event) => event.id));
   expect(keys.filter((key) => !known.has(key))).toEqual([]);

@@ -37,7 +37,7 @@ it("opens by ctrl-K and by a colon, goes to a session that the server finds, and
   await page.keyboard.press("Escape");
   await field(page).waitFor({ state: "hidden" });
   expect(await link.evaluate((one) => one === document.activeElement)).toBe(true);
-  // It is beyond what the list has loaded.
+  // The list has not loaded it.
   await page.keyboard.press(":");
   await page.keyboard.type("amaranth");
   await page.locator(`[role="option"][data-kind="session"][aria-selected="true"]`, { hasText: "amaranth" }).waitFor();
@@ -66,7 +66,7 @@ it("goes to agents of the session on show, and to any agent by its id", async ()
   await expect.poll(() => selected(page)).toContain(title(one).slice(0, 12));
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/s/${nested.session}/a/${one.id}`);
-  // Of another session, by the beginning of its id.
+  // Agents of another session, by a prefix of the id.
   const other = (await server.get<Tree>(`/api/v1/sessions/${parallel.session}/tree`)).agents[2];
   await page.keyboard.press(":");
   await page.keyboard.type(other?.id.slice(0, 10) ?? "");

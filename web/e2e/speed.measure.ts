@@ -1,4 +1,4 @@
-// What the page costs a browser: reported, not judged: `cargo xtask page speed`. Machines differ.
+// The page's cost in a browser: `cargo xtask page speed`. Reports figures without limits, since machines differ.
 import { afterAll, beforeAll, it } from "vitest";
 import type { CDPSession, Page } from "playwright-core";
 import type { Tree } from "../src/model";
@@ -40,12 +40,12 @@ interface Traced {
   tid: number;
 }
 
-/** What a thread itself spent, in milliseconds: on a busy machine it waits for others in between. */
+/** CPU time of a thread in milliseconds, without its waits on a busy machine. */
 const cost = ({ dur, tdur }: Traced): number => (tdur ?? dur ?? 0) / 1000;
 
 const WORK = new Set(["FunctionCall", "FireAnimationFrame", "EventDispatch", "UpdateLayoutTree", "Layout", "RunMicrotasks", "TimerFire", "MinorGC", "MajorGC"]);
 
-/** Does something and returns, for each frame, what its main thread spent on script and layout, and its longest task. */
+/** Runs an action; returns the time of script and layout on the main thread for each frame, and the longest task. */
 async function traced(work: () => Promise<void>): Promise<{ frames: number[]; longest: number; tasks: number }> {
   const session: CDPSession = await (await opened()).newBrowserCDPSession();
   const events: Traced[] = [];
@@ -60,7 +60,7 @@ async function traced(work: () => Promise<void>): Promise<{ frames: number[]; lo
   const main = busiest(events);
   const own = events.filter((event) => event.pid === main.pid && event.tid === main.tid && event.ph === "X");
   const begins = own.filter((event) => event.name === "FireAnimationFrame").map((event) => event.ts);
-  // What lies within something that counts is counted with it.
+  // Nested events are counted with the outer one.
   const spent = own.filter((event) => WORK.has(event.name)).sort((one, other) => one.ts - other.ts || (other.dur ?? 0) - (one.dur ?? 0));
   const frames = new Map<number, number>();
   let covered = 0;
@@ -140,7 +140,7 @@ it("answers keys with 3,000 agents", async () => {
   await page.waitForSelector(row("run-0"));
   await page.waitForFunction(() => (document.querySelector(".scale")?.childElementCount ?? 0) > 2);
   await sleep(2_000);
-  // From the key's own time until the frame with its answer has been painted.
+  // From the time of the key event until the frame with its effect was painted.
   await page.evaluate(() => {
     const spans: number[] = [];
     Object.assign(globalThis, { spans });
@@ -177,7 +177,7 @@ it("answers keys with 3,000 agents", async () => {
 it("keeps up with 500 events a second", async () => {
   const begin = Date.now();
   const events = crowd("live", begin, 20, 240).map((event, number) => ({ ...event, timestamp: begin + number * 2 }));
-  // A session that is not there yet would be a 404.
+  // A session that does not exist yet would give 404.
   await publish(server, events.slice(0, 50), "live");
   const { page, wrong } = await look(server, "/s/live", { viewport: { width: 1920, height: 1080 } });
   await page.waitForSelector(row("run-0"));
@@ -211,7 +211,7 @@ it("paints as soon as a page that does nothing", async () => {
     const all: { first: number; rows: number }[] = [];
     for (let round = 0; round < 15; round++) {
       const { page } = await look(few, "/healthz");
-      // When rows stand there, at the frame that shows them.
+      // The time of the frame that shows rows.
       await page.addInitScript(() => {
         const seen = (): void => {
           if (!document.querySelector('[data-testid="agent-row"]')) return;
@@ -234,7 +234,7 @@ it("paints as soon as a page that does nothing", async () => {
     }
     return { first: share(all.map((one) => one.first), 0.5), rows: share(all.map((one) => one.rows), 0.5) };
   };
-  // The script, shown as text: as many bytes from the same server, and nothing runs.
+  // The script as a text page: as many bytes from the same server, without running it.
   const [still, own] = [await paint(script, false), await paint(`/s/${new Recording("k-big").session}`, true)];
   tell(`a static page of as many bytes: ${still.first.toFixed(0)} ms; ours: first paint ${own.first.toFixed(0)} ms (${(own.first / still.first).toFixed(1)} times), rows of a session of nine agents ${own.rows.toFixed(0)} ms (${(own.rows / still.first).toFixed(1)} times)`);
   await few.stop();

@@ -1,4 +1,4 @@
-// The page of a team's server: who, what it costs, who works on what now; and what the server cannot answer.
+// The page of a team's server: people, cost, sessions at work, and what the server does not have.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import { atWork, ENGINE, like, recorded, type Snapshot, TeamServer } from "./tea
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Markup, formulas, and characters that turn text around. */
+/** Markup, formulas, and bidirectional control characters. */
 const HOSTILE = "<img/src=x/onerror=document.title='owned'>";
 const TURNED = `${HOSTILE}\u202e<b>bold</b>`;
 const DAY_MS = 86_400_000;
@@ -87,7 +87,7 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     const text = readFileSync(await file.path(), "utf8");
     expect(text.split("\r\n")[0]).toBe("project,day,sessions,agents,tool_calls,tool_errors,tools_denied,busy_ms,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,tokens_are_floor,cost_usd,cost_is_floor");
     expect(text).toContain("shop,");
-    // One project alone, and back.
+    // One project only, and back.
     await page.locator('[data-testid="cost-row"] button', { hasText: "till" }).click();
     await expect.poll(() => page.locator('[data-testid="cost-row"]').allInnerTexts()).toHaveLength(1);
     await expect.poll(() => new URL(page.url()).searchParams.get("project")).toBe("till");
@@ -102,7 +102,7 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     const bob = page.locator('[data-testid="working"][data-session-id="live-of-bob"]');
     await expect.poll(() => bob.innerText()).toMatch(/bob[\s\S]*data[\s\S]*shop[\s\S]*waits for permission Bash[\s\S]*laptop-2/);
     expect(await bob.getAttribute("data-attention")).toBe("waiting");
-    // Who waits comes first.
+    // Those that wait for a person come first.
     expect(await page.locator('[data-testid="working"]').first().getAttribute("data-session-id")).toBe("live-of-bob");
     await bob.locator("a").first().click();
     await expect.poll(() => page.locator('[data-testid="whose"]').innerText()).toBe("bob · data · laptop-2");
@@ -122,7 +122,7 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     await agent.locator("a").first().click();
     await page.waitForSelector("aside h2");
     expect(await page.locator("aside").innerText()).toContain("on the session's machine only");
-    // No replay, no exports of what is not here.
+    // No replay, and no exports.
     expect(await page.locator('input[type="range"]').count()).toBe(0);
     await page.locator("summary", { hasText: "Export" }).click();
     expect(await page.locator(".menu").innerText()).toContain("on laptop-1 only");

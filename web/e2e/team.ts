@@ -1,4 +1,4 @@
-// A team's server on the real engine of ClickHouse, and machines that exist only as what they send.
+// A team's server on the real engine of ClickHouse, and simulated machines that send to it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { freePort, given, look, Server, started, type Seen } from "./harness";
 /** A Python with the engine; `cargo xtask page` sets it where PyPI gives one. */
 export const ENGINE = process.env["SUBSCOPE_CHDB_PYTHON"];
 
-/** What a machine sends of a session. */
+/** A snapshot of a session. */
 export interface Snapshot {
   machine: string;
   rev: number;
@@ -21,7 +21,7 @@ export interface Snapshot {
   tree: Tree;
 }
 
-/** Returns what a machine with a recording would send. */
+/** Returns the snapshot that a machine with a recording sends. */
 export async function recorded(scenario: string): Promise<Snapshot> {
   const machine = new Server(await freePort());
   machine.put(scenario);
@@ -33,7 +33,7 @@ export async function recorded(scenario: string): Promise<Snapshot> {
   return JSON.parse(line) as Snapshot;
 }
 
-/** Another session like a recorded one, which began at a time. */
+/** A copy of a recorded session that began at the given time. */
 export function like(snapshot: Snapshot, id: string, at: number, names: Partial<Pick<Snapshot, "machine" | "project" | "level">>): Snapshot {
   const by = at - (snapshot.row.started_at_ms ?? at);
   const times = (name: string, value: unknown): unknown => {
@@ -45,7 +45,7 @@ export function like(snapshot: Snapshot, id: string, at: number, names: Partial<
   return { ...made, ...names, day: new Date(at).toISOString().slice(0, 10) };
 }
 
-/** Puts a session to work: its last subagent does what is said, and its machine has just saved it. */
+/** Sets a session at work: its last subagent has the given activity, and its machine has just saved it. */
 export function atWork(snapshot: Snapshot, liveness: Partial<NonNullable<Agent["liveness"]>>, attention: SessionRow["attention"] = "live"): Snapshot {
   const { agents, session, summary } = snapshot.tree;
   const agent = agents.at(-1);
@@ -71,7 +71,7 @@ export class TeamServer {
   #engine = "";
   url = "";
 
-  /** Starts one that knows these users: name and team. */
+  /** Starts a server with these users: name and team. */
   static async start(users: [user: string, team: string][]): Promise<TeamServer> {
     const server = new TeamServer();
     server.#writeTokens(users);
@@ -102,7 +102,7 @@ export class TeamServer {
     return { authorization: `Bearer ${this.#tokens.get(user) ?? ""}`, "x-subscope": "1" };
   }
 
-  /** Sends as a machine of a user does. */
+  /** Sends snapshots as a machine of a user. */
   async send(user: string, snapshots: Snapshot[]): Promise<void> {
     const body = snapshots.map((one) => `${JSON.stringify(one)}\n`).join("");
     const answer = await fetch(`${this.url}/team/v1/sessions`, { method: "POST", headers: { ...this.#headers(user), "content-type": "application/x-ndjson" }, body });
@@ -122,17 +122,17 @@ export class TeamServer {
     return (await answer.json()) as T;
   }
 
-  /** Returns the path that lets one browser in. */
+  /** Returns the path that signs one browser in. */
   async code(user: string): Promise<string> {
     const answer = await fetch(`${this.url}/api/v1/codes`, { method: "POST", headers: this.#headers(user) });
     return ((await answer.json()) as { path: string }).path;
   }
 
-  /** Opens the page in a browser that is let in. */
+  /** Opens the page in a browser that is signed in. */
   async look(user: string, path: string, options: Parameters<typeof look>[2] = {}): Promise<Seen> {
     const seen = await look(this, await this.code(user), options);
     await seen.page.waitForSelector('[data-testid="status-bar"][data-state="live"]');
-    // What a browser that was not let in yet was told is no fault.
+    // Errors before the sign-in are expected.
     seen.wrong.length = 0;
     await seen.page.goto(this.url + path);
     return seen;

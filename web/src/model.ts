@@ -13,9 +13,9 @@ export interface Usage {
   cache_read_tokens: number;
   /** Input tokens written to the prompt cache. */
   cache_write_tokens: number;
-  /** Sum of the four kinds; not a harness's count of the last context. */
+  /** Sum of the four counts; not the size of the context, which harnesses report as their total. */
   total_tokens: number;
-  /** Whether a count is a lower bound: of some response only a placeholder is known. */
+  /** Whether a count is a lower bound: for some response only preliminary counts are known. */
   floor: boolean;
 }
 
@@ -184,7 +184,7 @@ export interface Agent {
   error: string | null;
   /** Totals of the agent and its descendants. */
   subtree: Subtree;
-  /** As [`Session::rev`]. */
+  /** Revision, as the session's `rev`. */
   rev?: number;
 }
 
@@ -278,7 +278,7 @@ export type EventKind =
 
 /** An event of a session, as sent to every frontend. */
 export interface Event {
-  /** Always [`Event::SCHEMA`]. */
+  /** Always `subscope.event/1`. */
   schema: string;
   /** Id of the event: equal from every source and after every rebuild. */
   id: string;
@@ -492,7 +492,7 @@ export type StatsGroup = "type" | "model" | "project" | "harness";
 export interface DayGroup {
   /** The day (UTC, `2026-11-22`). */
   day: string;
-  /** What `name` is a name of. */
+  /** What the group is: a type of agent, a model, a project or a harness. */
   by: StatsGroup;
   /** Its figures on that day. */
   row: StatsRow;
@@ -520,7 +520,7 @@ export interface SlowCall {
   duration_ms: number;
 }
 
-/** One span of [`Concurrency`]. */
+/** A span of time, with the greatest numbers at work in it. */
 export interface ConcurrencySpan {
   /** Its start. */
   at_ms: number;
@@ -538,7 +538,7 @@ export interface Concurrency {
   spans: ConcurrencySpan[];
 }
 
-/** Statistics over all stored sessions, or those of a [`StatsQuery`]. */
+/** Statistics over all stored sessions, or over those that a query selects. */
 export interface Stats {
   /** Always [`STATS_SCHEMA`]. */
   schema: string;
@@ -628,6 +628,8 @@ export interface SearchHit {
   at_ms: number | null;
   /** The tool, for arguments and results. */
   tool: string | null;
+  /** The file that the call reads or writes, for arguments that name one. */
+  file: string | null;
   /** Whether it is the result of a failed or denied call. */
   failed: boolean;
   /** Title of the session. */
@@ -722,7 +724,7 @@ export interface Ordered {
   title: string;
   /** Whether a stop was requested before. */
   repeat: boolean;
-  /** Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet. */
+  /** Whether delivery is certain; it is not while no hook of the session has named an agent. */
   reached: boolean;
   /** How the request reaches the agent. */
   told_by: StopChannel;
@@ -743,7 +745,7 @@ export interface Side {
 /** Why two agents are paired. */
 export type Likeness = "root" | "task" | "type";
 
-/** The compared fields of an [`Agent`], without its descendants. */
+/** An agent of a comparison, without its descendants. */
 export interface ComparedAgent {
   id: string;
   /** Display name. */

@@ -47,7 +47,7 @@ describe("rows", () => {
     expect(rows.agents.map((row) => row.status)).toEqual(["running", "completed"]);
     rows.change(change(4, [[agent("gone", "root", 1, { rev: 4 }), 1]]));
     expect(ids(rows.agents)).toBe("root a");
-    // An answer to a question of before knows less than what was told meanwhile.
+    // An answer to an earlier request is older than what the stream has delivered since.
     rows.merge(tree(3, [agent("root", null, 0, { rev: 3 })]));
     expect(ids(rows.agents)).toBe("root a");
     rows.merge(tree(6, [agent("root", null, 0, { rev: 6 })]));
@@ -211,7 +211,7 @@ describe("a story", () => {
   });
   it("names a call the same before its events are there, and gives no name twice", () => {
     const named = (tool_use_id: string) => ({ tool_use_id, tool_name: "Read" });
-    // Ids come from programs: they repeat, and are words that other parts have as their key.
+    // Ids come from programs: they repeat, and may equal keys of other rows.
     const tools = ["t1", "prompt", "result", "untold 0"].map((id) => ({ ...call, id }));
     const row = agent("a", "root", 0, { tools: [...tools, { ...call, id: null }], prompt: "look", result: "done", status: "completed" });
     const events = tools.flatMap(({ id }, at) => [event("tool.pre", 3 * at, named(id)), event("tool.pre", 3 * at + 1, named(id)), event("tool.post", 3 * at + 2, named(id))]);

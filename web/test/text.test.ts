@@ -100,7 +100,7 @@ describe("command output", () => {
 
 describe("figures", () => {
   it("are written as in the terminal", () => {
-    // The terminal's own tests read the same list.
+    // The tests of the terminal UI use the same list.
     const list = JSON.parse(readFileSync("../fixtures/figures.json", "utf8"));
     expect(list.duration.map(([ms]: [number]) => duration(ms))).toEqual(list.duration.map(([, text]: [number, string]) => text));
     expect(list.tokens.map(([n]: [number]) => count(n))).toEqual(list.tokens.map(([, text]: [number, string]) => text));
@@ -134,7 +134,7 @@ describe("payloads", () => {
     expect(resultOf([{ type: "text", text: "a" }, { type: "text", text: "b" }], null)).toEqual([{ kind: "text", text: "a\nb", language: null }]);
     expect(resultOf({ stdout: "out", stderr: "" }, { command: "ls" })).toEqual([{ kind: "text", text: "out", language: null }]);
     expect(resultOf({ x: 1 }, null)).toEqual([{ kind: "text", text: '{\n  "x": 1\n}', language: "json" }]);
-    // What a file was read into is code; what was found in one is not.
+    // The result of reading a file is code; the result of searching one is not.
     expect(resultOf("x", { file_path: "/a/b.ts" })).toEqual([{ kind: "text", text: "x", language: "typescript" }]);
     expect(resultOf("x", { path: "/a/b.ts", pattern: "x" })).toEqual([{ kind: "text", text: "x", language: null }]);
     expect(argumentsOf({ command: "ls", timeout: 5 }).map((shown) => shown.kind === "text" && shown.language)).toEqual(["bash", "json"]);

@@ -6,7 +6,7 @@ use subscope_collect::archive::Archive;
 use subscope_model::{
     FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text,
 };
-use subscope_session::passages::PassageReader;
+use subscope_session::passages::{PassageReader, file_argument};
 use subscope_store::{
     History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounts, TextIndex,
     TextQuery, is_below, words,
@@ -188,6 +188,7 @@ fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names
         kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
         tool: Some(&hit.tool).filter(|tool| !tool.is_empty()).cloned(),
+        file: text.filter(|_| hit.kind == PassageKind::ToolInput).and_then(file_argument).map(Text::from),
         failed: hit.failed,
         session_title,
         project,

@@ -108,7 +108,7 @@ pub struct Ordered {
     pub title: Text,
     /// Whether a stop was requested before.
     pub repeat: bool,
-    /// Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet.
+    /// Whether delivery is certain; it is not while no hook of the session has named an agent.
     pub reached: bool,
     /// How the request reaches the agent.
     pub told_by: StopChannel,
@@ -248,6 +248,9 @@ pub struct SearchHit {
     /// The tool, for arguments and results.
     #[serde(default)]
     pub tool: Option<Text>,
+    /// The file that the call reads or writes, for arguments that name one.
+    #[serde(default)]
+    pub file: Option<Text>,
     /// Whether it is the result of a failed or denied call.
     #[serde(default)]
     pub failed: bool,

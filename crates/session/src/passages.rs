@@ -7,7 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_decode::{Decoder, Dialect, Hint, ToolArguments};
 use subscope_harness::{harness_of_service, otel_sources, tool_class};
 use subscope_model::{
     Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn,
@@ -125,6 +125,11 @@ impl PassageReader {
         let Self { decoder, state } = self;
         decoder.flush(&mut |decoded| extract(state, decoded, found));
     }
+}
+
+/// Returns the file that a call's arguments name, if they are a JSON object that names one.
+pub fn file_argument(arguments: &str) -> Option<String> {
+    ToolArguments::parse(arguments).file().map(|path| path.clone().into_owned())
 }
 
 /// The call that a passage belongs to, if any.

@@ -22,9 +22,9 @@ const KINDS: [Kind, RegExp][] = [
 const JUDGED = new Map<string, Kind>();
 const MOST_JUDGED = 1000;
 
-export function kindOf(span: Span): Kind {
-  if (span.kind === "children") return "agent";
-  const name = span.name ?? "";
+export const kindOf = (span: Span): Kind => (span.kind === "children" ? "agent" : kindOfTool(span.name ?? ""));
+
+export function kindOfTool(name: string): Kind {
   let kind = JUDGED.get(name);
   if (kind === undefined) {
     kind = KINDS.find(([, words]) => words.test(name))?.[0] ?? "other";

@@ -7,6 +7,8 @@ export type State = "connecting" | "live" | "lost" | "refused";
 export interface Listener {
   /** Something came, or the state changed. */
   heard(state: State): void;
+  /** The server has opened a stream that continues no earlier one: nothing that happens from now on is missed. */
+  began(): void;
   received(message: Message): void;
 }
 
@@ -67,6 +69,7 @@ export class Live {
     }
     this.#tries = 1;
     this.#isRefused = false;
+    if (this.#last === "") this.#listener.began();
     const parser = new SseParser(this.#last);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {

@@ -51,7 +51,7 @@ export function commandOf(input: unknown): string {
 /** The file that a call works on, and the line at which it reads; null for calls of no file. */
 export function fileIn(input: unknown): { path: string; line: number } | null {
   if (!isFields(input)) return null;
-  const path = words(input, "file_path", "notebook_path", "path");
+  const path = words(input, "file_path", "filePath", "notebook_path", "path");
   if (path === null || path === "") return null;
   const line = input["offset"];
   return { path, line: typeof line === "number" && line >= 1 ? line : 1 };

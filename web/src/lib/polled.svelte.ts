@@ -7,10 +7,15 @@ export class Polled<Answer> {
   /** The message of the latest request if it failed; the answer before it stays. */
   error = $state("");
 
-  /** `query` identifies what `ask` requests; an answer to an earlier query is dropped. */
-  constructor(query: () => string, ask: () => Promise<Answer>, intervalMs: number) {
+  /** `query` identifies what `ask` requests, or is null where nothing is to be requested; an answer to an earlier query is dropped. */
+  constructor(query: () => string | null, ask: () => Promise<Answer>, intervalMs: number) {
+    // Derived: what the query is made of may change, as the clock does, without another query.
+    const key = $derived(query());
     $effect(() => {
-      query();
+      if (key === null) {
+        this.answer = null;
+        return undefined;
+      }
       let isCurrent = true;
       const poll = (): void => {
         ask().then(

@@ -1,4 +1,5 @@
 // Sessions: the list of all, and those that are live or were updated recently.
+import { untrack } from "svelte";
 import type { SessionRow } from "../model";
 import { api } from "./api";
 import { clock } from "./clock.svelte";
@@ -68,6 +69,10 @@ class Recent {
   isKnown = $state(false);
   #recent: SessionRow[] = $state.raw([]);
   #isAsking = false;
+  /** Whether something changed while the list was fetched. */
+  #isStale = false;
+  /** Sessions that are in the list, or were known when it was last requested. */
+  #listed: ReadonlySet<string> = $state.raw(new Set());
   #failed = new Set<string>();
 
   /** Sessions with known rows that are live or have just ended, the most urgent first. */
@@ -88,26 +93,30 @@ class Recent {
       this.isKnown = true;
       return;
     }
-    // The stream delivers changes of rows; the list is fetched again when the set of sessions changes, and periodically.
+    // The stream delivers changes of rows; the list is fetched again when a live session is not in it, and periodically.
     $effect.root(() => {
       $effect(() => {
-        void store.ids;
-        void store.epoch;
-        void store.isCaughtUp;
-        void this.#ask();
+        if (store.epoch > 0) untrack(() => void this.#ask());
+      });
+      $effect(() => {
+        const isListed = store.ids.every((id) => this.#listed.has(id) || untrack(() => !store.get(id)?.isLive));
+        if (this.isKnown && !isListed) untrack(() => void this.#ask());
       });
     });
     setInterval(() => void this.#ask(), api.isTeam ? TEAM_PACE_MS : PACE_MS);
   }
 
   async #ask(): Promise<void> {
-    if (this.#isAsking || store.state === "refused") return;
-    this.#isAsking = true;
+    if (store.state === "refused") return;
+    if (this.#isAsking) return void (this.#isStale = true);
+    [this.#isAsking, this.#isStale] = [true, false];
+    const before = store.ids;
     try {
       // The sessions of a team are listed without their agents.
       const ended = api.isTeam ? { sessions: [] } : api.sessions({ recent: true, limit: SHOWN });
       const [, recent] = await Promise.all([this.pages.refresh(), ended]);
       this.#recent = recent.sessions;
+      this.#listed = new Set([...before, ...this.pages.rows.map(({ id }) => id)]);
       const missing = recent.sessions.filter(({ id }) => !store.get(id) && !this.#failed.has(id));
       await Promise.all(missing.map(({ id }) => store.load(id).catch(() => this.#failed.add(id))));
       this.isKnown = true;
@@ -116,6 +125,7 @@ class Recent {
     } finally {
       this.#isAsking = false;
     }
+    if (this.#isStale) void this.#ask();
   }
 }
 

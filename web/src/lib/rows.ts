@@ -21,8 +21,9 @@ export class Rows {
     this.#rev = newest(tree);
   }
 
-  /** Replaces all rows with a snapshot from the stream. */
+  /** Replaces all rows with a snapshot from the stream. The same rows stay the same objects: nobody has to look at them again. */
   replace(tree: Tree): void {
+    if (this.#has(tree)) return;
     this.session = tree.session;
     this.summary = tree.summary;
     this.agents = tree.agents;
@@ -32,6 +33,12 @@ export class Rows {
   /** Merges a tree from a request, unless the stream has sent newer rows in the meantime. */
   merge(tree: Tree): void {
     if (newest(tree) >= this.#rev) this.replace(tree);
+  }
+
+  /** Whether a tree has the revs of these rows. */
+  #has({ session, agents }: Tree): boolean {
+    const isSame = (row: { rev?: number }, own: { rev?: number } | undefined): boolean => row.rev !== undefined && row.rev === own?.rev;
+    return isSame(session, this.session) && agents.length === this.agents.length && agents.every((row, at) => isSame(row, this.agents[at]) && row.id === this.agents[at]?.id);
   }
 
   /** Puts changed rows in their places; the others keep their order. */

@@ -123,7 +123,8 @@ class Store {
   missed = $state(0);
   /** The events of the session on show. */
   held: Held | null = $state.raw(null);
-  /** Incremented by each reset of the stream and each loss of events. */
+  /** Incremented where the stream begins, and by each loss of events: what was fetched before is out of date. What is fetched
+   * at an epoch misses no event. 0 until the stream has begun, or cannot be opened. */
   epoch = $state(0);
 
   #sessions = new Map<string, Shown>();
@@ -131,12 +132,16 @@ class Store {
   #alarm: ReturnType<typeof setTimeout> | undefined;
   #watchers = new Set<(event: Event) => void>();
   #live: Live | undefined;
+  #epochs = 0;
+  /** Requests for trees that are under way, by session. */
+  #loading = new Map<string, Promise<void>>();
 
   start(): void {
     if (carriedTree) {
       this.#replace(carriedTree);
       this.#show();
       this.state = "live";
+      this.#nextEpoch();
     } else if (api.isTeam) {
       // A team has too many sessions to follow all of them: follow the one on show.
       const shown = $derived(router.route.name === "session" ? router.route.session : "");
@@ -154,14 +159,18 @@ class Store {
   /** Follows a stream instead of the current one. */
   #follow(address: string): void {
     this.#live?.stop();
-    const live = new Live(
+    this.epoch = 0;
+    const live: Live = new Live(
       {
         heard: (state) => {
           if (live !== this.#live) return;
           if (state !== this.state) this.state = state;
           // The page shows it in seconds: do not re-render more often.
           if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
+          // Without a stream the page still shows what can be fetched.
+          if (state === "lost" && this.epoch === 0) this.#nextEpoch();
         },
+        began: () => live === this.#live && this.#begin(),
         received: (message) => live === this.#live && this.#receive(message),
       },
       address,
@@ -176,9 +185,21 @@ class Store {
     return this.#sessions.get(session);
   }
 
-  /** Fetches a session's rows, also if it has some. */
-  async load(session: string): Promise<void> {
+  /** Fetches a session's rows, also if it has some. Callers at the same time share one request. */
+  load(session: string): Promise<void> {
+    let loading = this.#loading.get(session);
+    if (!loading) {
+      loading = this.#load(session).finally(() => this.#loading.get(session) === loading && this.#loading.delete(session));
+      this.#loading.set(session, loading);
+    }
+    return loading;
+  }
+
+  async #load(session: string): Promise<void> {
+    const epoch = this.#epochs;
     const tree = await api.tree(session);
+    // Its rows are those of an earlier log: whoever needs them asks again.
+    if (epoch !== this.#epochs) return;
     const known = this.#sessions.get(session);
     if (known) known.rows.merge(tree);
     else this.#replace(tree);
@@ -189,8 +210,11 @@ class Store {
 
   /** Keeps the events of this session from now on, and drops those of others. */
   hold(session: string): Held {
-    if (this.held?.session !== session) this.held = new Held(session);
-    return this.held;
+    // Untracked: an effect that calls this must not run again because of it.
+    return untrack(() => {
+      if (this.held?.session !== session) this.held = new Held(session);
+      return this.held;
+    });
   }
 
   /** Adds events from a request. */
@@ -219,20 +243,32 @@ class Store {
         this.#event(data as Event);
         break;
       case "reset":
-        // The hub has another log: places and revs of earlier rows are void.
-        this.#sessions.clear();
-        this.ids = [];
-        this.epoch += 1;
-        this.isCaughtUp = false;
+        this.#begin();
         break;
       case "caught-up":
         this.isCaughtUp = true;
         break;
       case "missed":
         this.missed += (data as MissedData).count;
-        this.epoch += 1;
+        this.#nextEpoch();
         break;
     }
+  }
+
+  /** Drops what came from an earlier stream: a hub with another log has other places and revs. A team's server has no log. */
+  #begin(): void {
+    if (!api.isTeam) {
+      this.#sessions.clear();
+      this.ids = [];
+      this.isCaughtUp = false;
+    }
+    this.#nextEpoch();
+  }
+
+  #nextEpoch(): void {
+    this.#epochs += 1;
+    this.#loading.clear();
+    this.epoch = this.#epochs;
   }
 
   #replace(tree: Tree): void {

@@ -19,9 +19,9 @@ class Usage(TypedDict):
     cache_read_tokens: int
     # Input tokens written to the prompt cache.
     cache_write_tokens: int
-    # Sum of the four kinds; not a harness's count of the last context.
+    # Sum of the four counts; not the size of the context, which harnesses report as their total.
     total_tokens: int
-    # Whether a count is a lower bound: of some response only a placeholder is known.
+    # Whether a count is a lower bound: for some response only preliminary counts are known.
     floor: bool
 
 
@@ -196,7 +196,7 @@ class Agent(TypedDict):
     error: str | None
     # Totals of the agent and its descendants.
     subtree: Subtree
-    # As [`Session::rev`].
+    # Revision, as the session's `rev`.
     rev: NotRequired[int]
 
 
@@ -264,7 +264,7 @@ EventKind = Literal["session.start", "session.end", "run.start", "run.end", "use
 class Event(TypedDict):
     """An event of a session, as sent to every frontend."""
 
-    # Always [`Event::SCHEMA`].
+    # Always `subscope.event/1`.
     schema: str
     # Id of the event: equal from every source and after every rebuild.
     id: str
@@ -487,7 +487,7 @@ class DayGroup(TypedDict):
 
     # The day (UTC, `2026-11-22`).
     day: str
-    # What `name` is a name of.
+    # What the group is: a type of agent, a model, a project or a harness.
     by: StatsGroup
     # Its figures on that day.
     row: StatsRow
@@ -517,7 +517,7 @@ class SlowCall(TypedDict):
 
 
 class ConcurrencySpan(TypedDict):
-    """One span of [`Concurrency`]."""
+    """A span of time, with the greatest numbers at work in it."""
 
     # Its start.
     at_ms: int
@@ -537,7 +537,7 @@ class Concurrency(TypedDict):
 
 
 class Stats(TypedDict):
-    """Statistics over all stored sessions, or those of a [`StatsQuery`]."""
+    """Statistics over all stored sessions, or over those that a query selects."""
 
     # Always [`STATS_SCHEMA`].
     schema: str
@@ -633,6 +633,8 @@ class SearchHit(TypedDict):
     at_ms: int | None
     # The tool, for arguments and results.
     tool: str | None
+    # The file that the call reads or writes, for arguments that name one.
+    file: str | None
     # Whether it is the result of a failed or denied call.
     failed: bool
     # Title of the session.
@@ -731,7 +733,7 @@ class Ordered(TypedDict):
     title: str
     # Whether a stop was requested before.
     repeat: bool
-    # Whether the stop can certainly be delivered; not if hooks of its session have named no agent yet.
+    # Whether delivery is certain; it is not while no hook of the session has named an agent.
     reached: bool
     # How the request reaches the agent.
     told_by: StopChannel
@@ -754,7 +756,7 @@ Likeness = Literal["root", "task", "type"]
 
 
 class ComparedAgent(TypedDict):
-    """The compared fields of an [`Agent`], without its descendants."""
+    """An agent of a comparison, without its descendants."""
 
     id: str
     # Display name.
