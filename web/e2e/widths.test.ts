@@ -248,7 +248,6 @@ it("has cards and rows of two lines on a phone, with fourteen characters of each
         return title.getBoundingClientRect().right - range.getBoundingClientRect().right;
       }),
     );
-    await page.screenshot({ path: `/tmp/phone-${width}.png` });
     expect(Math.min(...titles), String(width)).toBeGreaterThanOrEqual(0);
     isQuiet(seen);
     await seen.context.close();

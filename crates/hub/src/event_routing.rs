@@ -1,5 +1,5 @@
 //! Routes events that programs publish about their own subagents: finds the session of each event and its idempotency
-//! key. RoutedEvent and spooled events are routed the same way, so that one that arrived both ways counts once.
+//! key. Posted and spooled events are routed the same way, so that one that arrived both ways counts once.
 
 mod run_parents;
 

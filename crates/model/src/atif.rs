@@ -115,7 +115,7 @@ pub struct AtifStep {
     /// When it ended, epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_ended_at_ms: Option<Millis>,
-    /// The API's id of the response; omitted where the step is none.
+    /// The API's id of the response; omitted for a step that is no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<Text>,
     /// Time of its first line, epoch milliseconds, if it is not the step's `timestamp`.

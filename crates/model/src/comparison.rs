@@ -138,7 +138,7 @@ pub struct AgentPair {
     pub b: Option<ComparedAgent>,
 }
 
-/// The compared fields of an [`Agent`], without its descendants.
+/// An agent of a comparison, without its descendants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of `Agent`")]
 pub struct ComparedAgent {

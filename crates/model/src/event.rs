@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for EventKind {
 /// An event of a session, as sent to every frontend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
-    /// Always [`Event::SCHEMA`].
+    /// Always `subscope.event/1`.
     pub schema: Text,
     /// Id of the event: equal from every source and after every rebuild.
     pub id: Text,

@@ -257,7 +257,7 @@ pub enum StatsGroup {
 pub struct DayGroup {
     /// The day (UTC, `2026-11-22`).
     pub day: Text,
-    /// What `name` is a name of.
+    /// What the group is: a type of agent, a model, a project or a harness.
     pub by: StatsGroup,
     /// Its figures on that day.
     pub row: StatsRow,
@@ -295,7 +295,7 @@ pub struct Concurrency {
     pub spans: Vec<ConcurrencySpan>,
 }
 
-/// One span of [`Concurrency`].
+/// A span of time, with the greatest numbers at work in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConcurrencySpan {
     /// Its start.
@@ -306,7 +306,7 @@ pub struct ConcurrencySpan {
     pub sessions: u32,
 }
 
-/// Statistics over all stored sessions, or those of a [`StatsQuery`].
+/// Statistics over all stored sessions, or over those that a query selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stats {
     /// Always [`STATS_SCHEMA`].

@@ -139,7 +139,7 @@ pub struct TraceStats {
     pub max_depth: u32,
 }
 
-/// An ended subagent (requirement 5.1). Empty lists and unknown values are omitted.
+/// An ended subagent. Empty lists and unknown values are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionTrace {
@@ -190,7 +190,7 @@ impl ExecutionTrace {
     pub const LINE_SCHEMA: &'static str = "subscope.execution/1";
 }
 
-/// One call of a tool in an [`ExecutionTrace`].
+/// A tool call of an ended subagent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecution {
@@ -211,7 +211,7 @@ pub struct ToolExecution {
     pub duration: Option<i64>,
 }
 
-/// Tokens in an [`ExecutionTrace`].
+/// Tokens of an ended subagent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionUsage {
@@ -226,7 +226,7 @@ pub struct ExecutionUsage {
 /// Version of checkpoints: the one written, and the only one accepted.
 pub const CHECKPOINT_VERSION: &str = "1.0.0";
 
-/// The traces of a session at one time (requirement 5.2): `checkpoint.json`.
+/// The traces of a session at one time: `checkpoint.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {

@@ -71,7 +71,7 @@ pub struct Snapshot {
     /// The session's tree; `None` only of a deleted session.
     #[serde(default)]
     pub tree: Option<Tree>,
-    /// Searchable passages; only at [`ContentLevel::Text`].
+    /// Searchable passages; only at the level `text`.
     #[serde(default)]
     pub texts: Vec<SnapshotText>,
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{AgentStatus, Basis, Millis, Text, ToolStatus, Usage};
 
-/// Type of a [`TrajectoryLine`].
+/// Type of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrajectoryLineKind {
@@ -18,7 +18,7 @@ pub enum TrajectoryLineKind {
     Start,
     /// A text with the user's role.
     Prompt,
-    /// A step of an agent: an API response, or calls and texts of none.
+    /// A step of an agent: an API response, or calls and texts that belong to no response.
     Step,
     /// A text of the environment.
     Note,
@@ -105,7 +105,7 @@ pub struct TrajectoryLine<'a> {
     /// Prompt: the harness's id of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_id: Option<Cow<'a, str>>,
-    /// Prompt: whether somebody else than the user or the agent's parent inserted it.
+    /// Prompt: whether it came from neither the user nor the agent's parent.
     #[serde(skip_serializing_if = "is_false")]
     pub is_inserted: bool,
     /// Prompt: how its run ended. End: the agent's status.
@@ -129,7 +129,7 @@ pub struct TrajectoryLine<'a> {
     /// Step: cost of the response in picodollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_pico_usd: Option<u64>,
-    /// Step: whether a price list says nothing of its cost.
+    /// Step: whether its cost is unknown because its user pays no list price, as with a subscription.
     #[serde(skip_serializing_if = "is_false")]
     pub is_unpriced: bool,
     /// Step: why the response ended, by OpenTelemetry's terms.
@@ -151,7 +151,7 @@ impl TrajectoryLine<'_> {
     pub const SCHEMA: &'static str = "subscope.trajectory/1";
 }
 
-/// A tool call of a [`TrajectoryLine`].
+/// A tool call of a step.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct TrajectoryCall<'a> {
     /// Its id; omitted if it has none.
@@ -172,8 +172,7 @@ pub struct TrajectoryCall<'a> {
     /// Whether it was interrupted.
     #[serde(skip_serializing_if = "is_false")]
     pub is_interrupted: bool,
-    /// Whether it is equal to the call before it (`true`) or to none (`false`), whatever its arguments; omitted: its
-    /// arguments tell.
+    /// Whether it repeats the call before it; omitted where its arguments show that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_repeat: Option<bool>,
     /// Evidence for its agent.

@@ -289,7 +289,7 @@ pub struct Agent {
     pub error: Option<Text>,
     /// Totals of the agent and its descendants.
     pub subtree: Subtree,
-    /// As [`Session::rev`].
+    /// Revision, as the session's `rev`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<u64>,
 }

@@ -19,9 +19,9 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     /// Input tokens written to the prompt cache.
     pub cache_write_tokens: u64,
-    /// Sum of the four kinds; not a harness's count of the last context.
+    /// Sum of the four counts; not the size of the context, which harnesses report as their total.
     pub total_tokens: u64,
-    /// Whether a count is a lower bound: of some response only a placeholder is known.
+    /// Whether a count is a lower bound: for some response only preliminary counts are known.
     pub floor: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct Timeline {
 pub struct PathShares {
     /// Length of the critical path.
     pub total_ms: Millis,
-    /// The longest shares, at most [`MAX_SHARES`], longest first.
+    /// The longest shares, longest first; at most four.
     pub shares: Vec<PathShare>,
     /// Sum of the others.
     pub rest_ms: Millis,
@@ -52,14 +52,14 @@ pub const MAX_SHARES: usize = 4;
 pub struct PathShare {
     /// The agent.
     pub agent_id: AgentId,
-    /// Its description or title; of the root `main`, its activity after a colon. Unsanitised.
+    /// Its description or title; of the root `main`, its activity after a colon. Unsanitized.
     pub what: String,
     /// Length.
     pub ms: Millis,
 }
 
 impl PathShares {
-    /// Returns `21s: 9s Cart and its tests, 6s main: model, 2s the rest`; empty without a path. Unsanitised.
+    /// Returns `21s: 9s Cart and its tests, 6s main: model, 2s the rest`; empty without a path. Unsanitized.
     pub fn sentence(&self) -> String {
         if self.shares.is_empty() {
             return String::new();

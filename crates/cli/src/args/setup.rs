@@ -142,10 +142,10 @@ pub(crate) struct StatusArgs {
 #[derive(Args, Clone, Debug)]
 #[command(hide = true)]
 pub(crate) struct HookArgs {
-    /// Harness whose hook it is.
+    /// The harness that runs the hook.
     #[arg(long, value_name = "HARNESS")]
     pub(crate) harness: Option<String>,
-    /// The event, where the payload does not name it.
+    /// The event, for payloads that do not name it.
     #[arg(long, value_name = "EVENT")]
     pub(crate) event: Option<String>,
 }

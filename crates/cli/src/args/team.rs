@@ -27,7 +27,7 @@ pub(crate) enum TeamCommand {
     Page(TeamPageArgs),
 }
 
-/// Serve a team: take sessions of machines, store them in ClickHouse, answer readers, serve the page.
+/// Serve a team: receive sessions from machines, store them in ClickHouse, answer queries, serve the page.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -42,21 +42,21 @@ pub(crate) struct TeamServeArgs {
     /// Listen on this address; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", value_parser = value::parse_listen)]
     pub(crate) listen: SocketAddr,
-    /// Keep rows for so many days: sessions=400d,trees=90d,texts=30d; what is left out has these.
+    /// Keep rows for this many days; defaults: sessions=400d,trees=90d,texts=30d.
     #[arg(long, value_name = "DAYS")]
     pub(crate) retain: Option<subscope_team::Retention>,
-    /// Make replicated tables on this cluster of ClickHouse.
+    /// Create replicated tables on this cluster of ClickHouse.
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
-    /// Serve HTTPS with this certificate (PEM, with those between it and a root).
+    /// Serve HTTPS with this certificate (PEM, followed by its intermediate certificates).
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Private key of the certificate (PEM).
+    /// Read the private key of the certificate from this file (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 }
 
-/// Make tokens.
+/// Create tokens.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TeamTokenArgs {
     #[command(subcommand)]
@@ -72,43 +72,43 @@ pub(crate) enum TokenCommand {
 /// Print a new token, and the line for the server's token file. The token is shown only now.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NewTokenArgs {
-    /// The user whose sessions are sent with it.
+    /// Set the user whose sessions are sent with the token.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
-    /// The tenant: tenants never see each other.
+    /// Set the tenant: a tenant never sees another one's sessions.
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: String,
-    /// What it is for.
+    /// Set what the token may do.
     #[arg(long, value_name = "ROLE", value_enum, default_value_t = RoleArg::Writer)]
     pub(crate) role: RoleArg,
-    /// The user's team, by which cost is summed.
+    /// Set the user's team; cost is summed by team.
     #[arg(long, value_name = "NAME")]
     pub(crate) in_team: Option<String>,
 }
 
-/// What a token is for.
+/// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleArg {
     /// Sends sessions as its user, and reads its tenant.
     Writer,
     /// Reads its tenant.
     Reader,
-    /// As a writer; may also remove others' sessions.
+    /// Does what a writer does, and may remove sessions of other users.
     Admin,
 }
 
-/// Remove all sessions of a user from the team's store at once; asks the server of --team.
+/// Remove all sessions of a user from the team's store at once, through the server of --team.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TeamForgetArgs {
-    /// The user.
+    /// The user whose sessions are removed.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
 }
 
-/// Print a URL that lets one browser in to the page of the server of --team, within five minutes.
+/// Print a URL that signs one browser in to the page of the server of --team; it is valid for five minutes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TeamPageArgs {
-    /// Open it in a browser.
+    /// Open the URL in a browser.
     #[arg(long)]
     pub(crate) open: bool,
 }

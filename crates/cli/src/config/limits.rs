@@ -7,7 +7,7 @@ use subscope_session::{LimitRule, LimitScope};
 
 use crate::args::value::{ValueError, parse_limit};
 
-/// An entry with its source text.
+/// Limits of a harness or a model, with their text in the settings.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]

@@ -28,7 +28,7 @@ const DAY_MS: Millis = 86_400_000;
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// What `tree` shows of each agent.
+    /// Level of detail of `tree`.
     #[serde(deserialize_with = "words::detail")]
     pub(crate) subagent_tracing_detail: Detail,
     /// Further tools whose argument is code, for `watch --verbose`.
@@ -40,8 +40,8 @@ pub(crate) struct Settings {
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
     #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
-    /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of
-    /// the settings file.
+    /// Price file to use instead of the bundled table, in the form of `crates/cli/data/prices.toml`; relative to the
+    /// folder of the settings file.
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
     pub(crate) prices: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
     /// The hub's address and idle timeout.
     pub(crate) hub: HubSettings,
-    /// Amounts of money that alerts are about.
+    /// Budgets: a hub alerts when one is used.
     pub(crate) budget: BudgetSettings,
     /// The terminal UI.
     pub(crate) ui: UiSettings,
@@ -76,11 +76,11 @@ pub(crate) struct WatchSettings {
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) stall: Duration,
-    /// The same while any subagent is active.
+    /// Silence after which an agent is stalled while a subagent is active.
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) stall_subagents: Duration,
-    /// The same while a tool call or a question for permission is open.
+    /// Silence after which an agent is stalled while a tool call or a permission request is open.
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) stall_open: Duration,
@@ -110,7 +110,7 @@ pub(crate) struct HubSettings {
     /// Address at which a hub serves HTTP; one in the background takes a free port if this one is taken.
     #[serde(deserialize_with = "words::listen")]
     pub(crate) listen: SocketAddr,
-    /// How long a hub in the background stays when nobody needs it.
+    /// Idle time after which a background hub exits.
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) idle: Duration,
@@ -176,7 +176,7 @@ pub(crate) struct TeamSettings {
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "~/.config/subscope/team-token")]
     pub(crate) token_file: Option<PathBuf>,
-    /// What of a session leaves this machine: figures, also titles, or also text. Secrets are masked first.
+    /// Content of sessions that leaves this machine: figures, also titles, or also text. Secrets are masked first.
     #[schemars(schema_with = "words::content_schema")]
     pub(crate) content: ContentLevel,
     /// Name of this machine for the team; the host's name by default.

@@ -222,7 +222,7 @@ struct WrittenCall<'a> {
     extra: Extra<AtifCall>,
 }
 
-/// WrittenArguments are an object.
+/// Arguments of a call: ATIF requires an object, so any other value is wrapped in one.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WrittenArguments {

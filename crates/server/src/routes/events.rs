@@ -32,7 +32,7 @@ pub(super) struct AcceptedEvent {
         optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, \
         sessionId, cwd, status (stopped), result, parentToolCallId, isError, eventId.", content = Object),
     responses(
-        (status = 200, description = "Kept. An unknown type is kept as a problem. `stop` is true if a user asked that the run \
+        (status = 200, description = "Stored. An event of an unknown type is stored as a problem. `stop` is true if a user asked that the run \
             stop: end it, and say so with a subagent_end of the status `stopped`.", body = Object),
         (status = 400, description = "Not JSON, or a required field is missing or not valid: `field` names it."),
         (status = 413, description = "More than 4 MiB."),

@@ -44,7 +44,7 @@ pub(super) struct IngestReport {
     sessions: Vec<SessionId>,
     #[serde(skip)]
     seen: HashSet<SessionId>,
-    /// The first hundred.
+    /// Problems with the content; the first hundred.
     problems: Vec<Problem>,
     problem_count: u64,
     /// Agents that a user asked to stop, of published events; absent if none.

@@ -106,10 +106,10 @@ impl FeedConnection {
 /// Streams all updates.
 #[utoipa::path(
     get, path = "/api/v1/live",
-    params(("Last-Event-ID" = Option<u64>, Header, description = "Place in the log to continue from.")),
+    params(("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received: the stream continues after it.")),
     responses(
         (status = 200, description = "text/event-stream. `event` (subscope.event/1, id is its seq), `change` \
-            (subscope.change/1), `snapshot` (subscope.tree/1), `reset` (the place asked for is outside the log; snapshots \
+            (subscope.change/1), `snapshot` (subscope.tree/1), `reset` (the log does not have that number; snapshots \
             follow), `caught-up` (the hub has read the files that existed when it started), `missed` (the reader was too slow; \
             count and the last seq before).", body = String,
             content_type = "text/event-stream"),

@@ -18,52 +18,52 @@ use crate::{api_error::ApiError, ask::ask, body, state::App};
 /// Counters of records since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct OtlpCount {
-    /// Requests that were taken.
+    /// Requests that were accepted.
     pub(crate) requests: AtomicU64,
-    /// Records that were kept.
+    /// Records that were stored.
     pub(crate) records: AtomicU64,
-    /// Records of other programs or of no session, which were not kept.
+    /// Records of other programs or of no session, which were ignored.
     pub(crate) foreign: AtomicU64,
     /// Records that could not be read.
     pub(crate) broken: AtomicU64,
 }
 
-/// Takes spans of agent programs.
+/// Ingests spans of agent programs.
 #[utoipa::path(
     post, path = "/v1/traces",
     request_body(content_type = "application/x-protobuf", description = "ExportTraceServiceRequest, also as \
         application/json; identity or gzip.", content = Vec<u8>),
     responses(
-        (status = 200, description = "Kept; records of other programs are not. An empty message in the request's encoding, \
+        (status = 200, description = "Stored; records of other programs are ignored. An empty message in the request's encoding, \
             with partial_success where records cannot be read.", body = Vec<u8>),
-        (status = 400, description = "No such request."),
+        (status = 400, description = "The body is not such a request."),
         (status = 413, description = "More than 64 MiB, decompressed."),
         (status = 415, description = "Another content type or encoding."),
-        (status = 429, description = "Too much waits to be taken: Retry-After says when to come again."),
-        (status = 503, description = "Not kept: post it again."),
+        (status = 429, description = "Too much input is waiting: send it again after the time in Retry-After."),
+        (status = 503, description = "Not stored: send it again."),
     )
 )]
 pub(super) async fn traces(request: OtlpRequest) -> Result<Response, ApiError> {
     request.ingest(Signal::Traces).await
 }
 
-/// Takes log events of agent programs.
+/// Ingests log events of agent programs.
 #[utoipa::path(
     post, path = "/v1/logs",
     request_body(content_type = "application/x-protobuf", description = "ExportLogsServiceRequest; see /v1/traces.",
         content = Vec<u8>),
-    responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
+    responses((status = 200, description = "As for /v1/traces, with the same errors.", body = Vec<u8>))
 )]
 pub(super) async fn logs(request: OtlpRequest) -> Result<Response, ApiError> {
     request.ingest(Signal::Logs).await
 }
 
-/// Takes metrics of agent programs: check-sums of sessions.
+/// Ingests metrics of agent programs: totals of sessions.
 #[utoipa::path(
     post, path = "/v1/metrics",
     request_body(content_type = "application/x-protobuf", description = "ExportMetricsServiceRequest; see /v1/traces.",
         content = Vec<u8>),
-    responses((status = 200, description = "As of /v1/traces, with the same errors.", body = Vec<u8>))
+    responses((status = 200, description = "As for /v1/traces, with the same errors.", body = Vec<u8>))
 )]
 pub(super) async fn metrics(request: OtlpRequest) -> Result<Response, ApiError> {
     request.ingest(Signal::Metrics).await

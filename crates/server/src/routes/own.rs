@@ -69,7 +69,7 @@ pub(super) struct SendingParameters {
     params(("level" = Option<String>, Query, description = "Level of the example: figures, titles or text; that of the settings otherwise.")),
     responses(
         (status = 200, description = "subscope.sending/1.", body = Object),
-        (status = 400, description = "A level that is none."),
+        (status = 400, description = "No such level."),
         (status = 404, description = "The server has no configuration."),
         (status = 503, description = "The store cannot be read now."),
     )

@@ -1,4 +1,4 @@
-//! AgentColumns by id.
+//! Agents by id: lookup by prefix, and their labels.
 
 use clickhouse::Row;
 use serde::Deserialize;

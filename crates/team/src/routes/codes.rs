@@ -21,10 +21,10 @@ pub(super) struct CodeRequest {
     code: String,
 }
 
-/// Issues the path of the page with a code that lets one browser in, within five minutes.
+/// Issues a path of the page that signs one browser in, once, within five minutes.
 #[utoipa::path(
     post, path = "/api/v1/codes",
-    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     responses(
         (status = 200, description = "path: append it to the server's URL.", body = Object),
         (status = 401, description = "No token; a cookie issues no codes."),
@@ -47,8 +47,8 @@ pub(super) async fn post(
     post, path = "/api/v1/sign-in",
     request_body(content_type = "application/json", description = "code.", content = Object),
     responses(
-        (status = 204, description = "Let in: Set-Cookie, HttpOnly and SameSite=Strict, for 30 days or until the token is revoked."),
-        (status = 403, description = "The code was used, is too old, or was never one."),
+        (status = 204, description = "Signed in: Set-Cookie (HttpOnly, SameSite=Strict), valid for 30 days or until the token is revoked."),
+        (status = 403, description = "The code was used before, is too old, or is wrong."),
     )
 )]
 pub(super) async fn sign_in(

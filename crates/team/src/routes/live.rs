@@ -47,7 +47,7 @@ struct PollState {
 #[utoipa::path(
     get, path = "/api/v1/live",
     params(
-        ("session" = Option<String>, Query, description = "Only this session; none for an empty id."),
+        ("session" = Option<String>, Query, description = "Only this session; an empty id selects none."),
         ("project" = Option<String>, Query, description = "Only sessions of this project."),
         ("user" = Option<String>, Query, description = "Only sessions of this user."),
         ("team" = Option<String>, Query, description = "Only sessions of this team's users."),

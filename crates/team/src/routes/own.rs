@@ -15,12 +15,12 @@ use subscope_server::ApiError;
 use super::{TeamApp, api_routes};
 use crate::{doors::Caller, read::TeamFilter};
 
-/// Says whether the server and its ClickHouse answer. The one route that wants no token.
+/// Reports whether the server and its ClickHouse answer. The only route that needs no token.
 #[utoipa::path(
     get, path = "/healthz",
     responses(
         (status = 200, description = "status, version.", body = Object),
-        (status = 503, description = "ClickHouse does not answer, or has no tables: a server makes them when it starts.", body = Object),
+        (status = 503, description = "ClickHouse does not answer, or has no tables: a server creates them when it starts.", body = Object),
     )
 )]
 pub(super) async fn health(State(app): State<TeamApp>) -> Response {
@@ -32,10 +32,10 @@ pub(super) async fn health(State(app): State<TeamApp>) -> Response {
         .into_response()
 }
 
-/// Returns whose token or cookie the request shows.
+/// Returns the identity of the request's token or cookie.
 #[utoipa::path(
     get, path = "/api/v1/me",
-    responses((status = 200, description = "tenant, user, team, role.", body = Object), (status = 401, description = "Nobody's."))
+    responses((status = 200, description = "tenant, user, team, role.", body = Object), (status = 401, description = "No valid token or cookie."))
 )]
 pub(super) async fn me(caller: Caller) -> Json<Value> {
     let identity = caller.identity;
@@ -48,7 +48,7 @@ pub(super) async fn me(caller: Caller) -> Json<Value> {
 /// Returns figures in the text format of Prometheus: of this server, and the age of each machine of the tenant.
 #[utoipa::path(
     get, path = "/metrics",
-    responses((status = 200, description = "Text.", body = String), (status = 401, description = "No token."))
+    responses((status = 200, description = "Text of the Prometheus exposition format 0.0.4.", body = String), (status = 401, description = "No token."))
 )]
 pub(super) async fn metrics(
     State(app): State<TeamApp>,

@@ -40,7 +40,7 @@ pub(super) struct PeopleParameters {
     ),
     responses(
         (status = 200, description = "subscope.people/1, the latest event first: sums over the days, the rest over all sessions.", body = Object),
-        (status = 400, description = "A day that is none."),
+        (status = 400, description = "An invalid day."),
         (status = 401, description = "No token."),
     )
 )]

@@ -32,22 +32,22 @@ const MAX_GROUPS: usize = 100_000;
 #[utoipa::path(
     get, path = "/api/v1/sessions",
     params(
-        ("q" = Option<String>, Query, description = "Only those with all of these words in title, project, user, id or harness."),
-        ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
-        ("after" = Option<String>, Query, description = "The `next` of the page before."),
-        ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
-        ("recent" = Option<bool>, Query, description = "Only those that a machine saved in the last 30 minutes."),
-        ("project" = Option<String>, Query, description = "Only those of this project."),
-        ("user" = Option<String>, Query, description = "Only those of this user."),
-        ("team" = Option<String>, Query, description = "Only those of this team's users."),
-        ("machine" = Option<String>, Query, description = "Only those of this machine."),
-        ("session" = Option<String>, Query, description = "Only this one."),
-        ("status" = Option<String>, Query, description = "Only those that are `live` or `ended`."),
-        ("day" = Option<String>, Query, description = "Only those that began on this day, 2026-11-21 (UTC)."),
+        ("q" = Option<String>, Query, description = "Only sessions with all of these words in title, project, user, id or harness."),
+        ("limit" = Option<usize>, Query, description = "The most entries of a page: 100 by default, 1000 at most."),
+        ("after" = Option<String>, Query, description = "The `next` of the previous page."),
+        ("live" = Option<bool>, Query, description = "Only sessions in which something has not ended."),
+        ("recent" = Option<bool>, Query, description = "Only sessions that a machine saved in the last 30 minutes."),
+        ("project" = Option<String>, Query, description = "Only sessions of this project."),
+        ("user" = Option<String>, Query, description = "Only sessions of this user."),
+        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
+        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
+        ("session" = Option<String>, Query, description = "Only this session."),
+        ("status" = Option<String>, Query, description = "Only sessions that are `live` or `ended`."),
+        ("day" = Option<String>, Query, description = "Only sessions that began on this day (UTC), such as 2026-11-21."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1, with machine, user, team and project of each; `next` is null on the last page.", body = Object),
-        (status = 400, description = "`after` is no `next` of a page."),
+        (status = 400, description = "`after` is not the `next` of a page."),
         (status = 401, description = "No token."),
     )
 )]
@@ -66,8 +66,8 @@ pub(super) async fn sessions(
 #[utoipa::path(
     get, path = "/api/v1/names",
     params(
-        ("prefix" = String, Query, description = "How the ids begin."),
-        ("limit" = Option<usize>, Query, description = "At most so many of each kind; 50 otherwise, 1000 at most."),
+        ("prefix" = String, Query, description = "The beginning of the ids."),
+        ("limit" = Option<usize>, Query, description = "The most ids of each kind: 50 by default, 1000 at most."),
     ),
     responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
 )]
@@ -93,7 +93,7 @@ pub(super) async fn names(
 #[utoipa::path(
     get, path = "/api/v1/search",
     params(
-        ("q" = String, Query, description = "Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
+        ("q" = String, Query, description = "Words that must all occur in one passage; \"a phrase\" in quotes; word* matches all words that begin so."),
         ("session" = Option<String>, Query, description = "Only in this session."),
         ("kind" = Option<String>, Query, description = "Only `prompt`, `message`, `thought`, `tool input` or `tool result`."),
         ("project" = Option<String>, Query, description = "Only in sessions of this project."),
@@ -101,11 +101,11 @@ pub(super) async fn names(
         ("team" = Option<String>, Query, description = "Only in sessions of this team's users."),
         ("since" = Option<i64>, Query, description = "Only from this time on, in milliseconds since 1970."),
         ("until" = Option<i64>, Query, description = "Only before this time."),
-        ("limit" = Option<usize>, Query, description = "At most so many; 50 otherwise, 1000 at most."),
+        ("limit" = Option<usize>, Query, description = "The most hits: 50 by default, 1000 at most."),
     ),
     responses(
         (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
-        (status = 400, description = "A passage has no tool and no outcome here: `tool` and `failed` are asked on the machine."),
+        (status = 400, description = "`tool` and `failed` are not supported: a team's server does not store them."),
     )
 )]
 pub(super) async fn search(
@@ -187,10 +187,10 @@ fn csv_response(groups: &Groups) -> Result<Response, ApiError> {
 #[utoipa::path(
     get, path = "/api/v1/stats",
     params(
-        ("by" = Option<String>, Query, description = "project, day, team, user, machine, harness, model, type or tool; several with commas between."),
+        ("by" = Option<String>, Query, description = "project, day, team, user, machine, harness, model, type or tool; separate several by commas."),
         ("from" = Option<String>, Query, description = "With `by`: first day, 2026-11-01 (UTC)."),
         ("to" = Option<String>, Query, description = "With `by`: last day."),
-        ("limit" = Option<usize>, Query, description = "With `by`: at most so many rows; 10000 otherwise."),
+        ("limit" = Option<usize>, Query, description = "With `by`: the most rows, 10000 by default."),
         ("as" = Option<String>, Query, description = "With `by`: `csv` for a download in CSV (RFC 4180)."),
         ("since" = Option<i64>, Query, description = "Without `by`: from the day (UTC) of this time in milliseconds since 1970."),
         ("until" = Option<i64>, Query, description = "Without `by`: up to the day (UTC) of this time, that day included."),
@@ -203,7 +203,7 @@ fn csv_response(groups: &Groups) -> Result<Response, ApiError> {
     responses(
         (status = 200, description = "With `by` subscope.groups/1: rows with a name for each dimension, the greatest cost \
             first. Without it subscope.stats/1; `without` names what needs the machines.", body = Object),
-        (status = 400, description = "An unknown dimension, or a day that is none."),
+        (status = 400, description = "An unknown dimension, or an invalid day."),
     )
 )]
 pub(super) async fn stats(
@@ -243,7 +243,7 @@ pub(super) async fn stats(
 /// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
-    params(("session" = Option<String>, Query, description = "Only this session; one that is not known counts as none.")),
+    params(("session" = Option<String>, Query, description = "Only this session. An unknown session counts as empty.")),
     responses((status = 200, description = "subscope.status/1.", body = Object))
 )]
 pub(super) async fn status(

@@ -80,7 +80,7 @@ pub(super) async fn lanes(
     page.map(Json).ok_or_else(|| ApiError::not_found("time in this session"))
 }
 
-/// Says where a session's events are.
+/// Reports that events stay on the session's machine.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events",
     params(("id" = String, Path, description = "The session's id.")),
@@ -94,7 +94,7 @@ pub(super) async fn events(
     only_there(&app, &caller.identity, session).await
 }
 
-/// Says where a session's feed is.
+/// Reports that the feed stays on the session's machine.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/feed",
     params(("id" = String, Path, description = "The session's id.")),
@@ -108,7 +108,7 @@ pub(super) async fn feed(
     only_there(&app, &caller.identity, session).await
 }
 
-/// Says where a session is exported.
+/// Reports that exports are made on the session's machine.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/export",
     params(("id" = String, Path, description = "The session's id.")),
@@ -126,13 +126,13 @@ pub(super) async fn export(
 #[utoipa::path(
     get, path = "/api/v1/agents/{id}",
     params(
-        ("id" = String, Path, description = "The agent's id; `root` needs its session."),
+        ("id" = String, Path, description = "The agent's id; `root` also needs `session`."),
         ("session" = Option<String>, Query, description = "The session's id."),
     ),
     responses(
         (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = Object),
         (status = 404, description = "No such agent."),
-        (status = 409, description = "Several sessions have one of that id: name the session."),
+        (status = 409, description = "Several sessions have an agent with that id: add `session`."),
     )
 )]
 pub(super) async fn agent(
@@ -171,7 +171,7 @@ pub(super) async fn agent(
     Ok(Json(OneAgent { schema: AGENT_SCHEMA.into(), session: tree.session, agent: found }))
 }
 
-/// Says where an agent is stopped.
+/// Reports that agents are stopped on their machine.
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(("id" = String, Path, description = "The agent's id.")),

@@ -36,7 +36,7 @@ pub(crate) struct IndexReport {
     forgotten: usize,
 }
 
-/// Output of `--json` if a hub that is not to be ended indexes (subscope.index-asked/1).
+/// Output of `--json` if a hub that a user started indexes the folders (subscope.index-asked/1).
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct HubIndexReport {
     schema: &'static str,

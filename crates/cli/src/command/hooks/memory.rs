@@ -17,17 +17,18 @@ use crate::{environment::Environment, prelude::*};
 
 const SCHEMA: &str = "subscope.settings-before/1";
 
-/// One settings file before and after us.
+/// A settings file before and after subscope changed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in super::super) struct Memory {
     pub(in super::super) schema: String,
-    /// The file behind links; what is no Unicode is replaced.
+    /// Path of the file, with links resolved; bytes that are not Unicode are replaced.
     pub(in super::super) path: String,
-    /// What stood there; `None`: no file.
+    /// Text of the file before the change; `None` if there was no file.
     pub(in super::super) before: Option<String>,
-    /// The text that we wrote. If the file has another text now, somebody else changed it, and `before` is not restored.
+    /// Text of the file after the change. If it has another text now, another program changed it, and `before` is not
+    /// restored.
     pub(in super::super) after: String,
-    /// Folders that we made for it, the innermost first.
+    /// Folders that subscope created for it, the innermost first.
     pub(in super::super) folders: Vec<PathBuf>,
 }
 

@@ -17,7 +17,7 @@ const SCHEMA: &str = "subscope.hooks/1";
 /// How long a hub may take to accept: about as long as a hook waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What `--json` prints.
+/// Output of `--json` (subscope.hooks/1).
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Report {
     schema: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Report {
     spool: Option<Waiting>,
 }
 
-/// One settings file.
+/// A settings file of a harness.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Row {
     /// Its name, as `--harness` takes it.
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     scope: &'static str,
     path: String,
     exists: bool,
-    /// Whether any hook of ours is in it; `null` where the file cannot be read.
+    /// Whether it has a hook of subscope; `null` if the file cannot be read.
     installed: Option<bool>,
     /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Row {
     problem: Option<String>,
 }
 
-/// One hook of ours.
+/// A hook of subscope in a settings file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Hook {
     event: String,
@@ -55,20 +55,20 @@ pub(crate) struct Hook {
     target: String,
 }
 
-/// Whether a hub takes events.
+/// Whether a hub accepts events.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Hub {
     socket: String,
     answers: bool,
 }
 
-/// What waits for one.
+/// Events that wait for a hub.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Waiting {
     folder: String,
-    /// Events that wait.
+    /// Number of events that wait.
     waiting: usize,
-    /// Events that were dropped, because more waited than there is room for.
+    /// Number of events that were dropped because the spool was full.
     dropped: u64,
 }
 
