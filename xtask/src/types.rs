@@ -14,8 +14,6 @@ use syn::{
 use crate::clients;
 use crate::step::{announce, root};
 
-const FILE: &str = "web/src/model.ts";
-
 /// The generated types in order, by source file of the model.
 const WANTED: &[(&str, &[&str])] = &[
     ("basis", &["Basis"]),
@@ -88,11 +86,9 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Returns the generated files with their texts.
-fn generated() -> Result<Vec<(&'static str, String)>> {
-    let model = generate()?;
-    let clients = clients::generated(&model)?;
-    Ok([(FILE, model)].into_iter().chain(clients).collect())
+/// Returns the generated files with their texts. The page uses the types of the TypeScript library.
+fn generated() -> Result<[(&'static str, String); 2]> {
+    clients::generated(&generate()?)
 }
 
 fn generate() -> Result<String> {
