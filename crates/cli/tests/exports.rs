@@ -5,12 +5,15 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::Path, thread, time::Duration};
 
 use common::{agents, env, json, json_lines, run, serving::Serving};
 use serde_json::Value;
 use subscope_hub::clock;
 use subscope_testkit::{
+    corpus,
+    env::TestEnv,
+    figures::most_memory,
     fixtures::{Recording, recording, text},
     lines::{self, events},
     secrets::{left_in, secrets},
@@ -423,5 +426,42 @@ fn session_without_a_transcript_is_exported_while_it_runs_and_again_under_the_sa
         run(&env, &format!("export {session} --as perfetto -o"), &[&trace]).success();
         assert!(std::fs::metadata(trace).unwrap().len() > 100, "{way}");
         serving.end("-TERM");
+    }
+}
+
+/// Returns the most memory that an export took while it was watched, in megabytes.
+fn most_memory_of(env: &TestEnv, format: &str, main: &Path) -> f64 {
+    let out = env.root().join("out");
+    let mut export = env.command();
+    let mut export =
+        export.args(["export", "--as", format, "-o"]).args([out.as_path(), main]).spawn().unwrap();
+    let mut most: f64 = 0.0;
+    while export.try_wait().unwrap().is_none() {
+        most = most.max(most_memory(export.id()).unwrap_or_default());
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(export.wait().unwrap().success(), "{format}");
+    assert!(fs::metadata(&out).unwrap().len() > 0, "{format}");
+    most
+}
+
+#[test]
+fn exports_do_not_hold_the_texts_of_a_session() {
+    let env = env();
+    let folder = env.root().join("long");
+    let options = corpus::Options {
+        agents: 2,
+        main_bytes: 48_000_000,
+        result_bytes: 400_000,
+        dialects: corpus::Dialects::Transcripts,
+        ..corpus::Options::default()
+    };
+    let made = corpus::on_disk(&options, &folder).unwrap();
+    let main = made.main(&folder);
+    assert!(fs::metadata(&main).unwrap().len() > 40 << 20);
+    let least = most_memory_of(&env, "csv", &main);
+    for format in ["trace", "feed", "html", "atif"] {
+        let most = most_memory_of(&env, format, &main);
+        assert!(most < least + 20.0, "{format}: {most} MB, a table {least} MB");
     }
 }

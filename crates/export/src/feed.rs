@@ -28,12 +28,16 @@ pub enum Shape {
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_feed(events: &[Event], shape: Shape, w: &mut dyn Write) -> io::Result<()> {
+pub fn write_feed(
+    events: impl IntoIterator<Item = Event>,
+    shape: Shape,
+    w: &mut dyn Write,
+) -> io::Result<()> {
     let mut agents = BTreeMap::new();
     for event in events {
         let line = match shape {
-            Shape::Event => Some(feed_line(event)),
-            Shape::Uap => uap_line(&mut agents, event),
+            Shape::Event => Some(feed_line(&event)),
+            Shape::Uap => uap_line(&mut agents, &event),
         };
         if let Some(line) = line {
             w.write_all(line.as_bytes())?;

@@ -113,7 +113,12 @@ struct DebugAnnotation {
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_perfetto(tree: &Tree, events: &[Event], mask: Mask, w: &mut dyn Write) -> io::Result<()> {
+pub fn write_perfetto(
+    tree: &Tree,
+    events: impl IntoIterator<Item = Event>,
+    mask: Mask,
+    w: &mut dyn Write,
+) -> io::Result<()> {
     let mut out = PacketWriter { w: BufWriter::new(w), has_begun: false };
     let session = SessionTracks::new(tree, mask);
     session.write_descriptors(&mut out)?;
@@ -420,11 +425,15 @@ impl<'t> SessionTracks<'t> {
         out.slice(placed.span, begin, &mut |_| Ok(()))
     }
 
-    fn write_waits(&self, events: &[Event], out: &mut PacketWriter<impl Write>) -> io::Result<()> {
+    fn write_waits(
+        &self,
+        events: impl IntoIterator<Item = Event>,
+        out: &mut PacketWriter<impl Write>,
+    ) -> io::Result<()> {
         let tracks: HashMap<&str, u64> =
             self.tree.agents.iter().map(|agent| (agent.id.as_str(), self.agent_track(&agent.id))).collect();
         for event in events {
-            let Some((name, detail)) = wait_of(event) else { continue };
+            let Some((name, detail)) = wait_of(&event) else { continue };
             let (Some(track), Some(at)) = (tracks.get(event.actor_id.0.as_str()), event.at_ms) else {
                 continue;
             };

@@ -22,9 +22,9 @@ use crate::{
 
 /// Returns the lifecycle trace of a session.
 ///
-/// `events` are the session's, in feed order. They supply the progress of the subagents, and the order where times are
-/// missing; without them the trace has no progress.
-pub fn trace(tree: &Tree, events: &[Event]) -> Trace {
+/// `events` are the session's, in feed order; long texts may be missing in them. They supply the progress of the
+/// subagents, and the order where times are missing; without them the trace has no progress.
+pub fn trace(tree: &Tree, events: impl Iterator<Item = Event> + Clone) -> Trace {
     let hierarchy = hierarchy(tree);
     Trace { events: lifecycle(tree, &hierarchy, events), stats: stats(tree, &hierarchy), hierarchy }
 }
@@ -146,16 +146,20 @@ struct EventRange {
     last: (Millis, usize),
 }
 
-fn lifecycle(tree: &Tree, hierarchy: &[TraceNode], events: &[Event]) -> Vec<Lifecycle> {
+fn lifecycle(
+    tree: &Tree,
+    hierarchy: &[TraceNode],
+    events: impl Iterator<Item = Event> + Clone,
+) -> Vec<Lifecycle> {
     let agents: Vec<&Agent> = subagents(tree).collect();
     let lookup = AgentLookup::new(&agents);
     let mut ranges: Vec<Option<EventRange>> = vec![None; agents.len()];
     let mut entries: Vec<(SortKey, Lifecycle)> = Vec::new();
     // An event without a time has that of the event before it.
-    let mut time = events.iter().find_map(|event| event.at_ms).unwrap_or(Millis::MIN);
-    for (position, event) in events.iter().enumerate() {
+    let mut time = events.clone().find_map(|event| event.at_ms).unwrap_or(Millis::MIN);
+    for (position, event) in events.enumerate() {
         time = event.at_ms.unwrap_or(time);
-        let Some((number, role)) = lookup.subject(event) else { continue };
+        let Some((number, role)) = lookup.subject(&event) else { continue };
         let at = (time, position);
         let EventRange { first, last } = ranges[number].unwrap_or(EventRange { first: at, last: at });
         ranges[number] = Some(EventRange { first: first.min(at), last: last.max(at) });

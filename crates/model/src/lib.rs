@@ -11,6 +11,7 @@ mod basis;
 mod comparison;
 mod detail;
 mod event;
+mod event_record;
 mod feed;
 mod hub;
 mod id;
@@ -44,6 +45,7 @@ pub use comparison::{
 };
 pub use detail::{FinishReason, ResponseDetail, RunDetail, SessionDetail};
 pub use event::{Event, EventKind, feed_line};
+pub use event_record::{CompactData, EventData, EventRecord, MissingField};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{
     AGENT_SCHEMA, AgentName, FacetCount, Facets, Forwarding, HITS_SCHEMA, Health, Hits, HubMode, IdMatches,

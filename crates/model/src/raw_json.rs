@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{SourceId, Text};
 
@@ -28,6 +28,11 @@ impl<'a> RawJson<'a> {
             }
             _ => Cow::Borrowed(self.json),
         }
+    }
+
+    /// Parses the value; a JSON string of its text if it is invalid.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(self.json).unwrap_or_else(|_| Value::from(self.json))
     }
 
     /// Returns the text of the last content block that has one; for a string, the string.

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::{AgentId, Event, EventKind, Millis, Payload, RawJson, Text};
+use serde_json::Value;
+
+use crate::{AgentId, EventKind, EventRecord, Millis, Payload, RawJson, Text};
 
 /// A prompt of a person, or a message or thought of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,17 +27,24 @@ pub struct SessionText {
 
 impl SessionText {
     /// Returns the text of an event; `None` of one of another kind, or without a text.
-    pub fn of_event(event: &Event) -> Option<Self> {
+    pub fn of_record(record: &EventRecord) -> Option<Self> {
         let kinds = [EventKind::UserPrompt, EventKind::AgentMessage, EventKind::Reasoning];
-        let text = event.data.get("text").filter(|text| text.is_string() && kinds.contains(&event.kind))?;
+        if !kinds.contains(&record.kind) {
+            return None;
+        }
+        let data = record.data.known();
+        let missing = record.data.missing().filter(|missing| missing.is_text);
+        let known =
+            || Some(Payload::Inline(data.get("text").filter(|text| text.is_string())?.to_string().into()));
+        let text = |key: &str| data.get(key).and_then(Value::as_str).map(Text::from);
         Some(Self {
-            kind: event.kind,
-            at_ms: event.at_ms,
-            run: event.run,
-            agent: event.actor_id.0.clone(),
-            message_id: event.text("message_id").map(Text::from),
-            prompt_id: event.text("prompt_id").map(Text::from),
-            payload: Payload::Inline(text.to_string().into()),
+            kind: record.kind,
+            at_ms: record.at_ms,
+            run: record.run,
+            agent: record.actor_id.0.clone(),
+            message_id: text("message_id"),
+            prompt_id: text("prompt_id"),
+            payload: missing.map(|missing| missing.payload.clone()).or_else(known)?,
         })
     }
 

@@ -30,7 +30,9 @@ pub use parameters::{
 };
 pub use peer::IDENTIFIES_TCP_PEERS;
 pub use routes::{FORMAT_SCHEMAS, TimelinePage, team_page_not_found, team_page_routes};
-pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
+pub use session_reader::{
+    HistoryRequest, HistoryResult, PayloadReader, SessionHistory, SessionReader, UnreadableSession,
+};
 pub use state::{
     Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SendingReader, SetupReader,
 };

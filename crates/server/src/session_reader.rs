@@ -3,24 +3,26 @@
 
 use std::sync::Arc;
 
-use subscope_export::{DownloadSource, Format, Mask, write_download};
 use subscope_hub::{AskError, ReplyCallback};
-use subscope_model::{Event, Millis, SessionDetail, SessionId, SessionText, Tree};
+use subscope_model::{EventRecord, Millis, Payload, SessionDetail, SessionId, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
+/// Returns the JSON text of a payload; `None` if its source cannot be read any more. It may read files.
+pub type PayloadReader = Box<dyn Fn(&Payload) -> Option<String> + Send>;
+
 /// A session read from its sources.
-#[derive(Clone, Debug)]
 pub struct SessionHistory {
     /// Rows, at the requested time or now.
     pub tree: Tree,
-    /// All events until then in order of time, with `seq` counted from 1.
-    pub events: Vec<Event>,
+    /// All events until then in order of time, with `seq` counted from 1; none if they were not requested.
+    pub events: Vec<EventRecord>,
     /// Runs and responses; `None` if they were not requested, or the sources are gone.
     pub detail: Option<SessionDetail>,
-    /// The requested file; `None` if it was not requested, can be made of rows and events, or needs a transcript that is
-    /// gone.
-    pub file: Option<Vec<u8>>,
+    /// Reads what the rows and events leave in the sources.
+    pub resolve: PayloadReader,
+    /// Returns OpenTelemetry's name of the provider of a harness's model.
+    pub provider: fn(Option<&str>, Option<&str>) -> Option<&'static str>,
 }
 
 /// Options of reading a session.
@@ -28,10 +30,10 @@ pub struct SessionHistory {
 pub struct HistoryRequest {
     /// Time of the state to return; `None` for now.
     pub at: Option<Millis>,
-    /// Whether runs and responses are wanted.
+    /// Whether events are wanted.
+    pub has_events: bool,
+    /// Whether runs, responses and the payloads of calls are wanted.
     pub has_detail: bool,
-    /// Make this file, if it needs more than rows and events.
-    pub file: Option<(Format, Mask)>,
 }
 
 /// The sources of a session cannot be read, with the reason.
@@ -71,16 +73,8 @@ pub(crate) async fn read_session(
     }
     let tree = find_tree(app, session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
-    let events = events.unwrap_or_default();
-    let file = request.file.and_then(|(format, mask)| {
-        let (resolve, provider) = (&|_: &_| None, &|_: Option<&str>| None);
-        let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
-        let source = DownloadSource { tree: &tree, detail: None, texts: &texts, resolve, provider };
-        let mut file = Vec::new();
-        // Writing to memory does not fail.
-        write_download(format, &source, mask, &mut file).is_ok_and(|is_made| is_made).then_some(file)
-    });
-    Ok(SessionHistory { tree, events, detail: None, file })
+    let events = events.unwrap_or_default().into_iter().map(EventRecord::from).collect();
+    Ok(SessionHistory { tree, events, detail: None, resolve: Box::new(|_| None), provider: |_, _| None })
 }
 
 /// Reads the session of the demo; `None` if that has another id, or had not begun at the requested time.

@@ -5,14 +5,15 @@ use std::{borrow::Cow, collections::HashSet};
 
 use hashbrown::HashMap;
 use serde_json::{Value, json};
+use subscope_decode::Dialect;
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, SessionText, SourceKind,
-    SourcePosition, Text, Tree, event_id, stable_hash,
+    Actor, AgentId, Basis, Event, EventData, EventKind, EventRecord, Millis, Problem, SessionId, SessionText,
+    SourceKind, SourcePosition, Text, Tree, event_id, stable_hash,
 };
 use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
-    feed_order::{EventOrder, PlacedEvent, order_derived, order_pending},
+    feed_order::{EventOrder, PlacedCalls, PlacedEvent, order_derived, order_pending},
     lifecycle::{LifecycleState, add_session_data},
     pending_event::{OwnedCall, OwnedClaim, PendingEvent, TextPlace},
     router::UnreadLines,
@@ -26,6 +27,8 @@ pub(crate) struct SessionFeed {
     lifecycle: LifecycleState,
     guessed: Vec<GuessedEvent>,
     tool_names: HashMap<String, String>,
+    /// Names of the dialects of published events.
+    dialects: Vec<Text>,
     /// Hash of a request's id → id of the event of the response that answers it, by its message's id.
     answers: HashMap<u64, Text>,
     held: HeldEvents,
@@ -157,15 +160,17 @@ impl ReportedMessages {
 
 /// Returns the identity of an event within its session.
 fn event_key<'p>(pending: &'p PendingEvent, attribution: &Attribution<'_>) -> Cow<'p, str> {
-    let text = pending.data["text"].as_str().filter(|_| pending.kind == EventKind::UserPrompt);
-    let shared = text.and_then(|text| attribution.prompt_key(pending.place, text));
+    let shared = (pending.kind == EventKind::UserPrompt)
+        .then(|| attribution.prompt_key(pending.place, pending.data.known()["text"].as_str()?))
+        .flatten();
     shared.map_or_else(|| pending.key.as_str().into(), |key| key.to_owned().into())
 }
 
 /// Returns the ids of message and request of an event about a response whose request is known.
 fn answer_of(pending: &PendingEvent) -> Option<(Option<&str>, &str)> {
-    let request = pending.data.get("request_id").filter(|_| pending.kind == EventKind::Usage)?.as_str()?;
-    Some((pending.data["message_id"].as_str(), request))
+    let request = pending.request.as_ref()?;
+    let message = pending.key.strip_prefix("usage/").filter(|_| request.has_message);
+    Some((message, &request.id))
 }
 
 /// Returns the key of the event of a response of which only the request is known.
@@ -216,7 +221,7 @@ impl SessionFeed {
         pending: Vec<PendingEvent>,
         now: &Now<'_>,
         unread: &UnreadLines,
-    ) -> Vec<Event> {
+    ) -> Vec<EventRecord> {
         let Derived { tree, attribution } = derived;
         for (message, request) in pending.iter().filter_map(answer_of) {
             let id = message.map(|message| event_id(&tree.session.id, &format!("usage/{message}")));
@@ -225,23 +230,26 @@ impl SessionFeed {
         let pending = self.held.take_due(pending, &self.answers, derived, now);
         let orders = order_pending(&pending, derived);
         let publish = |(event, order)| self.publish(event, order, tree, attribution);
-        let mut placed: Vec<PlacedEvent> = pending.into_iter().zip(orders).filter_map(publish).collect();
+        // A vector that grows would be there twice.
+        let mut placed: Vec<PlacedEvent> = Vec::with_capacity(pending.len());
+        placed.extend(pending.into_iter().zip(orders).filter_map(publish));
         let mut lifecycle = self.lifecycle.advance(derived, now, unread, self.held.since.is_some());
         lifecycle.retain(|event| self.published_ids.insert(event.id.clone()));
         let lines = placed.len();
         lifecycle.sort_by_key(|event| event.kind == EventKind::RunStart);
+        let mut calls = PlacedCalls::default();
         for mut event in lifecycle {
             let others = if event.kind == EventKind::RunStart { placed.len() } else { lines };
-            let order = order_derived(&event, placed.get(..others).unwrap_or_default());
+            let order = order_derived(&event, placed.get(..others).unwrap_or_default(), &mut calls);
             if event.run == 0 {
                 event.run = attribution.run_at(event.at_ms.or(order.time()), order.line());
             }
-            placed.push(PlacedEvent { order, event, is_mark: false });
+            placed.push(PlacedEvent { order, event: event.into(), is_mark: false });
         }
         placed.retain(|event| !event.is_mark);
         placed.sort_by_key(|event| event.order);
-        let mut events: Vec<Event> = placed.into_iter().map(|placed| placed.event).collect();
-        events.extend(self.corrections(tree, attribution));
+        let mut events: Vec<EventRecord> = placed.into_iter().map(|placed| placed.event).collect();
+        events.extend(self.corrections(tree, attribution).into_iter().map(EventRecord::from));
         events
     }
 
@@ -253,7 +261,7 @@ impl SessionFeed {
             let place = pending.text_place.take()?;
             let PlacedEvent { order, event, .. } = self.publish(pending, order, tree, attribution)?;
             let TextPlace { message_id, prompt_id, payload } = *place;
-            let Event { kind, at_ms, run, actor_id: Actor(agent), .. } = event;
+            let EventRecord { kind, at_ms, run, actor_id: Actor(agent), .. } = event;
             Some((order, SessionText { kind, at_ms, run, agent, message_id, prompt_id, payload }))
         };
         let mut placed: Vec<(EventOrder, SessionText)> =
@@ -306,15 +314,12 @@ impl SessionFeed {
             return None;
         }
         let mut data = std::mem::take(&mut pending.data);
-        if let Some(scope) = data.get_mut("scope") {
-            *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
-        }
+        data.set_scope(if actor.0.is_root() { "root" } else { "subagent" });
         self.add_call_data(&pending, &mut data, tree, attribution);
         if pending.kind == EventKind::SessionStart {
-            add_session_data(tree, &mut data);
+            data.edit(|data| add_session_data(tree, data));
         }
-        let event = Event {
-            schema: Event::SCHEMA.into(),
+        let event = EventRecord {
             id: id.clone(),
             seq: 0,
             at_ms: pending.time,
@@ -322,7 +327,7 @@ impl SessionFeed {
             run,
             actor_id: actor.clone(),
             basis,
-            source: pending.dialect.as_str().into(),
+            source: self.dialect_name(pending.dialect),
             kind: pending.kind,
             data,
         };
@@ -354,37 +359,56 @@ impl SessionFeed {
     fn add_call_data(
         &mut self,
         pending: &PendingEvent,
-        data: &mut Value,
+        data: &mut EventData,
         tree: &Tree,
         attribution: &Attribution<'_>,
     ) {
         let (call, place) = (pending.call.borrow(), pending.place);
+        let known = match call {
+            // A response is no call.
+            CallName::None | CallName::Response(_) => return,
+            CallName::Id(_) | CallName::Line => data.known(),
+        };
+        let mut added: Vec<(&str, Value)> = Vec::new();
         if let CallName::Id(id) = call {
-            match data.get("tool_name").and_then(Value::as_str) {
+            match known.get("tool_name").and_then(Value::as_str) {
                 Some(name) if pending.kind == EventKind::ToolPre => {
                     self.tool_names.insert(id.to_owned(), name.to_owned());
                 }
                 Some(_) => {}
-                None => {
-                    if let Some(name) = self.tool_names.get(id) {
-                        data["tool_name"] = Value::from(name.as_str());
-                    }
-                }
+                None => added
+                    .extend(self.tool_names.get(id).map(|name| ("tool_name", Value::from(name.as_str())))),
             }
         }
         if let (Some(begin), Some(end)) = attribution.call_times(call, place)
-            && let Some(duration) = data.get_mut("duration_ms").filter(|duration| duration.is_null())
+            && known.get("duration_ms").is_some_and(Value::is_null)
             && pending.kind != EventKind::PermissionDenied
         {
-            *duration = Value::from((end >= begin).then_some(end - begin));
+            added.push(("duration_ms", Value::from((end >= begin).then_some(end - begin))));
         }
-        let Some(agent) = attribution.started_by(call, place) else { return };
-        data["started_agent_id"] = Value::from(&*agent.0);
-        // The harness adds text of its own to the report; the agent's row has only the report.
-        let report = || tree.agents.iter().find(|row| row.id == agent).and_then(|row| row.result.as_deref());
-        if let Some(report) = (pending.kind == EventKind::ToolPost).then(report).flatten() {
-            data["report"] = Value::from(report);
+        if let Some(agent) = attribution.started_by(call, place) {
+            added.push(("started_agent_id", Value::from(&*agent.0)));
+            // The harness adds text of its own to the report; the agent's row has only the report.
+            let row = tree
+                .agents
+                .iter()
+                .find(|row| row.id == agent)
+                .filter(|_| pending.kind == EventKind::ToolPost);
+            added.extend(row.and_then(|row| Some(("report", Value::from(row.result.as_deref()?)))));
         }
+        drop(known);
+        if !added.is_empty() {
+            data.edit(|data| added.into_iter().for_each(|(key, value)| data[key] = value));
+        }
+    }
+
+    /// Returns the name of a dialect, which the events of one share.
+    fn dialect_name(&mut self, dialect: Dialect) -> Text {
+        let known = self.dialects.iter().find(|name| ***name == *dialect.as_str()).cloned();
+        known.unwrap_or_else(|| {
+            self.dialects.push(dialect.as_str().into());
+            dialect.as_str().into()
+        })
     }
 
     /// Returns an attribution event for each event with a guessed actor whose attribution has changed.

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use subscope_model::{AgentId, Event, EventKind, Millis, SourceId, SourceKind, SourcePosition};
+use serde_json::Value;
+use subscope_model::{AgentId, Event, EventKind, EventRecord, Millis, SourceId, SourceKind, SourcePosition};
 use subscope_track::{Attribution, Derived};
 
 use crate::{lifecycle::started_at, pending_event::PendingEvent};
@@ -30,7 +31,7 @@ pub(crate) struct EventOrder {
 /// An event with its sort key; without an event, the place where an agent starts or ends.
 pub(crate) struct PlacedEvent {
     pub(crate) order: EventOrder,
-    pub(crate) event: Event,
+    pub(crate) event: EventRecord,
     pub(crate) is_mark: bool,
 }
 
@@ -133,9 +134,28 @@ fn reported_time(
     known.or_else(start)
 }
 
+/// The events of calls, by their place among those of lines.
+#[derive(Default)]
+pub(crate) struct PlacedCalls(Option<HashMap<(EventKind, String), usize>>);
+
+impl PlacedCalls {
+    /// Returns the first event of a call.
+    fn first(&mut self, kind: EventKind, call: &str, lines: &[PlacedEvent]) -> Option<usize> {
+        let of_call = |(place, line): (usize, &PlacedEvent)| {
+            matches!(line.event.kind, EventKind::ToolPre | EventKind::ToolPost).then_some(())?;
+            let id = line.event.data.known().get("tool_use_id").and_then(Value::as_str)?.to_owned();
+            Some(((line.event.kind, id), place))
+        };
+        // Backwards: the first of several stays.
+        let calls =
+            self.0.get_or_insert_with(|| lines.iter().enumerate().rev().filter_map(of_call).collect());
+        calls.get(&(kind, call.to_owned())).copied()
+    }
+}
+
 /// Returns the sort key of an event that is derived from rows, among the events before it: those of lines, and for a
 /// run's start all others.
-pub(crate) fn order_derived(event: &Event, lines: &[PlacedEvent]) -> EventOrder {
+pub(crate) fn order_derived(event: &Event, lines: &[PlacedEvent], calls: &mut PlacedCalls) -> EventOrder {
     let kind = event.kind;
     let of_run = |line: &&PlacedEvent| line.event.run == event.run;
     let is_prompt = |line: &&PlacedEvent| line.event.kind == EventKind::UserPrompt && of_run(line);
@@ -162,11 +182,7 @@ pub(crate) fn order_derived(event: &Event, lines: &[PlacedEvent]) -> EventOrder 
         lines.iter().filter(|line| keep(line)).map(|line| line.order).collect()
     };
     let call = event.text("spawned_by").or_else(|| event.text("trigger"));
-    let of_call = |kind: EventKind| {
-        lines
-            .iter()
-            .find(|line| line.event.kind == kind && call.is_some() && line.event.text("tool_use_id") == call)
-    };
+    let mut of_call = |kind: EventKind| lines.get(calls.first(kind, call?, lines)?);
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds keep their order")]
     let found = match kind {
         EventKind::SubagentStart => {

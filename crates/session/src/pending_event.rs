@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, Payload, PromptKind,
-    RawJson, SourceKind, SourcePosition, StopStep, Text, stable_hash,
+    Basis, CallBegin, CallEnd, Claim, EventData, EventKind, Fact, Millis, MissingField, Observation, Outcome,
+    Payload, PromptKind, RawJson, SourceId, SourceKind, SourcePosition, StopStep, Text, stable_hash,
 };
 use subscope_track::CallName;
 
@@ -79,7 +79,17 @@ pub(crate) struct PendingEvent {
     pub(crate) text_place: Option<Box<TextPlace>>,
     /// Whether its line has an id, which is that of the same line in other sources.
     pub(crate) has_line_id: bool,
-    pub(crate) data: Value,
+    /// The request of a response, if its source names it.
+    pub(crate) request: Option<RequestName>,
+    pub(crate) data: EventData,
+}
+
+/// The request of a response.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestName {
+    pub(crate) id: Text,
+    /// Whether the source names the message, too: the event's key is that of the message then.
+    pub(crate) has_message: bool,
 }
 
 /// Where the text of a prompt, message or thought is, and what it belongs to.
@@ -95,6 +105,11 @@ pub(crate) struct TextPlace {
 pub(crate) enum EventUse {
     /// The feed.
     Feed,
+    /// The feed, whose long texts are read when they are written.
+    Records {
+        /// Whether the source cannot be read again.
+        is_read_once: bool,
+    },
     /// Texts, which are read when they are written: where they are is enough.
     Texts {
         /// Whether the source cannot be read again.
@@ -126,6 +141,7 @@ pub(crate) fn to_pending_event(
     label: &str,
     wanted: EventUse,
 ) -> Option<PendingEvent> {
+    let mut data = DataWriter { wanted, source: observation.place.source, missing: None };
     let mut event = PendingEvent {
         kind: EventKind::Problem,
         source_kind: observation.kind,
@@ -139,7 +155,8 @@ pub(crate) fn to_pending_event(
         text: None,
         text_place: None,
         has_line_id: observation.line_id.is_some(),
-        data: Value::Null,
+        request: None,
+        data: EventData::Nothing,
     };
     // Files of several agents may have the same lines at the same offsets, and so may the output of two processes: the
     // lines of one have other times, or none.
@@ -165,7 +182,7 @@ pub(crate) fn to_pending_event(
             event.key =
                 prompt_id.map_or_else(|| line_key("prompt", Some(text.json)), |id| format!("prompt/{id}"));
             // Its key depends on its text.
-            event.data = json!({ "text": text.text(), "prompt_id": prompt_id });
+            event.data = whole(json!({ "text": text.text(), "prompt_id": prompt_id }));
             event.text_place = wanted.place(observation, [None, *prompt_id], *text);
         }
         Fact::Message { message_id, text } => {
@@ -178,7 +195,8 @@ pub(crate) fn to_pending_event(
             event.text = Some(stable_hash(&words));
             event.text_place = wanted.place(observation, [*message_id, None], *text);
             if event.text_place.is_none() {
-                event.data = json!({ "scope": Value::Null, "text": words, "message_id": message_id });
+                let words = data.text(*text, words.into());
+                event.data = data.write(json!({ "scope": null, "text": words, "message_id": message_id }));
             }
         }
         Fact::Thought { message_id, text } => {
@@ -191,7 +209,10 @@ pub(crate) fn to_pending_event(
                 words.as_ref()?;
                 event.text_place = wanted.place(observation, [*message_id, None], *raw);
             } else {
-                event.data = json!({ "text": words, "encrypted": words.is_none(), "message_id": message_id });
+                let is_encrypted = words.is_none();
+                let words = words.zip(*text).map(|(words, raw)| data.text(raw, words.into()));
+                let fields = json!({ "text": words, "encrypted": is_encrypted, "message_id": message_id });
+                event.data = data.write(fields);
             }
         }
         Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
@@ -200,27 +221,29 @@ pub(crate) fn to_pending_event(
             let id = message.or(response.request_id)?;
             event.key = format!("usage/{id}");
             event.call = OwnedCall::Response(id.to_owned());
-            event.data = json!({
+            let mut fields = json!({
                 "message_id": message,
                 "model": response.model,
                 "usage": response.usage?,
                 "cache_write_1h_tokens": response.cache_write_1h,
             });
             if let Some(request) = response.request_id {
-                event.data["request_id"] = Value::from(request);
+                fields["request_id"] = Value::from(request);
+                event.request = Some(RequestName { id: request.into(), has_message: message.is_some() });
             }
+            event.data = data.write(fields);
         }
-        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position()),
+        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position(), data),
         Fact::CallEnd(call) if call.outcome != Outcome::Over => {
-            fill_call_end(&mut event, call, &position());
+            fill_call_end(&mut event, call, &position(), data);
         }
         Fact::Progress { agent, message, tool_calls, total_tokens } => {
             event.kind = EventKind::SubagentProgress;
             event.key = line_key("progress", None);
             event.claim = OwnedClaim::Agent((*agent)?.to_owned(), Basis::Wire);
-            event.data = json!({
+            event.data = whole(json!({
                 "agent_id": agent, "message": message, "tool_calls": tool_calls, "total_tokens": total_tokens,
-            });
+            }));
         }
         Fact::Retry { agent, attempt, limit, delay_ms, error } if *attempt > 0 => {
             event.kind = EventKind::Retry;
@@ -232,27 +255,28 @@ pub(crate) fn to_pending_event(
             if let Some(agent) = agent {
                 event.claim = OwnedClaim::Agent((*agent).to_owned(), Basis::Wire);
             }
-            event.data = json!({ "attempt": attempt, "limit": limit, "delay_ms": delay_ms, "error": error });
+            event.data =
+                whole(json!({ "attempt": attempt, "limit": limit, "delay_ms": delay_ms, "error": error }));
         }
         Fact::Heartbeat => {
             event.kind = EventKind::Heartbeat;
             event.key = line_key("heartbeat", None);
-            event.data = json!({});
+            event.data = whole(json!({}));
         }
         Fact::Permission { name, input, .. } => {
             event.kind = EventKind::PermissionRequest;
             event.key = line_key("permission", input.map(|raw| raw.json));
-            event.data = json!({ "tool_name": name, "input": input.map(parse_value) });
+            event.data = whole(json!({ "tool_name": name, "input": input.map(|input| input.value()) }));
         }
         Fact::SessionStart { source } => {
             event.kind = EventKind::SessionStart;
             event.key = line_key("start", source.as_deref());
-            event.data = json!({ "reason": source });
+            event.data = whole(json!({ "reason": source }));
         }
         Fact::SessionEnd { reason } => {
             event.kind = EventKind::SessionEnd;
             event.key = line_key("end", reason.as_deref());
-            event.data = json!({ "reason": reason });
+            event.data = whole(json!({ "reason": reason }));
         }
         Fact::AgentEnd(end) if observation.kind == SourceKind::Hook && end.report.is_some() => {
             event.kind = EventKind::AgentMessage;
@@ -261,14 +285,14 @@ pub(crate) fn to_pending_event(
             let text = report.text().into_owned();
             event.claim = OwnedClaim::Agent(end.agent?.to_owned(), Basis::Wire);
             event.text = Some(stable_hash(&text));
-            event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
+            event.data = whole(json!({ "scope": Value::Null, "text": text, "message_id": Value::Null }));
         }
         Fact::TurnEnd { text: Some(text), .. } if observation.kind == SourceKind::Hook => {
             event.kind = EventKind::AgentMessage;
             event.key = line_key("turn", Some(text.json));
             let text = text.text().into_owned();
             event.text = Some(stable_hash(&text));
-            event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
+            event.data = whole(json!({ "scope": Value::Null, "text": text, "message_id": Value::Null }));
         }
         Fact::Stop { step, call, .. } => {
             event.kind = EventKind::Notification;
@@ -278,12 +302,12 @@ pub(crate) fn to_pending_event(
                 StopStep::Asked => "asked to stop",
                 StopStep::Given => "told to stop",
             };
-            event.data = json!({ "agent_id": agent, "message": message, "tool_use_id": call });
+            event.data = whole(json!({ "agent_id": agent, "message": message, "tool_use_id": call }));
         }
         Fact::Note { kind, data } => {
             event.kind = *kind;
             event.key = line_key("note", Some(data.json));
-            event.data = parse_value(*data);
+            event.data = whole(data.value());
         }
         Fact::Spawn(spawn) if spawn.starts && observation.time.is_none() => {
             event.kind = EventKind::SubagentStart;
@@ -322,20 +346,59 @@ pub(crate) fn to_pending_event(
     Some(event)
 }
 
-fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &str) {
-    event.kind = EventKind::ToolPre;
-    event.key = call.id.map_or_else(|| format!("{position}/pre"), |id| format!("tool/{id}/pre"));
-    event.call = OwnedCall::new(call.id);
-    event.data = json!({
-        "tool_use_id": call.id, "tool_name": call.name, "input": call.input.map(parse_value), "detail": call.detail,
-        "writes": call.writes,
-    });
-    if let Some(timeout) = call.timeout_s {
-        event.data["timeout_seconds"] = Value::from(timeout);
+fn whole(data: Value) -> EventData {
+    EventData::Whole(Box::new(data))
+}
+
+/// Makes the data of events as they are wanted: with their long values, or with the places of these.
+struct DataWriter {
+    wanted: EventUse,
+    source: SourceId,
+    missing: Option<MissingField>,
+}
+
+impl DataWriter {
+    /// Returns a value; null if it is left out.
+    fn value(&mut self, name: &'static str, raw: Option<RawJson<'_>>) -> Option<Value> {
+        let raw = raw?;
+        Some(if self.leaves_out(name, false, raw) { Value::Null } else { raw.value() })
+    }
+
+    /// Returns the text `words` of a value; null if it is left out.
+    fn text(&mut self, raw: RawJson<'_>, words: String) -> Value {
+        if self.leaves_out("text", true, raw) { Value::Null } else { Value::from(words) }
+    }
+
+    fn leaves_out(&mut self, name: &'static str, is_text: bool, raw: RawJson<'_>) -> bool {
+        let EventUse::Records { is_read_once } = self.wanted else { return false };
+        let payload = Payload::of(raw, self.source, is_read_once);
+        self.missing = Some(MissingField { name, is_text, payload });
+        true
+    }
+
+    fn write(self, data: Value) -> EventData {
+        match self.wanted {
+            EventUse::Records { .. } => EventData::compact(&data, self.missing),
+            EventUse::Feed | EventUse::Texts { .. } => whole(data),
+        }
     }
 }
 
-fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str) {
+fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &str, mut data: DataWriter) {
+    event.kind = EventKind::ToolPre;
+    event.key = call.id.map_or_else(|| format!("{position}/pre"), |id| format!("tool/{id}/pre"));
+    event.call = OwnedCall::new(call.id);
+    let mut fields = json!({
+        "tool_use_id": call.id, "tool_name": call.name, "input": data.value("input", call.input), "detail": call.detail,
+        "writes": call.writes,
+    });
+    if let Some(timeout) = call.timeout_s {
+        fields["timeout_seconds"] = Value::from(timeout);
+    }
+    event.data = data.write(fields);
+}
+
+fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str, mut data: DataWriter) {
     let (kind, word, field) = match call.outcome {
         Outcome::Ok | Outcome::Over => (EventKind::ToolPost, "end", "result"),
         Outcome::Error | Outcome::Interrupted => (EventKind::ToolFailure, "end", "error"),
@@ -344,12 +407,14 @@ fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str) {
     event.kind = kind;
     event.key = call.id.map_or_else(|| format!("{position}/{word}"), |id| format!("tool/{id}/{word}"));
     event.call = OwnedCall::new(call.id);
-    event.data = json!({
-        "tool_use_id": call.id, "tool_name": call.name, field: call.result.map(parse_value), "duration_ms": call.duration_ms,
+    let mut fields = json!({
+        "tool_use_id": call.id, "tool_name": call.name, field: data.value(field, call.result),
+        "duration_ms": call.duration_ms,
     });
     if call.outcome == Outcome::Interrupted {
-        event.data["interrupted"] = Value::Bool(true);
+        fields["interrupted"] = Value::Bool(true);
     }
+    event.data = data.write(fields);
 }
 
 fn to_owned_claim(claim: &Claim<'_>) -> OwnedClaim {
@@ -360,9 +425,4 @@ fn to_owned_claim(claim: &Claim<'_>) -> OwnedClaim {
         Claim::Chain { line, .. } => OwnedClaim::Chain((*line).to_owned()),
         Claim::Silent => OwnedClaim::Silent,
     }
-}
-
-/// Parses a raw value; a JSON string of its text if it is invalid.
-fn parse_value(raw: RawJson<'_>) -> Value {
-    serde_json::from_str(raw.json).unwrap_or_else(|_| Value::from(raw.json))
 }

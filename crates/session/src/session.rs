@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use subscope_decode::Dialect;
-use subscope_model::{Event, Millis, Observation, Payload, Problem, SessionId, SessionText, SourceId, Tree};
+use subscope_model::{
+    Event, EventRecord, Millis, Observation, Payload, Problem, SessionId, SessionText, SourceId, Tree,
+};
 use subscope_track::{Now, Tracker, next_deadline};
 
 use crate::{
@@ -79,6 +81,7 @@ impl Session {
         if is_taken && events.includes(&seen.fact) {
             let wanted = match events {
                 EventScope::Texts => EventUse::Texts { is_read_once },
+                EventScope::Records => EventUse::Records { is_read_once },
                 EventScope::Nothing | EventScope::Waits | EventScope::All => EventUse::Feed,
             };
             self.pending_events.extend(to_pending_event(seen, dialect, &spec.label, wanted));
@@ -92,9 +95,8 @@ impl Session {
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
         self.pending_events.extend(other.pending_events.into_iter().map(|mut event| {
             event.place.source.0 += base;
-            if let Some(Payload::At { source, .. }) =
-                event.text_place.as_mut().map(|place| &mut place.payload)
-            {
+            let text = event.text_place.as_mut().map(|place| &mut place.payload);
+            if let Some(Payload::At { source, .. }) = text.or_else(|| event.data.missing_payload()) {
                 source.0 += base;
             }
             event
@@ -123,6 +125,7 @@ impl Session {
         add_problems(&mut derived.tree, unassigned);
         let pending = std::mem::take(&mut self.pending_events);
         let events = self.feed.advance(&derived, pending, now, lines);
+        let events = events.into_iter().map(EventRecord::into_event).collect();
         let deadline = next_deadline(&derived.tree, now).into_iter().chain(self.feed.next_due()).min();
         SessionUpdate { tree: derived.tree, events, deadline }
     }
@@ -146,11 +149,13 @@ impl Session {
         now: &Now<'_>,
         unassigned: &[Problem],
         lines: &UnreadLines,
-    ) -> Vec<Event> {
+    ) -> Vec<EventRecord> {
         self.sort_pending();
-        let mut events = self.update(now, unassigned, lines).events;
-        for (seq, event) in events.iter_mut().enumerate() {
-            event.seq = seq as u64 + 1;
+        let mut derived = self.tracker.derive(now);
+        add_problems(&mut derived.tree, unassigned);
+        let mut events = self.feed.advance(&derived, std::mem::take(&mut self.pending_events), now, lines);
+        for (seq, event) in (1..).zip(&mut events) {
+            event.seq = seq;
         }
         events
     }

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
-use subscope_session::{Limits, Now, SessionRouter};
+use subscope_model::{Event, EventKind, Payload, PriceTable, SessionId, Tree, replace_lone_surrogates};
+use subscope_session::{EventScope, Limits, Now, RouterOptions, SessionRouter, SourceOrigin};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
     sessions::{LATER, Part, Telling, now, options, parts_of, read},
@@ -167,4 +167,40 @@ fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
         published.extend(problems.map(|event| event.data["at"].as_str().unwrap_or_default().to_owned()));
     }
     assert_eq!(published, ["z.jsonl:2", "a.jsonl:2"]);
+}
+
+/// Reads the JSON of a payload in the bytes of its source.
+fn payload(parts: &[Part], payload: &Payload) -> Option<String> {
+    let Payload::At { source, offset, len } = payload else { panic!("{payload:?} needs no source") };
+    let from = usize::try_from(*offset).unwrap();
+    let json = parts[source.0 as usize].bytes.get(from..from + *len as usize)?;
+    Some(replace_lone_surrogates(std::str::from_utf8(json).unwrap()).into_owned())
+}
+
+/// Events whose texts are read where they are written are those that hold their texts.
+#[test]
+fn records_of_files_and_streams_are_the_events_of_the_feed() {
+    let prices = PriceTable::default();
+    let mut left_out = 0;
+    for recording in all_recordings() {
+        for mut parts in choices(&recording) {
+            for origin in [SourceOrigin::File, SourceOrigin::Stream] {
+                parts.iter_mut().for_each(|part| part.spec.origin = origin);
+                let mut whole = read(&parts, options(true));
+                let options = RouterOptions { events: EventScope::Records, ..options(true) };
+                let mut router = read(&parts, options);
+                let sessions: Vec<SessionId> = router.sessions().cloned().collect();
+                for session in sessions {
+                    let now = now(LATER, &prices);
+                    let records = router.records(&session, &now);
+                    let places = records.iter().filter_map(|record| record.data.missing());
+                    left_out += places.filter(|place| matches!(place.payload, Payload::At { .. })).count();
+                    let read = records.iter().map(|record| record.read(&|place| payload(&parts, place)));
+                    let read: Vec<Event> = read.collect();
+                    assert_eq!(read, whole.whole_feed(&session, &now), "{} {origin:?}", recording.name());
+                }
+            }
+        }
+    }
+    assert!(left_out > 5_000, "{left_out}");
 }

@@ -54,7 +54,7 @@ fn draw(tree: &Tree, agents: usize) {
 fn write_out(tree: &Tree, events: &[subscope_model::Event], made: &Made) {
     let subagents = made.agents.len() - 1;
     let mut bytes = Vec::new();
-    write_trace(&trace(tree, events), &mut bytes).unwrap();
+    write_trace(&trace(tree, events.iter().cloned()), &mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
 
     let spawned = text.matches("\"spawn\"").count();
@@ -64,7 +64,7 @@ fn write_out(tree: &Tree, events: &[subscope_model::Event], made: &Made) {
     let written: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
     assert_eq!((written.len(), execution(tree, &|_| None).len()), (subagents, subagents));
     let mut bytes = Vec::new();
-    write_feed(events, Shape::Event, &mut bytes).unwrap();
+    write_feed(events.iter().cloned(), Shape::Event, &mut bytes).unwrap();
     let kinds: Vec<Value> = bytes
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())

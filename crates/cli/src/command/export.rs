@@ -14,7 +14,8 @@ use subscope_export::{
     write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
 };
 use subscope_model::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, Spending, event_id,
+    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, EventRecord, Payload, SessionId, Spending,
+    event_id,
 };
 use subscope_render::timeline::timeline;
 use subscope_session::{EventScope, FactDetail};
@@ -42,8 +43,8 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
     let texts = if events == EventScope::Texts { loaded.texts(context)? } else { Vec::new() };
-    let has_events = matches!(events, EventScope::All | EventScope::Waits);
-    let events = if has_events { loaded.events(context)? } else { Vec::new() };
+    let has_events = matches!(events, EventScope::Records | EventScope::Waits);
+    let events = if has_events { loaded.records(context)? } else { Vec::new() };
     if loaded.has_rows_only {
         // A feed consists of texts only, and spans are made of responses.
         if args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty()) {
@@ -53,7 +54,8 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     }
     match args.format {
         Format::Trace => {
-            let record = trace(&loaded.tree, &events);
+            let record = trace(&loaded.tree, known_events(&events));
+            loaded.release_facts();
             write_json(args, &mut |out| write_trace(&record, out))?;
         }
         Format::Execution => {
@@ -62,7 +64,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         Format::Feed => {
             let shape = args.shape.unwrap_or(Shape::Event);
-            write_json(args, &mut |out| write_feed(&events, shape, out))?;
+            loaded.release_facts();
+            let events = || events.iter().map(|event| event.read(&|payload| loaded.payload(payload)));
+            write_json(args, &mut |out| write_feed(events(), shape, out))?;
         }
         // CSV is not JSON: its writer masks and sanitizes cells itself.
         Format::Csv => write_output(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
@@ -70,7 +74,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             if args.output.is_none() && io::stdout().is_terminal() {
                 return Err(CliError::usage("perfetto is a binary format: name a file with --output"));
             }
-            write_output(args, &mut |out| write_perfetto(&loaded.tree, &events, args.mask(), out))?;
+            write_output(args, &mut |out| {
+                write_perfetto(&loaded.tree, known_events(&events), args.mask(), out)
+            })?;
         }
         Format::Otlp => {
             let mut export = SpanExport::open(args, context)?;
@@ -95,7 +101,10 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
             let spending = detail.map(|detail| Spending::of(&loaded.tree, &detail.responses));
             let timeline = timeline(&loaded.tree, None);
-            let saved = Saved { tree: &loaded.tree, timeline, spending: spending.as_ref(), events: &events };
+            loaded.release_facts();
+            let resolve = |payload: &Payload| loaded.payload(payload);
+            let events = events.iter().map(|event| event.read(&resolve));
+            let saved = Saved { tree: &loaded.tree, timeline, spending: spending.as_ref(), events };
             // Not escaped as JSON: the page contains scripts; `write_html` escapes the data.
             write_output(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
         }
@@ -108,6 +117,11 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     context.report(&loaded.problems())
 }
 
+/// Returns events without the texts that are in sources.
+fn known_events(records: &[EventRecord]) -> impl Iterator<Item = Event> + Clone {
+    records.iter().map(EventRecord::known)
+}
+
 /// Reads a payload as a JSON value; `None` if it is gone.
 fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
     serde_json::from_str(&loaded.payload(payload)?).ok()
@@ -116,7 +130,8 @@ fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
 /// Returns the read options that a format needs.
 pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
     let (keep, events) = match args.format {
-        Format::Trace | Format::Feed | Format::Html => (FactDetail::Payloads, EventScope::All),
+        Format::Trace | Format::Feed => (FactDetail::Rows, EventScope::Records),
+        Format::Html => (FactDetail::Payloads, EventScope::Records),
         Format::Atif => (FactDetail::Payloads, EventScope::Texts),
         Format::Otlp if args.content => (FactDetail::Payloads, EventScope::Texts),
         Format::Otlp => (FactDetail::Responses, EventScope::Nothing),

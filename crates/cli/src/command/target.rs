@@ -15,8 +15,8 @@ use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
 use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{
-    Event, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId, SessionText,
-    ToolUseId, Tree,
+    Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
+    SessionText, ToolUseId, Tree,
 };
 use subscope_run::record;
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
@@ -233,11 +233,22 @@ impl LoadedSession {
         Ok(self.batch.router.whole_feed(&self.session, &now))
     }
 
+    /// Returns all events in order, with the places of long texts; from the change log if the transcript is gone.
+    pub(crate) fn records(&mut self, context: &Context) -> Result<Vec<EventRecord>, CliError> {
+        let logged = self.logged_events(context)?;
+        if !logged.is_empty() {
+            return Ok(logged.into_iter().map(EventRecord::from).collect());
+        }
+        let now = now_at(context, self.at, self.has_ended)?;
+        Ok(self.batch.router.records(&self.session, &now))
+    }
+
     /// Returns all prompts, messages and thoughts in order; from the change log if the transcript is gone.
     pub(crate) fn texts(&mut self, context: &Context) -> Result<Vec<SessionText>, CliError> {
         let logged = self.logged_events(context)?;
         if !logged.is_empty() {
-            return Ok(logged.iter().filter_map(SessionText::of_event).collect());
+            let records = logged.into_iter().map(EventRecord::from);
+            return Ok(records.filter_map(|record| SessionText::of_record(&record)).collect());
         }
         let now = now_at(context, self.at, self.has_ended)?;
         Ok(self.batch.router.texts(&self.session, &now))

@@ -7,7 +7,7 @@ use crate::sample::{START, event, tool_pre};
 
 fn lines(events: &[Event], shape: Shape) -> Vec<Value> {
     let mut out = Vec::new();
-    write_feed(events, shape, &mut out).unwrap();
+    write_feed(events.iter().cloned(), shape, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'));
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -38,7 +38,7 @@ fn types(lines: &[Value]) -> Vec<&str> {
 fn event_shape_is_the_event_on_one_line() {
     let events = [tool_pre(Some(1), "root", "t1", "Read"), tool_pre(None, "a1", "t2", "Bash\n")];
     let mut out = Vec::new();
-    write_feed(&events, Shape::Event, &mut out).unwrap();
+    write_feed(events.clone(), Shape::Event, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let back: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(back, events);
@@ -246,6 +246,6 @@ fn odd_data_does_no_harm() {
 #[test]
 fn writer_that_fails_gives_its_error() {
     let mut full: &mut [u8] = &mut [0; 10];
-    let error = write_feed(&[tool_pre(None, "a1", "t1", "Read")], Shape::Event, &mut full).unwrap_err();
+    let error = write_feed([tool_pre(None, "a1", "t1", "Read")], Shape::Event, &mut full).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WriteZero);
 }

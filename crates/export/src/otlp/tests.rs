@@ -35,7 +35,7 @@ fn read_at(parts: &[Part], cutoff: Option<Millis>) -> Option<Read> {
 }
 
 fn texts(read: &Read) -> Vec<SessionText> {
-    read.events.iter().filter_map(SessionText::of_event).collect()
+    read.events.iter().filter_map(|event| SessionText::of_record(&event.clone().into())).collect()
 }
 
 /// Returns the JSON that a payload has itself.

@@ -13,7 +13,7 @@ use crate::sample;
 
 fn written(tree: &Tree, events: &[Event], mask: Mask) -> Vec<u8> {
     let mut out = Vec::new();
-    write_perfetto(tree, events, mask, &mut out).unwrap();
+    write_perfetto(tree, events.iter().cloned(), mask, &mut out).unwrap();
     out
 }
 

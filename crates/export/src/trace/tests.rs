@@ -1,5 +1,7 @@
 //! Tests of the lifecycle trace.
 
+use std::iter::{empty, once};
+
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use subscope_model::ToolStatus;
@@ -50,14 +52,14 @@ fn session_events() -> Vec<Event> {
 
 #[test]
 fn write_session_gives_events_hierarchy_and_stats() {
-    let text = written(&trace(&session(), &session_events()));
+    let text = written(&trace(&session(), session_events().into_iter()));
     let value: Value = serde_json::from_str(&text).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
 }
 
 #[test]
 fn events_are_in_order_of_time() {
-    let trace = trace(&session(), &session_events());
+    let trace = trace(&session(), session_events().into_iter());
     let times: Vec<&String> = trace.events.iter().filter_map(|event| event.timestamp.as_ref()).collect();
     assert!(times.is_sorted(), "{times:?}");
     assert_eq!(times.len() + 1, trace.events.len(), "only the pending agent's spawn has no time");
@@ -65,7 +67,7 @@ fn events_are_in_order_of_time() {
 
 #[test]
 fn each_status_gives_its_lifecycle() {
-    let trace = trace(&session(), &session_events());
+    let trace = trace(&session(), session_events().into_iter());
     assert_eq!(kinds(&trace, "lead"), ["spawn", "progress", "progress", "progress", "complete"]);
     assert_eq!(kinds(&trace, "inner"), ["spawn", "progress", "error"]);
     assert_eq!(kinds(&trace, "halted"), ["spawn", "error"]);
@@ -77,7 +79,7 @@ fn each_status_gives_its_lifecycle() {
 
 #[test]
 fn progress_says_tool_and_detail_or_the_told_message() {
-    let trace = trace(&session(), &session_events());
+    let trace = trace(&session(), session_events().into_iter());
     let messages: Vec<&str> = trace.events.iter().filter_map(|event| event.message.as_deref()).collect();
     assert_eq!(
         messages,
@@ -95,14 +97,14 @@ fn progress_says_tool_and_detail_or_the_told_message() {
 #[test]
 fn progress_belongs_to_the_owner_in_the_tree() {
     // The event names the root as actor; the tree has the corrected owner.
-    let trace = trace(&session(), &[tool_pre(Some(3_000), "root", "t3", "Bash")]);
+    let trace = trace(&session(), once(tool_pre(Some(3_000), "root", "t3", "Bash")));
     assert_eq!(kinds(&trace, "inner"), ["spawn", "progress", "error"]);
 }
 
 #[test]
 fn progress_without_call_id_has_the_tool_name_only() {
     let nameless = event("x", Some(10_500), "busy", EventKind::ToolPre, json!({"tool_name": "Read"}));
-    let trace = trace(&session(), &[nameless]);
+    let trace = trace(&session(), once(nameless));
     assert_eq!(trace.events.iter().find_map(|event| event.message.as_deref()), Some("Read"));
 }
 
@@ -121,7 +123,7 @@ fn without_any_time_the_order_of_the_events_stands() {
         event("e2", None, "second", EventKind::SubagentStop, json!({"agent_id": "second"})),
     ];
     // The tree has them in reverse order.
-    let trace = trace(&tree(vec![second, first]), &events);
+    let trace = trace(&tree(vec![second, first]), events.into_iter());
     let order: Vec<(&str, LifecycleKind)> =
         trace.events.iter().map(|event| (event.id.as_str(), event.kind)).collect();
     assert_eq!(
@@ -141,7 +143,7 @@ fn without_any_time_the_order_of_the_events_stands() {
 #[test]
 fn without_events_each_agent_is_spawned_before_it_ends() {
     let trace =
-        trace(&tree(vec![agent("a", 1, AgentStatus::Completed), agent("b", 1, AgentStatus::Lost)]), &[]);
+        trace(&tree(vec![agent("a", 1, AgentStatus::Completed), agent("b", 1, AgentStatus::Lost)]), empty());
     assert_eq!((kinds(&trace, "a"), kinds(&trace, "b")), (vec!["spawn", "complete"], vec!["spawn", "error"]));
 }
 
@@ -153,7 +155,7 @@ fn siblings_are_siblings_and_orphans_stand_at_the_top() {
     let two = child("two", &root, AgentStatus::Completed, [2, 3]);
     let mut orphan = agent("orphan", 1, AgentStatus::Completed);
     orphan.parent_id = None;
-    let trace = trace(&tree(vec![one, below, two, orphan]), &[]);
+    let trace = trace(&tree(vec![one, below, two, orphan]), empty());
     let shape: Vec<(u32, &str, Option<&str>)> = trace
         .hierarchy
         .iter()
@@ -167,13 +169,13 @@ fn siblings_are_siblings_and_orphans_stand_at_the_top() {
 #[test]
 fn part_of_a_tree_begins_at_the_top() {
     let deep = |id: &str, depth| agent(id, depth, AgentStatus::Completed);
-    let part = trace(&tree(vec![deep("a", 5), deep("b", 6), deep("c", 5), deep("d", 3)]), &[]);
+    let part = trace(&tree(vec![deep("a", 5), deep("b", 6), deep("c", 5), deep("d", 3)]), empty());
     assert_eq!(part.hierarchy.iter().map(|node| node.level).collect::<Vec<_>>(), [0, 1, 0, 0]);
 }
 
 #[test]
 fn types_are_counted_and_unions_count_once() {
-    let stats = trace(&session(), &[]).stats;
+    let stats = trace(&session(), empty()).stats;
     let by_type: Vec<(&str, u32)> =
         stats.by_type.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
     assert_eq!(by_type, [("Explore", 4), ("general-purpose", 1), ("unknown", 1)]);
@@ -184,7 +186,7 @@ fn types_are_counted_and_unions_count_once() {
 #[test]
 fn no_agents_give_an_empty_trace() {
     assert_eq!(
-        written(&trace(&tree(vec![]), &[])),
+        written(&trace(&tree(vec![]), empty())),
         "{\"events\":[],\"hierarchy\":[],\"stats\":{\"totalSubagents\":0,\"byType\":{},\"totalDurationMs\":0,\
          \"wallMs\":0,\"failureCount\":0,\"maxDepth\":0}}\n"
     );
@@ -193,7 +195,7 @@ fn no_agents_give_an_empty_trace() {
 #[test]
 fn chain_of_ten_thousand_is_written_on_a_small_stack() {
     let write = || {
-        let trace = trace(&chain(10_000), &[]);
+        let trace = trace(&chain(10_000), empty());
         let text = written(&trace);
         // Skipping a value does not recurse in serde_json, so this proves that every bracket is closed in place.
         serde_json::from_str::<IgnoredAny>(&text).unwrap();
@@ -205,7 +207,7 @@ fn chain_of_ten_thousand_is_written_on_a_small_stack() {
 
 #[test]
 fn levels_that_jump_still_give_valid_json() {
-    let mut trace = trace(&chain(3), &[]);
+    let mut trace = trace(&chain(3), empty());
     trace.hierarchy[0].level = 7;
     trace.hierarchy[2].level = u32::MAX;
     let value: Value = serde_json::from_str(&written(&trace)).unwrap();

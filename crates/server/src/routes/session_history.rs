@@ -1,9 +1,10 @@
 //! Routes of one session: tree, timeline, complete event feed, and exports.
 
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 
 use axum::{
     Json,
+    body::Body,
     extract::{Path, Query, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -11,13 +12,11 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{
-    Format, Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_perfetto,
-    write_trace,
-};
+use subscope_export::{DownloadSource, Format, Mask, Saved, write_download, write_html};
 use subscope_hub::clock;
 use subscope_model::{Actor, AgentId, Event, EventKind, Millis, SessionId, Spending, Tree};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
+use tokio::sync::mpsc;
 
 use crate::{
     api_error::ApiError,
@@ -157,7 +156,9 @@ pub(super) async fn feed(
     Path(session): Path<SessionId>,
     Query(query): Query<FeedQuery>,
 ) -> Result<Json<FeedPage>, ApiError> {
-    let mut events = with_events(read_session(&app, session, HistoryRequest::default()).await?)?.events;
+    let request = HistoryRequest { has_events: true, ..HistoryRequest::default() };
+    let SessionHistory { mut events, resolve, .. } =
+        with_events(read_session(&app, session, request).await?)?;
     let actor = query.agent.map(Actor);
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
@@ -165,12 +166,18 @@ pub(super) async fn feed(
             && query.kind.is_none_or(|kind| event.kind == kind)
     });
     let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
-    let mut last = events.split_off(events.len().saturating_sub(limit));
+    let last = events.split_off(events.len().saturating_sub(limit));
     let before = last.first().filter(|_| !events.is_empty()).map(|event| event.seq);
-    if query.brief {
-        last.iter_mut().for_each(|event| truncate_texts(&mut event.data));
-    }
-    Ok(Json(FeedPage { schema: "subscope.feed/1", events: last, before }))
+    // Blocking: it reads files.
+    let read = move || {
+        let mut events: Vec<Event> = last.iter().map(|event| event.read(&resolve)).collect();
+        if query.brief {
+            events.iter_mut().for_each(|event| truncate_texts(&mut event.data));
+        }
+        FeedPage { schema: "subscope.feed/1", events, before }
+    };
+    let page = tokio::task::spawn_blocking(read).await;
+    page.map(Json).map_err(|_| ApiError::unavailable("its texts cannot be read"))
 }
 
 /// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
@@ -260,18 +267,20 @@ pub(super) async fn export(
     // A page is made to be shared.
     let is_masked = query.redact.unwrap_or(query.format == Format::Html);
     let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
-    let has_detail = query.format == Format::Html;
-    let request = HistoryRequest { at: None, has_detail, file: Some((query.format, mask)) };
+    let has_events =
+        matches!(query.format, Format::Trace | Format::Feed | Format::Perfetto | Format::Html | Format::Atif);
+    let has_detail = !matches!(query.format, Format::Trace | Format::Feed | Format::Csv | Format::Perfetto);
+    let request = HistoryRequest { at: None, has_events, has_detail };
     let mut history = read_session(&app, session.clone(), request).await?;
     if query.format == Format::Feed {
         history = with_events(history)?;
     }
-    if query.format == Format::Otlp && history.file.is_none() {
+    if query.format == Format::Otlp && history.detail.is_none() {
         return Err(texts_are_gone());
     }
-    // Blocking: a big session takes a while.
-    let written = tokio::task::spawn_blocking(move || write_export(query.format, mask, history)).await;
-    let Ok(Ok(written)) = written else { return Err(ApiError::unavailable("it cannot be written")) };
+    if query.format == Format::Html && subscope_page::saved().is_none() {
+        return Err(ApiError::unavailable("this program was built without its page"));
+    }
     let (extension, media_type) = (query.format.extension(), query.format.media_type());
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -279,49 +288,64 @@ pub(super) async fn export(
     let name: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     let disposition = format!("attachment; filename=\"subscope-{name}.{extension}\"");
     headers.extend(HeaderValue::from_str(&disposition).ok().map(|it| (header::CONTENT_DISPOSITION, it)));
-    Ok((StatusCode::OK, headers, written).into_response())
+    let body = streamed(move |out| write_export(query.format, mask, history, out));
+    Ok((StatusCode::OK, headers, body).into_response())
 }
 
-fn write_export(format: Format, mask: Mask, history: SessionHistory) -> std::io::Result<Vec<u8>> {
-    let SessionHistory { tree, events, detail, file } = history;
-    let mut out = Vec::new();
-    match format {
-        Format::Trace => write_json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
-        Format::Feed => write_json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
-        Format::Csv => write_csv(&tree, mask, &mut out)?,
-        Format::Perfetto => write_perfetto(&tree, &events, mask, &mut out)?,
-        Format::Html => {
-            let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
-            let spending = detail.map(|detail| Spending::of(&tree, &detail.responses));
-            let saved = Saved {
-                tree: &tree,
-                timeline: timeline(&tree, None),
-                spending: spending.as_ref(),
-                events: &events,
-            };
-            write_html((&page.0, &page.1), &saved, mask, &mut out)?;
+/// Bytes of a chunk of a body, and most chunks that wait for the client.
+const CHUNK_BYTES: usize = 64 << 10;
+const CHUNKS: usize = 4;
+
+/// Returns a body that is written while it is sent, on a thread of its own: a session may be larger than memory. If
+/// writing fails, the connection is closed before the body's end.
+fn streamed(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static) -> Body {
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    tokio::task::spawn_blocking(move || {
+        let mut out = BufWriter::with_capacity(CHUNK_BYTES, ChunkWriter(sender.clone()));
+        if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
+            // Nobody listens if the client has gone.
+            let _ = sender.blocking_send(Err(error));
         }
-        Format::Execution | Format::Checkpoint | Format::Otlp | Format::Atif => {
-            return file.ok_or_else(|| std::io::ErrorKind::NotFound.into());
-        }
-    }
-    Ok(out)
+    });
+    let next = |mut receiver: mpsc::Receiver<io::Result<Vec<u8>>>| async {
+        let chunk = receiver.recv().await?;
+        Some((chunk, receiver))
+    };
+    Body::from_stream(futures_util::stream::unfold(receiver, next))
 }
 
-/// Writes JSON and masks secrets if requested.
-fn write_json(
-    out: &mut Vec<u8>,
-    mask: Mask,
-    write: &mut dyn FnMut(&mut dyn Write) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    match mask {
-        Mask::Nothing => write(out),
-        Mask::Secrets => {
-            let mut masked = Redacted::new(out);
-            write(&mut masked)?;
-            masked.finish().map(drop)
-        }
+/// Sends what is written, each write as a chunk.
+struct ChunkWriter(mpsc::Sender<io::Result<Vec<u8>>>);
+
+impl Write for ChunkWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.blocking_send(Ok(bytes.to_vec())).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_export(format: Format, mask: Mask, history: SessionHistory, out: &mut dyn Write) -> io::Result<()> {
+    let SessionHistory { tree, events, detail, resolve, provider } = history;
+    if format == Format::Html {
+        let page = subscope_page::saved().ok_or(io::ErrorKind::NotFound)?;
+        let spending = detail.map(|detail| Spending::of(&tree, &detail.responses));
+        let saved = Saved {
+            tree: &tree,
+            timeline: timeline(&tree, None),
+            spending: spending.as_ref(),
+            events: events.iter().map(|event| event.read(&resolve)),
+        };
+        return write_html((&page.0, &page.1), &saved, mask, out);
+    }
+    let harness = tree.session.harness.as_deref();
+    let provider = &|model: Option<&str>| provider(harness, model);
+    let source =
+        DownloadSource { tree: &tree, detail: detail.as_ref(), events: &events, resolve: &resolve, provider };
+    write_download(format, &source, mask, out)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use slab::Slab;
 use subscope_decode::Dialect;
 use subscope_model::{
-    AgentId, Event, Millis, Problem, SessionDetail, SessionId, SessionKeys, SessionText, SourceId, Tree,
+    AgentId, Event, EventRecord, Millis, Problem, SessionDetail, SessionId, SessionKeys, SessionText,
+    SourceId, Tree,
 };
 use subscope_track::{HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -153,8 +154,14 @@ impl SessionRouter {
     }
 
     /// Returns a session's whole feed in order of time; events without a time follow their predecessor. Only for a
-    /// session without an [`SessionRouter::update`] before.
+    /// session without an [`SessionRouter::update`] before. Complete with [`EventScope::All`].
     pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
+        self.records(session, now).into_iter().map(EventRecord::into_event).collect()
+    }
+
+    /// Returns a session's whole feed, as [`SessionRouter::whole_feed`] does, with what events of
+    /// [`EventScope::Records`] have: the places of long texts.
+    pub fn records(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<EventRecord> {
         let number = self.index_of(session);
         let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
         let session = number.and_then(|number| all.get_mut(number));

@@ -24,6 +24,8 @@ pub enum EventScope {
     Waits,
     /// Prompts, messages and thoughts, for [`texts`](super::SessionRouter::texts): where they are, not what they say.
     Texts,
+    /// All, for [`SessionRouter::records`](super::SessionRouter::records): with the places of long texts.
+    Records,
     /// All.
     All,
 }
@@ -49,7 +51,7 @@ impl EventScope {
             Self::Nothing => false,
             Self::Waits => is_of_wait,
             Self::Texts => is_text,
-            Self::All => true,
+            Self::Records | Self::All => true,
         }
     }
 }

@@ -473,7 +473,7 @@ fn save(
     events: &[Event],
 ) -> Result<(), CommandRunError> {
     let named = if session == own_name { Ok(()) } else { record.set_session(session) };
-    named.and(tree.map_or(Ok(()), |tree| record.write_trace(&trace(tree, events))))
+    named.and(tree.map_or(Ok(()), |tree| record.write_trace(&trace(tree, events.iter().cloned()))))
 }
 
 /// Whether an event shows that the main thread continued, so that its last message was not the answer.

@@ -12,12 +12,11 @@ use std::{
     },
 };
 
-use subscope_export::{DownloadSource, write_download};
 use subscope_harness::{Root, provider};
 use subscope_hub::{
     AskError, BatchRead, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions,
 };
-use subscope_model::{Millis, Payload, SessionId, SessionText, Tree};
+use subscope_model::{Millis, Payload, SessionId, Tree};
 use subscope_server::{
     Demo, HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession,
 };
@@ -53,42 +52,19 @@ pub(super) fn demo(IndexOptions { prices, limits, .. }: &IndexOptions) -> Demo {
         let limits = limits.clone();
         let now = Now { at, has_ended: wanted.at.is_none(), is_growing: false, prices: &prices, limits };
         let Some(tree) = router.tree(&session, &now) else { return Ok(None) };
-        let events = router.whole_feed(&session, &now);
-        let detail = needs_detail(wanted).then(|| router.detail(&session, &now)).flatten();
-        let history = SessionHistory { tree, events, detail, file: None };
+        let events = router.records(&session, &now);
+        let detail = wanted.has_detail.then(|| router.detail(&session, &now)).flatten();
         // Its sources are not files: payloads stay out of it.
-        let history = with_file(history, wanted, &|_| None);
-        history.map(Some).map_err(|error| UnreadableSession(error.to_string()))
+        Ok(Some(SessionHistory { tree, events, detail, resolve: Box::new(|_| None), provider }))
     };
     Demo { session: SessionId::from(demo::OWN_SESSION), read: Arc::new(read) }
 }
 
 /// Returns how sources are read for a request.
 fn reading(wanted: HistoryRequest) -> RouterOptions {
-    let keep = if needs_detail(wanted) { FactDetail::Payloads } else { FactDetail::Rows };
-    RouterOptions { keep, cutoff: wanted.at, events: EventScope::All }
-}
-
-fn needs_detail(wanted: HistoryRequest) -> bool {
-    wanted.has_detail || wanted.file.is_some()
-}
-
-/// Adds the requested file.
-fn with_file(
-    mut history: SessionHistory,
-    wanted: HistoryRequest,
-    resolve: &dyn Fn(&Payload) -> Option<String>,
-) -> anyhow::Result<SessionHistory> {
-    if let Some((format, mask)) = wanted.file {
-        let SessionHistory { tree, events, detail, .. } = &history;
-        let harness = tree.session.harness.as_deref();
-        let provider = &|model: Option<&str>| provider(harness, model);
-        let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_event).collect();
-        let source = DownloadSource { tree, detail: detail.as_ref(), texts: &texts, resolve, provider };
-        let mut made = Vec::new();
-        history.file = write_download(format, &source, mask, &mut made)?.then_some(made);
-    }
-    Ok(history)
+    let keep = if wanted.has_detail { FactDetail::Payloads } else { FactDetail::Rows };
+    let events = if wanted.has_events { EventScope::Records } else { EventScope::Nothing };
+    RouterOptions { keep, cutoff: wanted.at, events }
 }
 
 /// Sources of sessions.
@@ -121,10 +97,11 @@ impl HistoryService {
             return Ok(None);
         };
         let now = self.now(wanted.at);
-        let events = batch.router.whole_feed(session, &now);
-        let detail = needs_detail(wanted).then(|| batch.router.detail(session, &now)).flatten();
-        let history = SessionHistory { tree, events, detail, file: None };
-        with_file(history, wanted, &|payload| batch.payload(payload)).map(Some)
+        let events = batch.router.records(session, &now);
+        let detail = wanted.has_detail.then(|| batch.router.detail(session, &now)).flatten();
+        batch.release_facts();
+        let resolve = Box::new(move |payload: &Payload| batch.payload(payload));
+        Ok(Some(SessionHistory { tree, events, detail, resolve, provider }))
     }
 
     /// Returns what rows are derived with, at a time or now.
