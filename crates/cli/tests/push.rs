@@ -215,6 +215,15 @@ fn contents_pushed_to_a_hub_are_found_there() {
         };
         let hit = hits.iter().find(is_its_call).unwrap_or_else(|| panic!("{word}: {found}"));
         assert!(hit["path"].as_str().unwrap().starts_with("inbox/"), "{hit}");
+        for (field, kind) in [("prompt", "prompt"), ("result", "message")] {
+            let text = agent[field].as_str().unwrap_or_else(|| panic!("no {field}: {agent}"));
+            let word =
+                text.split(|c: char| !c.is_ascii_alphanumeric()).max_by_key(|word| word.len()).unwrap();
+            let found = run(&env, &format!("search {word} --session {session} --json"), &[]).success();
+            let hits = json(&found)["hits"].as_array().unwrap().clone();
+            let own = hits.iter().filter(|hit| hit["kind"] == kind && hit["agent_id"] == agent["id"]);
+            assert_eq!(own.count(), 1, "{field} of {}: {word}: {found}", agent["id"]);
+        }
     }
     hub.end("-TERM");
 }

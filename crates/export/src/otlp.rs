@@ -392,7 +392,9 @@ impl<'s> SpanWriter<'s> {
             let prompt = if unit.agent == 0 {
                 messages.prompts(u32::try_from(unit.run + 1).unwrap_or(u32::MAX))
             } else {
-                agent.prompt.as_deref().map(str::to_owned)
+                // What resumed it later is the argument of a call.
+                let is_begin = self.units.all[number - 1].agent != unit.agent;
+                agent.prompt.as_deref().filter(|_| is_begin).map(str::to_owned)
             };
             let prompt = prompt.filter(|_| is_first).map(|prompt| input(&prompt, self.source.mask));
             attributes.text("gen_ai.input.messages", prompt);

@@ -7,10 +7,10 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use subscope_decode::{Decoder, Dialect, Hint, ToolArguments};
+use subscope_decode::{Decoder, Dialect, Hint, ToolArguments, otlp::SPAN_LINE};
 use subscope_harness::{harness_of_service, otel_sources, tool_class};
 use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn,
+    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn, stable_hash,
 };
 
 /// Class of a passage.
@@ -68,12 +68,15 @@ struct ReadState {
 /// Tools of calls that have not ended, by the id of the call: a result does not name its tool.
 type OpenCalls = HashMap<Box<str>, Box<str>>;
 
+/// An empty text: of the prompt in a span without contents.
+const EMPTY: &str = "\"\"";
+
 /// Texts that are encoded in OpenTelemetry records.
 #[derive(Default)]
 struct EncodedTexts {
     /// Number of those found.
     count: u64,
-    /// Arguments and results found: several records of a call repeat them.
+    /// Texts found of calls, which several records repeat, and of spans.
     of_calls: HashSet<(Box<str>, PassageClass)>,
 }
 
@@ -149,10 +152,16 @@ fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMu
     let mut emit_of = |agent: Option<&str>, class: PassageClass, call: CallOf<'_>, raw: RawJson<'_>| {
         // Other text without an offset cannot be read again to show it.
         let (offset, bytes) = match (raw.offset, observation.kind) {
-            (u64::MAX, SourceKind::Otel) => match encoded.number(call.id, class) {
-                Some(number) => (number, 0),
-                None => return,
-            },
+            (u64::MAX, SourceKind::Otel) if raw.json == EMPTY => return,
+            (u64::MAX, SourceKind::Otel) => {
+                // A span that is sent again repeats its texts.
+                let of_span = observation.line_id.filter(|line| line.starts_with(SPAN_LINE));
+                let of_span = of_span.map(|line| format!("{line}/{:x}", stable_hash(raw.json)));
+                match encoded.number(call.id.or(of_span.as_deref()), class) {
+                    Some(number) => (number, 0),
+                    None => return,
+                }
+            }
             (u64::MAX, _) => return,
             (offset, _) => (offset, raw.json.len() as u64),
         };
@@ -192,12 +201,13 @@ fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMu
     };
     // Transcripts and streams repeat the text of spawns and ends in lines of their own.
     let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
+    let names_prompt = is_only_line || observation.kind == SourceKind::Otel;
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other fact has text")]
     match &observation.fact {
         Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, PassageClass::Prompt, *text),
         Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),
         Fact::Thought { text: Some(text), .. } => emit(None, PassageClass::Thought, *text),
-        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_only_line => {
+        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if names_prompt => {
             emit(*agent, PassageClass::Prompt, *prompt);
         }
         Fact::AgentEnd(end) if is_only_line => {

@@ -5,7 +5,7 @@
 //! often sources repeat it.
 
 use serde_json::{Value, json};
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, otlp::SPAN_LINE};
 use subscope_model::{
     Basis, CallBegin, CallEnd, Claim, EventData, EventKind, Fact, Millis, MissingField, Observation, Outcome,
     Payload, PromptKind, RawJson, SourceId, SourceKind, SourcePosition, StopStep, Text, stable_hash,
@@ -154,7 +154,8 @@ pub(crate) fn to_pending_event(
         is_mark: false,
         text: None,
         text_place: None,
-        has_line_id: observation.line_id.is_some(),
+        // The id of a span is no line's.
+        has_line_id: observation.line_id.is_some_and(|line| !line.starts_with(SPAN_LINE)),
         request: None,
         data: EventData::Nothing,
     };

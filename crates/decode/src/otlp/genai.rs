@@ -8,6 +8,11 @@
 //! Pitfalls: a span is reported when it has ended, before its parents, so its agent may become known later
 //! ([`SpanTable`]): until then the root owns it, with basis `unknown`. `gen_ai.usage.*` on `invoke_agent` repeats that
 //! of the responses and is not read.
+//!
+//! Prompts and answers are those of `gen_ai.input.messages` and `gen_ai.output.messages`. A request repeats the whole
+//! conversation: the prompt of an agent is the user's last message in its own span, else in the first response below it.
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, de};
 use subscope_model::{
@@ -38,6 +43,9 @@ pub const OTEL_GENAI: Dialect = Dialect::new(&DialectSpec {
 pub static GENAI_SPANS: OtelSource =
     OtelSource { dialect: OTEL_GENAI, has_scope: |name| name == OWN_SCOPE, has_service: |_| false, session };
 
+/// Beginning of the line id of a span, which no other source has.
+pub const SPAN_LINE: &str = "span/";
+
 /// Scope of our own export.
 const OWN_SCOPE: &str = "subscope";
 /// Type of agents without one in our own export.
@@ -51,6 +59,9 @@ fn session(record: &Record) -> Option<&str> {
         attributes.text("session.id").filter(|_| attributes.text("gen_ai.operation.name").is_some())
     })
 }
+
+/// Most prompts that are kept until the span of their agent comes: it follows in the same request or a later one.
+const MAX_PROMPTS: usize = 1_000;
 
 /// What a span is, for those below it.
 #[derive(Clone, Debug)]
@@ -104,6 +115,8 @@ struct GenAi {
     tool_class: fn(&str) -> ToolClass,
     harness_of_service: fn(&str) -> Option<Service>,
     spans: SpanTable<SpanNode, (Scope, Box<Span>)>,
+    /// Prompts in responses, by the span of their agent.
+    prompts: HashMap<u64, String>,
 }
 
 impl GenAi {
@@ -112,7 +125,29 @@ impl GenAi {
             tool_class: hint.tool_class,
             harness_of_service: hint.harness_of_service,
             spans: SpanTable::default(),
+            prompts: HashMap::new(),
         }
+    }
+
+    /// Keeps the prompt in a response for the span of its agent.
+    fn keep_prompt(&mut self, span: &Span) {
+        let messages = || span.attributes.text("gen_ai.input.messages");
+        if let Some(agent) = span.parent.filter(|agent| !self.prompts.contains_key(agent))
+            && matches!(Operation::of(span), Operation::Response)
+            && let Some(prompt) = messages().and_then(user_text)
+        {
+            if self.prompts.len() >= MAX_PROMPTS {
+                self.prompts.clear();
+            }
+            self.prompts.insert(agent, prompt);
+        }
+    }
+
+    /// Returns the prompt of an agent's span as JSON.
+    fn prompt(&self, span: &Span) -> Option<String> {
+        let own = span.attributes.text("gen_ai.input.messages").and_then(user_text);
+        let prompt = own.or_else(|| self.prompts.get(&span.id).cloned())?;
+        Some(serde_json::Value::from(prompt).to_string())
     }
 
     fn node(scope: &Scope, span: &Span) -> SpanNode {
@@ -154,6 +189,7 @@ impl GenAi {
         let is_own = scope.name == OWN_SCOPE;
         let (place, call) = self.place(span.parent);
         let call = call.cloned();
+        let waits = matches!(place, SpanPlace::Waits(_));
         if let SpanPlace::Waits(above) = place {
             let mut waiting = span.clone();
             waiting.attributes.drop_long_texts(MAX_WAITING_TEXT);
@@ -167,7 +203,7 @@ impl GenAi {
             (None, SpanPlace::BelowRoot) => Claim::Root(Basis::Wire),
             (None, SpanPlace::Waits(_)) => Claim::Silent,
         };
-        let line = format!("span/{}", span.hex_id());
+        let line = format!("{SPAN_LINE}{}", span.hex_id());
         let mut out = out.with(claim, span.end, Some(&line));
         match operation {
             Operation::Agent => self.agent(scope, span, &place, call.as_ref(), &mut out),
@@ -175,6 +211,9 @@ impl GenAi {
             Operation::Response => {
                 let service = (self.harness_of_service)(&scope.service);
                 response(span, is_own, service.is_some_and(|known| known.is_unpriced), &mut out);
+                // Of one that waits for its agent long texts are read now, others then.
+                let shortest = if waits && !is_own { MAX_WAITING_TEXT + 1 } else { 0 };
+                answer(span, is_own, shortest, &mut out);
             }
             Operation::Other => {}
         }
@@ -200,8 +239,7 @@ impl GenAi {
             let root = Claim::Root(Basis::Wire);
             let session = Fact::Session { version, cwd: None, model, tells_starts: false };
             out.emit_of(root, span.start, session);
-            let prompt = attributes.text("gen_ai.input.messages").and_then(user_text).unwrap_or_default();
-            let text = serde_json::Value::from(prompt).to_string();
+            let text = self.prompt(span).unwrap_or_else(|| "\"\"".to_owned());
             let prompt_id = Some(span.hex_id());
             let prompt = Fact::Prompt {
                 prompt_id: prompt_id.as_deref(),
@@ -231,6 +269,7 @@ impl GenAi {
             SpanPlace::BelowRoot if !is_orphan => Some(Parent::Root),
             SpanPlace::Below(_) | SpanPlace::BelowRoot | SpanPlace::Waits(_) => None,
         };
+        let prompt = self.prompt(span);
         let agent_type = attributes.text("gen_ai.agent.name").filter(|name| !is_own || *name != UNKNOWN_TYPE);
         out.emit_of(
             this,
@@ -241,6 +280,7 @@ impl GenAi {
                 parent,
                 agent_type: agent_type.map(Into::into),
                 description: attributes.text("gen_ai.agent.description").map(Into::into),
+                prompt: prompt.as_deref().map(made_json),
                 model: model.map(Into::into),
                 starts: true,
                 batch: spawned_by.map(SpawnBatch::Call),
@@ -368,6 +408,26 @@ fn response(span: &Span, is_own: bool, is_unpriced: bool, out: &mut Emitter<'_, 
     }));
 }
 
+/// Reports the texts and thoughts of a response, if its messages have at least so many bytes.
+fn answer(span: &Span, is_own: bool, shortest: usize, out: &mut Emitter<'_, '_>) {
+    let messages = span.attributes.text("gen_ai.output.messages").filter(|json| json.len() >= shortest);
+    let messages: Vec<ChatMessage> =
+        messages.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    let message_id = span.attributes.text("gen_ai.response.id").filter(|_| is_own);
+    for part in
+        messages.iter().filter(|message| message.role == "assistant").flat_map(|message| &message.parts)
+    {
+        let Some(words) = part.content.as_ref().filter(|words| words.is_string()) else { continue };
+        let json = words.to_string();
+        let text = made_json(&json);
+        match part.r#type.as_str() {
+            "text" => out.emit_made(Fact::Message { message_id, text }),
+            "reasoning" => out.emit_made(Fact::Thought { message_id, text: Some(text) }),
+            _ => {}
+        }
+    }
+}
+
 /// Returns the tokens of a response: input without what was read from a cache and written to it.
 fn usage(attributes: &Attributes) -> Option<Usage> {
     let of = |name: &str| attributes.number(&format!("gen_ai.usage.{name}"));
@@ -459,6 +519,7 @@ struct ChatMessage {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct MessagePart {
+    r#type: String,
     content: Option<serde_json::Value>,
 }
 
@@ -477,6 +538,7 @@ impl RecordDecoder for GenAi {
     fn prepare(&mut self, scope: &Scope, record: &Record) {
         if let Record::Span(span) = record {
             self.spans.add(span.id, Self::node(scope, span));
+            self.keep_prompt(span);
         }
     }
 

@@ -19,7 +19,7 @@ mod request;
 mod spans;
 
 pub use body::{BodyError, Divided, KeptLine, MAX_BODY_BYTES, answer, divide};
-pub use genai::{GENAI_SPANS, OTEL_GENAI};
+pub use genai::{GENAI_SPANS, OTEL_GENAI, SPAN_LINE};
 pub use lines::{OtelLines, RecordDecoder};
 pub use proto::Signal;
 pub use record::{Attributes, LogEvent, Point, Record, Scope, Span, SpanEvent, Value};

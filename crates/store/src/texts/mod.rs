@@ -48,7 +48,7 @@ use crate::{
 /// Database file in the data folder.
 const FILE: &str = "search.db";
 /// Schema version; an index of another version is deleted and rebuilt from the sources.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit
 /// (`hashsize`), as each flush is a segment; a search visits some dozens of segments at most, and one merge of many
