@@ -91,3 +91,6 @@ fn mask_ranges(text: &str, mut secrets: Vec<Range<usize>>) -> Cow<'_, str> {
     out.push_str(text.get(copied..).unwrap_or_default());
     Cow::Owned(out)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::rules::{RULES, entropy};
 
 /// Fewest characters after the prefix, most in it, and in each of its words.
-const MIN_RANDOM_BYTES: usize = 32;
+pub(super) const MIN_RANDOM_BYTES: usize = 32;
 const MAX_PREFIX_BYTES: usize = 40;
 const MAX_WORD_BYTES: usize = 12;
 /// Minimum entropy in bits per byte, with the prefix.
@@ -32,7 +32,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
 }
 
 /// Returns the token that ends with these random characters.
-fn token(text: &str, random: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn token(text: &str, random: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let has = |is: fn(&u8) -> bool| bytes[random.clone()].iter().any(is);
     if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {

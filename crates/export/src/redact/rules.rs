@@ -38,6 +38,8 @@ pub(super) struct RuleSet {
     words: Option<AhoCorasick>,
     /// Rule indexes by keyword.
     by_keyword: Vec<Vec<usize>>,
+    #[cfg(test)]
+    keywords: Vec<String>,
     /// Global allowlists of the files.
     common: Vec<Arc<Allowlist>>,
 }
@@ -143,7 +145,14 @@ impl RuleSet {
             .kind(Some(AhoCorasickKind::DFA))
             .build(patterns)
             .ok();
-        Self { rules, words, by_keyword, common }
+        Self {
+            rules,
+            words,
+            by_keyword,
+            #[cfg(test)]
+            keywords,
+            common,
+        }
     }
 
     /// Whether a text contains a keyword of any rule.
@@ -309,6 +318,29 @@ fn is_repetition(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl RuleSet {
+        /// Returns the keywords, with the rules of each.
+        fn keywords(&self) -> impl Iterator<Item = (&str, &[usize])> {
+            self.keywords.iter().map(String::as_str).zip(self.by_keyword.iter().map(Vec::as_slice))
+        }
+
+        /// Applies each rule of which a keyword occurs on its own.
+        pub(in crate::redact) fn find_each(&self, text: &str, found: &mut Vec<Range<usize>>) {
+            let lower = text.to_ascii_lowercase();
+            let occurring = self.keywords().filter(|(keyword, _)| lower.contains(keyword));
+            let mut numbers: Vec<usize> = occurring.flat_map(|(_, numbers)| numbers).copied().collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers.into_iter().for_each(|number| self.rules[number].find(text, found));
+        }
+
+        /// Whether a text contains a keyword, searched one by one.
+        pub(in crate::redact) fn has_keyword_in(&self, text: &str) -> bool {
+            let lower = text.to_ascii_lowercase();
+            self.keywords().any(|(keyword, _)| lower.contains(keyword))
+        }
+    }
 
     #[test]
     fn every_rule_is_read_compiles_and_has_a_keyword() {
