@@ -12,6 +12,7 @@ use subscope_testkit::{
 use super::*;
 
 mod growth;
+mod ids;
 mod round_trip;
 
 /// A session that was read.
