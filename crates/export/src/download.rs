@@ -7,8 +7,8 @@ use subscope_model::{
 };
 
 use crate::{
-    AtifSource, Format, MAX_LINE_BYTES, Mask, Redacted, Shape, SpanSource, SpanWriter, execution, trace,
-    write_atif, write_csv, write_execution, write_feed, write_otlp, write_perfetto, write_trace,
+    AtifSource, Format, Mask, Redacted, Shape, SpanSource, SpanWriter, execution, trace, write_atif,
+    write_csv, write_execution, write_feed, write_perfetto, write_trace,
 };
 
 /// A session to be exported.
@@ -55,7 +55,7 @@ pub fn write_download(
             let Some(detail) = detail else { return Ok(()) };
             // It masks what it has by itself.
             let source = SpanSource { tree, detail, provider, contents: None, mask };
-            write_otlp(SpanWriter::new(&source).requests(MAX_LINE_BYTES), out)
+            SpanWriter::new(&source).write_lines(out)
         }
         Format::Trace => {
             let trace = trace(tree, known);

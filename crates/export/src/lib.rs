@@ -18,6 +18,7 @@ mod html;
 pub mod iteration;
 mod otlp;
 mod perfetto;
+mod pool;
 mod redact;
 #[cfg(test)]
 mod sample;
@@ -37,7 +38,7 @@ pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{
     Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, SpanId, SpanSource, SpanWriter, encode_otlp, rejected_spans,
-    span_ids, write_otlp,
+    span_ids,
 };
 pub use perfetto::write_perfetto;
 pub use redact::{Mask, Redacted, redact};

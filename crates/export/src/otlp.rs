@@ -10,14 +10,10 @@
 //! Pitfall: tokens are on chat spans only, because backends sum every span that has them.
 
 mod content;
+mod lines;
 mod units;
 
-use std::{
-    collections::{HashMap, HashSet},
-    io::{self, Write},
-    sync::mpsc::{Receiver, sync_channel},
-    thread,
-};
+use std::collections::{HashMap, HashSet};
 
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse},
@@ -32,7 +28,7 @@ use subscope_model::{
 };
 
 pub use content::Contents;
-use content::{Messages, input, masked, payload};
+use content::{Content, Messages, masked};
 use units::{Figures, Unit, Units};
 
 use crate::{execution::agent_type, redact::Mask};
@@ -43,6 +39,9 @@ pub const MAX_REQUEST_BYTES: usize = 4 << 20;
 /// Most bytes of a request that becomes a line, in protobuf; as JSON it has about twice as many. Several are in memory at
 /// once, and a span there is several times larger.
 pub const MAX_LINE_BYTES: usize = 512 << 10;
+
+/// Tag and length of a span in a request, and longer lengths of what it is in.
+const SPAN_OVERHEAD_BYTES: usize = 16;
 
 /// Attributes of most spans at most.
 const MAX_ATTRIBUTES: usize = 24;
@@ -59,47 +58,6 @@ pub struct SpanSource<'s> {
     pub contents: Option<Contents<'s>>,
     /// Whether secrets in texts are masked.
     pub mask: Mask,
-}
-
-/// Writes requests as OTLP/JSON, one a line: the format of the Collector's file exporter. While one becomes JSON, on a
-/// thread of its own, the next one is made.
-///
-/// # Errors
-/// Errors of the writer; earlier output is not undone.
-pub fn write_otlp(
-    requests: impl IntoIterator<Item = ExportTraceServiceRequest>,
-    w: &mut dyn Write,
-) -> io::Result<()> {
-    let ended = || io::Error::other("the thread that writes JSON has ended");
-    thread::scope(|scope| {
-        let (sender, made) = sync_channel::<ExportTraceServiceRequest>(1);
-        let (to_writer, lines) = sync_channel(1);
-        scope.spawn(move || {
-            for request in made {
-                let line = serde_json::to_vec(&request);
-                if to_writer.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut write = |lines: &Receiver<serde_json::Result<Vec<u8>>>| {
-            let line = lines.recv().map_err(|_| ended())??;
-            w.write_all(&line)?;
-            w.write_all(b"\n")
-        };
-        let mut waiting = 0;
-        for request in requests {
-            sender.send(request).map_err(|_| ended())?;
-            waiting += 1;
-            if waiting > 1 {
-                write(&lines)?;
-                waiting -= 1;
-            }
-        }
-        drop(sender);
-        (0..waiting).try_for_each(|_| write(&lines))
-    })?;
-    w.flush()
 }
 
 /// Returns a request in protobuf.
@@ -130,12 +88,16 @@ pub fn span_ids(request: &ExportTraceServiceRequest) -> Vec<SpanId> {
 
 /// Attributes of a span, in order.
 #[derive(Default)]
-struct Attributes(Vec<KeyValue>);
+struct Attributes {
+    all: Vec<KeyValue>,
+    /// Values that are still to be made, by the place of their attribute.
+    contents: Vec<(usize, Content)>,
+}
 
 impl Attributes {
     fn add(&mut self, key: &str, value: Option<Value>) {
         let value = value.map(|value| AnyValue { value: Some(value) });
-        self.0.extend(value.map(|value| KeyValue {
+        self.all.extend(value.map(|value| KeyValue {
             key: key.to_owned(),
             value: Some(value),
             ..KeyValue::default()
@@ -146,6 +108,13 @@ impl Attributes {
         self.add(key, value.map(|value| Value::StringValue(value.into())));
     }
 
+    fn content(&mut self, key: &str, content: Option<Content>) {
+        if let Some(content) = content {
+            self.contents.push((self.all.len(), content));
+            self.all.push(KeyValue { key: key.to_owned(), ..KeyValue::default() });
+        }
+    }
+
     fn int(&mut self, key: &str, value: Option<impl TryInto<i64>>) {
         self.add(key, value.map(|value| Value::IntValue(value.try_into().unwrap_or(i64::MAX))));
     }
@@ -154,6 +123,28 @@ impl Attributes {
         let value = |text: &str| AnyValue { value: Some(Value::StringValue(text.to_owned())) };
         let values: Vec<AnyValue> = values.into_iter().map(value).collect();
         self.add(key, (!values.is_empty()).then_some(Value::ArrayValue(ArrayValue { values })));
+    }
+}
+
+/// A span whose contents are not masked and cut yet.
+struct Draft {
+    span: Span,
+    contents: Vec<(usize, Content)>,
+}
+
+impl Draft {
+    fn finish(self, mask: Mask) -> Span {
+        let Self { mut span, contents } = self;
+        // From the last one: those before keep their place.
+        for (place, content) in contents.into_iter().rev() {
+            match content.write(mask) {
+                Some(text) => {
+                    span.attributes[place].value = Some(AnyValue { value: Some(Value::StringValue(text)) });
+                }
+                None => drop(span.attributes.remove(place)),
+            }
+        }
+        span
     }
 }
 
@@ -198,7 +189,7 @@ impl<'s> SpanWriter<'s> {
     /// Returns the spans in requests of at most so many bytes in protobuf each ([`MAX_REQUEST_BYTES`] or
     /// [`MAX_LINE_BYTES`]), none if nothing has ended. Left out are the units of running agents, and those above them.
     pub fn requests(&self, max_bytes: usize) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
-        self.requests_of(self.spans(), max_bytes)
+        self.requests_of(self.drafts(), max_bytes)
     }
 
     /// Returns the spans whose ids are not known, as [`Self::requests`] does, for a receiver.
@@ -206,22 +197,21 @@ impl<'s> SpanWriter<'s> {
         &'a self,
         known: &'a HashSet<SpanId>,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
-        let is_new = |span: &Span| !span_id(span).is_some_and(|id| known.contains(&id));
-        self.requests_of(self.spans().filter(is_new), MAX_REQUEST_BYTES)
+        let is_new = |draft: &Draft| !span_id(&draft.span).is_some_and(|id| known.contains(&id));
+        self.requests_of(self.drafts().filter(is_new), MAX_REQUEST_BYTES)
     }
 
     fn requests_of<'a>(
         &'a self,
-        spans: impl Iterator<Item = Span> + 'a,
+        drafts: impl Iterator<Item = Draft> + 'a,
         max_bytes: usize,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
         let empty = self.request(Vec::new()).encoded_len();
-        let mut spans = spans.peekable();
+        let mut spans = drafts.map(|draft| draft.finish(self.source.mask)).peekable();
         std::iter::from_fn(move || {
             let (mut request, mut bytes) = (Vec::new(), empty);
             while let Some(span) = spans.peek() {
-                // Tag and length of the span, and longer lengths of what it is in.
-                bytes += span.encoded_len() + 16;
+                bytes += span.encoded_len() + SPAN_OVERHEAD_BYTES;
                 if bytes > max_bytes && !request.is_empty() {
                     break;
                 }
@@ -243,7 +233,7 @@ impl<'s> SpanWriter<'s> {
         };
         let scope_spans = ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() };
         let resource_spans = ResourceSpans {
-            resource: Some(Resource { attributes: resource.0, ..Resource::default() }),
+            resource: Some(Resource { attributes: resource.all, ..Resource::default() }),
             scope_spans: vec![scope_spans],
             ..ResourceSpans::default()
         };
@@ -251,7 +241,7 @@ impl<'s> SpanWriter<'s> {
     }
 
     /// Returns all spans: by agent in tree order, each unit before its responses and calls.
-    fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+    fn drafts(&self) -> impl Iterator<Item = Draft> + '_ {
         let ended = self.units.all.iter().enumerate().filter(|(_, unit)| unit.has_ended);
         ended.flat_map(move |(number, _)| {
             let responses = self.responses[number].iter().enumerate();
@@ -265,7 +255,7 @@ impl<'s> SpanWriter<'s> {
     fn span(&self, unit: &Unit<'_>, kind: &str, id: Vec<u8>, model: Option<&str>) -> (Span, Attributes) {
         let Tree { session, agents, .. } = self.source.tree;
         let agent = &agents[unit.agent];
-        let mut attributes = Attributes(Vec::with_capacity(MAX_ATTRIBUTES));
+        let mut attributes = Attributes { all: Vec::with_capacity(MAX_ATTRIBUTES), ..Attributes::default() };
         attributes.text("gen_ai.operation.name", Some(kind));
         attributes.text("gen_ai.provider.name", (self.source.provider)(model.or(agent.model.as_deref())));
         attributes.text("gen_ai.conversation.id", Some(session.id.as_str()));
@@ -295,7 +285,7 @@ impl<'s> SpanWriter<'s> {
         id::<8>(&self.source.tree.session.id, kind, key)
     }
 
-    fn invoke_agent(&self, number: usize) -> Span {
+    fn invoke_agent(&self, number: usize) -> Draft {
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let (span, mut attributes) = self.span(unit, "invoke_agent", self.invocations[number].clone(), None);
@@ -333,7 +323,7 @@ impl<'s> SpanWriter<'s> {
         finish(span, name, parent, unit.span, attributes, error)
     }
 
-    fn execute_tool(&self, number: usize, place: usize) -> Span {
+    fn execute_tool(&self, number: usize, place: usize) -> Draft {
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let call = &agent.tools[place];
@@ -346,9 +336,9 @@ impl<'s> SpanWriter<'s> {
         attributes.text("subscope.basis", Some(call.basis.as_str()));
         attributes.text("subscope.status", Some(call.status.as_str()));
         if let Some(contents) = &self.source.contents {
-            let read = |of| payload(of, contents, self.source.mask);
-            attributes.text("gen_ai.tool.call.arguments", read(call.input.as_deref()));
-            attributes.text("gen_ai.tool.call.result", read(call.result.as_deref()));
+            let read = |of| Content::payload(of, contents);
+            attributes.content("gen_ai.tool.call.arguments", read(call.input.as_deref()));
+            attributes.content("gen_ai.tool.call.result", read(call.result.as_deref()));
         }
         let start = call.started_at_ms.unwrap_or(unit.span[0]);
         let end = match (call.ended_at_ms, call.status) {
@@ -366,7 +356,7 @@ impl<'s> SpanWriter<'s> {
         finish(span, format!("execute_tool {}", call.name), parent, [start, end], attributes, error)
     }
 
-    fn chat(&self, number: usize, response: &ResponseDetail, is_first: bool) -> Span {
+    fn chat(&self, number: usize, response: &ResponseDetail, is_first: bool) -> Draft {
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let model = response.model.as_deref().or(agent.model.as_deref());
@@ -396,11 +386,9 @@ impl<'s> SpanWriter<'s> {
                 let is_begin = self.units.all[number - 1].agent != unit.agent;
                 agent.prompt.as_deref().filter(|_| is_begin).map(str::to_owned)
             };
-            let prompt = prompt.filter(|_| is_first).map(|prompt| input(&prompt, self.source.mask));
-            attributes.text("gen_ai.input.messages", prompt);
-            let output =
-                response.id.as_deref().and_then(|id| messages.output(id, finished, self.source.mask));
-            attributes.text("gen_ai.output.messages", output);
+            attributes.content("gen_ai.input.messages", prompt.filter(|_| is_first).map(Content::prompt));
+            let output = response.id.as_deref().and_then(|id| messages.output(id, finished));
+            attributes.content("gen_ai.output.messages", output);
         }
         let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
         let parent = self.invocations[number].clone();
@@ -461,19 +449,21 @@ fn finish(
     [start, end]: [Millis; 2],
     mut attributes: Attributes,
     error: Option<&str>,
-) -> Span {
+) -> Draft {
     attributes.text("error.type", error);
     let code = if error.is_some() { StatusCode::Error } else { StatusCode::Unset };
     let nanos = |at: Millis| u64::try_from(at).unwrap_or_default().saturating_mul(1_000_000);
-    Span {
+    let Attributes { all: attributes, contents } = attributes;
+    let span = Span {
         name,
         parent_span_id,
         start_time_unix_nano: nanos(start),
         end_time_unix_nano: nanos(end.max(start)),
-        attributes: attributes.0,
+        attributes,
         status: Some(Status { code: code.into(), ..Status::default() }),
         ..span
-    }
+    };
+    Draft { span, contents }
 }
 
 #[cfg(test)]

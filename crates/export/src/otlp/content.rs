@@ -1,6 +1,9 @@
-//! Contents of spans: messages, arguments and results as JSON in strings, masked and cut.
+//! Contents of spans: messages, arguments and results as JSON in strings. They are read where a span is made, and masked
+//! and cut on another thread.
 
 use std::{borrow::Cow, collections::HashMap, io::Write as _};
+
+use memchr::{memchr, memchr2};
 
 use serde_json::{Value, json, value::RawValue};
 use subscope_model::{EventKind, Payload, SessionText};
@@ -16,6 +19,48 @@ pub struct Contents<'s> {
     pub texts: &'s [SessionText],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
     pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
+}
+
+/// A content that is not masked and cut yet.
+pub(super) enum Content {
+    /// JSON of arguments or a result.
+    Payload(String),
+    /// Parts of a message, each with its kind.
+    Message { role: &'static str, parts: Vec<(&'static str, String)>, finish: Option<&'static str> },
+}
+
+impl Content {
+    /// Returns a prompt as a message of the user (semantic conventions, `gen_ai.input.messages`).
+    pub(super) fn prompt(text: String) -> Self {
+        Self::Message { role: "user", parts: vec![("text", text)], finish: None }
+    }
+
+    /// Returns arguments or a result; `None` if they cannot be read any more.
+    pub(super) fn payload(payload: Option<&Payload>, contents: &Contents<'_>) -> Option<Self> {
+        (contents.resolve)(payload?).map(Self::Payload)
+    }
+
+    /// Returns about how long it is.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Payload(json) => json.len(),
+            Self::Message { parts, .. } => parts.iter().map(|(_, text)| text.len()).sum(),
+        }
+    }
+
+    /// Returns the value of the attribute; `None` if the payload is no JSON.
+    pub(super) fn write(self, mask: Mask) -> Option<String> {
+        match self {
+            Self::Payload(json) => write_payload(json, mask),
+            Self::Message { role, parts, finish } => {
+                let message = |parts: Vec<Value>| match finish {
+                    Some(finish) => json!([{ "role": role, "parts": parts, "finish_reason": finish }]),
+                    None => json!([{ "role": role, "parts": parts }]),
+                };
+                Some(fit(&parts, mask, &message))
+            }
+        }
+    }
 }
 
 /// Parts of messages and prompts.
@@ -46,24 +91,15 @@ impl<'s> Messages<'s> {
     }
 
     /// Returns what a response says (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
-    pub(super) fn output(&self, response: &str, finish: Option<&str>, mask: Mask) -> Option<String> {
+    pub(super) fn output(&self, response: &str, finish: Option<&'static str>) -> Option<Content> {
         let part = |(_, text): &(&str, &SessionText)| {
             let kind = if text.kind == EventKind::Reasoning { "reasoning" } else { "text" };
             Some((kind, text.read(self.contents.resolve)?))
         };
         let first = self.parts.partition_point(|(id, _)| *id < response);
-        let own = self.parts.get(first..)?.iter().take_while(|(id, _)| *id == response);
-        let own: Vec<&(&str, &SessionText)> = own.collect();
-        if own.is_empty() {
-            return None;
-        }
-        let parts: Vec<(&str, String)> = own.into_iter().filter_map(part).collect();
-        let parts: Vec<(&str, &str)> = parts.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
-        let message = |parts: Vec<Value>| match finish {
-            Some(finish) => json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]),
-            None => json!([{ "role": "assistant", "parts": parts }]),
-        };
-        Some(fit(&parts, mask, &message))
+        let mut own = self.parts.get(first..)?.iter().take_while(|(id, _)| *id == response).peekable();
+        own.peek()?;
+        Some(Content::Message { role: "assistant", parts: own.filter_map(part).collect(), finish })
     }
 
     /// Returns the prompts of a run, from 1.
@@ -73,14 +109,8 @@ impl<'s> Messages<'s> {
     }
 }
 
-/// Returns a prompt as a message of the user (semantic conventions, `gen_ai.input.messages`).
-pub(super) fn input(prompt: &str, mask: Mask) -> String {
-    fit(&[("text", prompt)], mask, &|parts| json!([{ "role": "user", "parts": parts }]))
-}
-
-/// Returns arguments or a result as JSON; `None` if it cannot be read any more.
-pub(super) fn payload(payload: Option<&Payload>, contents: &Contents<'_>, mask: Mask) -> Option<String> {
-    let json = compact((contents.resolve)(payload?)?)?;
+fn write_payload(json: String, mask: Mask) -> Option<String> {
+    let json = compact(json)?;
     let mut masked = match mask {
         Mask::Nothing => json,
         Mask::Secrets => {
@@ -96,17 +126,31 @@ pub(super) fn payload(payload: Option<&Payload>, contents: &Contents<'_>, mask: 
 /// Returns JSON without spaces between its tokens; `None` if it is none. Nearly all that is recorded has none.
 fn compact(json: String) -> Option<String> {
     serde_json::from_str::<&RawValue>(&json).ok()?;
-    let mut is_inside = false;
-    let mut is_escaped = false;
-    let is_space = |byte: &u8| {
-        is_inside ^= *byte == b'"' && !is_escaped;
-        is_escaped = is_inside && *byte == b'\\' && !is_escaped;
-        !is_inside && byte.is_ascii_whitespace()
-    };
-    if !json.as_bytes().iter().any(is_space) {
+    if !has_space(json.as_bytes()) {
         return Some(json);
     }
     Some(serde_json::from_str::<Value>(&json).ok()?.to_string())
+}
+
+/// Whether valid JSON has spaces between its tokens.
+fn has_space(json: &[u8]) -> bool {
+    let mut rest = json;
+    while let Some(begin) = memchr(b'"', rest) {
+        let (before, string) = rest.split_at(begin);
+        if before.iter().any(u8::is_ascii_whitespace) {
+            return true;
+        }
+        let mut at = 1;
+        while let Some(found) = memchr2(b'"', b'\\', string.get(at..).unwrap_or_default()) {
+            at += found;
+            if string[at] == b'"' {
+                break;
+            }
+            at += 2;
+        }
+        rest = string.get(at + 1..).unwrap_or_default();
+    }
+    rest.iter().any(u8::is_ascii_whitespace)
 }
 
 /// Returns a text as the mask says.
@@ -118,7 +162,7 @@ pub(super) fn masked(text: &str, mask: Mask) -> Cow<'_, str> {
 }
 
 /// Returns a message that fits into an attribute: its texts are cut so that the JSON stays whole.
-fn fit(parts: &[(&str, &str)], mask: Mask, message: &dyn Fn(Vec<Value>) -> Value) -> String {
+fn fit(parts: &[(&str, String)], mask: Mask, message: &dyn Fn(Vec<Value>) -> Value) -> String {
     let masked: Vec<(&str, Cow<'_, str>)> =
         parts.iter().map(|(kind, text)| (*kind, masked(text, mask))).collect();
     let mut most = MAX_BYTES;

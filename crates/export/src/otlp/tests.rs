@@ -62,6 +62,14 @@ fn requests(read: &Read, contents: Option<Contents<'_>>) -> Vec<ExportTraceServi
     SpanWriter::new(&source).requests(MAX_REQUEST_BYTES).collect()
 }
 
+/// Writes requests as JSON, one a line.
+fn write_otlp(requests: &[ExportTraceServiceRequest], out: &mut Vec<u8>) {
+    for request in requests {
+        serde_json::to_writer(&mut *out, request).unwrap();
+        out.push(b'\n');
+    }
+}
+
 fn spans_in(requests: &[ExportTraceServiceRequest]) -> Vec<Span> {
     let scopes = requests.iter().flat_map(|request| &request.resource_spans).flat_map(|it| &it.scope_spans);
     scopes.flat_map(|scope| scope.spans.clone()).collect()
@@ -292,7 +300,7 @@ fn requests_are_lines_of_at_most_4_mib_and_equal_each_time() {
     let mut read = read_at(&parts_of(&recording("2.1.330", "k-big"), &[Telling::Transcript]), None).unwrap();
     let written = |requests: &[ExportTraceServiceRequest]| {
         let mut out = Vec::new();
-        write_otlp(requests.iter().cloned(), &mut out).unwrap();
+        write_otlp(requests, &mut out);
         String::from_utf8(out).unwrap()
     };
     let one = requests(&read, None);
@@ -310,4 +318,33 @@ fn requests_are_lines_of_at_most_4_mib_and_equal_each_time() {
     assert!(several.iter().all(|request| encode_otlp(request).len() <= MAX_REQUEST_BYTES));
     assert_eq!(spans_in(&several).len(), spans_in(&one).len());
     assert_eq!(written(&several).lines().count(), several.len());
+}
+
+#[test]
+fn lines_are_the_requests_of_every_recording() {
+    let secret = "token ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let long = serde_json::json!({ "said": secret, "more": "é\n".repeat(3 << 10) }).to_string();
+    let mut several = 0;
+    for recording in recordings() {
+        let read = read_at(&parts_of(&recording, &[Telling::Transcript]), None).unwrap();
+        let texts = texts(&read);
+        let resolve = |_: &Payload| Some(long.clone());
+        for contents in [None, Some(Contents { texts: &texts, resolve: &resolve })] {
+            let source = SpanSource {
+                tree: &read.tree,
+                detail: &read.detail,
+                provider: &provider,
+                contents,
+                mask: Mask::Secrets,
+            };
+            let writer = SpanWriter::new(&source);
+            let requests: Vec<_> = writer.requests(MAX_LINE_BYTES).collect();
+            let (mut lines, mut expected) = (Vec::new(), Vec::new());
+            writer.write_lines(&mut lines).unwrap();
+            write_otlp(&requests, &mut expected);
+            assert!(lines == expected, "{}", recording.name());
+            several += usize::from(requests.len() > 1);
+        }
+    }
+    assert!(several > 0, "no recording has several lines");
 }

@@ -1,14 +1,10 @@
 //! `subscope export --as otlp`: spans of one session or of all, into a file or to a receiver.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write as _},
-};
+use std::{fs::File, io::BufWriter};
 
 use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
-    Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, OtlpRequest, SpanSource, SpanWriter, encode_otlp,
-    rejected_spans, span_ids, write_otlp,
+    Contents, MAX_REQUEST_BYTES, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids,
 };
 use subscope_model::{Agent, Payload, SessionRow, SessionText, Tree, iso8601};
 
@@ -68,37 +64,24 @@ impl<'a> SpanExport<'a> {
         };
         warn_of_running(&loaded.tree, self.context);
         let writer = SpanWriter::new(&source);
-        let (mut spans, mut count) = (0, 0);
-        let max_bytes = match self.destination {
-            Destination::Receiver(_) => MAX_REQUEST_BYTES,
-            Destination::File(_) | Destination::Stdout => MAX_LINE_BYTES,
-        };
-        self.write(writer.requests(max_bytes).inspect(|request| {
-            spans += span_ids(request).len();
-            count += 1;
-        }))?;
-        self.spans += spans;
-        self.requests += count;
-        Ok(())
-    }
-
-    // What is a secret depends on its key, and values are JSON in strings: they are masked already.
-    fn write(&mut self, requests: impl Iterator<Item = OtlpRequest>) -> Result<(), CliError> {
+        // What is a secret depends on its key, and values are JSON in strings: they are masked already.
         match &mut self.destination {
             Destination::Receiver(receiver) => {
-                for request in requests {
+                for request in writer.requests(MAX_REQUEST_BYTES) {
                     let answer = receiver.push(&encode_otlp(&request)).map_err(push_error)?;
                     if let Some((count, why)) = rejected_spans(&answer) {
                         self.context.warn(&format!("{} rejected {count} spans: {why}", receiver.url()));
                     }
+                    self.spans += span_ids(&request).len();
+                    self.requests += 1;
                 }
                 Ok(())
             }
             Destination::File(file) => {
-                let written = write_otlp(requests, &mut HarmlessJson::new(&mut *file));
-                written.and_then(|()| file.flush()).map_err(|error| CliError::write("the output", error))
+                let written = writer.write_lines(&mut HarmlessJson::new(&mut *file));
+                written.map_err(|error| CliError::write("the output", error))
             }
-            Destination::Stdout => output::to_stdout(|out| write_otlp(requests, &mut HarmlessJson::new(out))),
+            Destination::Stdout => output::to_stdout(|out| writer.write_lines(&mut HarmlessJson::new(out))),
         }
     }
 

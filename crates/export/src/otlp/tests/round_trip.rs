@@ -55,7 +55,7 @@ fn rows(tree: &Tree) -> Vec<Row<'_>> {
 
 fn again(read: &Read) -> Option<Tree> {
     let mut lines = Vec::new();
-    write_otlp(requests(read, None), &mut lines).unwrap();
+    write_otlp(&requests(read, None), &mut lines);
     Some(read_at(&[Part::new("otlp.jsonl", lines)], None)?.tree)
 }
 
@@ -179,7 +179,7 @@ fn own_export_with_contents_has_each_prompt_and_answer_once() {
         let resolve = |payload: &Payload| inline(payload).map(str::to_owned);
         let requests = requests(&read, Some(Contents { texts: &texts, resolve: &resolve }));
         let mut lines = Vec::new();
-        write_otlp(requests.iter().cloned(), &mut lines).unwrap();
+        write_otlp(&requests, &mut lines);
         // Sent twice, it is there once.
         let all = found(&[lines.clone(), lines.clone()].concat());
         let mut expected: Vec<_> = said(&read, &texts, &spans_in(&requests)).iter().map(key).collect();
