@@ -186,12 +186,32 @@ pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> HttpRes
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> HttpResponse {
-    let text = String::from_utf8_lossy(bytes).into_owned();
-    let Some((head, body)) = text.split_once("\r\n\r\n") else {
-        return HttpResponse { status: 0, head: text, body: String::new() };
+    let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else {
+        let head = String::from_utf8_lossy(bytes).into_owned();
+        return HttpResponse { status: 0, head, body: String::new() };
     };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    HttpResponse { status, head: head.to_owned(), body: body.to_owned() }
+    let mut response = HttpResponse { status, head, body: String::new() };
+    let body = &bytes[end + 4..];
+    let is_chunked = response.header("transfer-encoding") == Some("chunked");
+    let body = if is_chunked { joined(body) } else { body.to_vec() };
+    response.body = String::from_utf8_lossy(&body).into_owned();
+    response
+}
+
+/// Joins the chunks of a body, up to where it ends or is cut.
+fn joined(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(end) = rest.windows(2).position(|end| end == b"\r\n") {
+        let length = usize::from_str_radix(&String::from_utf8_lossy(&rest[..end]), 16).unwrap_or(0);
+        let Some(chunk) = rest.get(end + 2..end + 2 + length).filter(|chunk| !chunk.is_empty()) else {
+            break;
+        };
+        body.extend_from_slice(chunk);
+        rest = rest.get(end + 2 + length + 2..).unwrap_or_default();
+    }
+    body
 }
 
 /// Message of a live feed.
