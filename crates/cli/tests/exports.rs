@@ -458,10 +458,12 @@ fn exports_do_not_hold_the_texts_of_a_session() {
     };
     let made = corpus::on_disk(&options, &folder).unwrap();
     let main = made.main(&folder);
-    assert!(fs::metadata(&main).unwrap().len() > 40 << 20);
+    let texts = fs::metadata(&main).unwrap().len() as f64 / f64::from(1 << 20);
+    assert!(texts > 40.0);
     let least = most_memory_of(&env, "csv", &main);
     for format in ["trace", "feed", "html", "atif"] {
         let most = most_memory_of(&env, format, &main);
-        assert!(most < least + 20.0, "{format}: {most} MB, a table {least} MB");
+        // What holds the texts takes at least as much again.
+        assert!(most < least + texts * 0.6, "{format}: {most} MB, a table {least} MB, texts {texts} MB");
     }
 }
