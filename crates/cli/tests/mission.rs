@@ -136,7 +136,7 @@ fn alerts_name_project_and_session() {
     terminal.wait_for_text(LIMIT, "10 live");
     // A session that the person chose stays selected.
     terminal.send(&["j"]);
-    terminal.wait_for_text(LIMIT, "Task  Task 1 of ten");
+    terminal.wait_for_text(LIMIT, "Task  Task 0 of ten");
     post(&serving, 5, call("PostToolUse", "first", "npm test"));
     post(&serving, 5, hook("Stop"));
     terminal.wait_for(LIMIT, |screen| {
