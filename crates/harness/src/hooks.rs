@@ -124,22 +124,28 @@ pub trait HookSettings {
     fn ours(&self) -> Vec<(String, HookHandler)>;
 
     /// Whether the settings disable all hooks.
-    fn disables_hooks(&self) -> bool;
+    fn disables_hooks(&self) -> bool {
+        false
+    }
 
     /// Returns what keeps the harness from running hooks of this file, each as a phrase that follows the file's name.
-    fn obstacles(&self) -> Vec<&'static str>;
+    fn obstacles(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.
     fn install(&self, wanted: &[(&str, HookHandler)]);
 
     /// Returns the command of the status line, or its whole value if it has none; `None` if there is none.
-    fn status_line(&self) -> Option<String>;
+    fn status_line(&self) -> Option<String> {
+        None
+    }
 
     /// Makes a command print the status line. Does nothing if the harness has no status line.
-    fn set_status_line(&self, command: &str);
+    fn set_status_line(&self, _command: &str) {}
 
     /// Sets the status line to that of `before`, an earlier text of the file; removes it if that has none.
-    fn restore_status_line(&self, before: Option<&str>);
+    fn restore_status_line(&self, _before: Option<&str>) {}
 
     /// Returns the value of an environment variable that the settings set.
     fn variable(&self, _name: &str) -> Option<String> {

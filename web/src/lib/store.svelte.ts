@@ -198,7 +198,7 @@ class Store {
   async #load(session: string): Promise<void> {
     const epoch = this.#epochs;
     const tree = await api.tree(session);
-    // Its rows are those of an earlier log: whoever needs them asks again.
+    // The stream has begun again since: the caller asks again at the new epoch.
     if (epoch !== this.#epochs) return;
     const known = this.#sessions.get(session);
     if (known) known.rows.merge(tree);

@@ -101,14 +101,6 @@ impl HookSettings for Plugin {
         events.into_iter().map(|event| (event, HookHandler::Command(command.clone()))).collect()
     }
 
-    fn disables_hooks(&self) -> bool {
-        false
-    }
-
-    fn obstacles(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
     fn install(&self, wanted: &[(&str, HookHandler)]) {
         // All events have one command: the plugin cannot post by itself.
         let command = wanted.iter().find_map(|(_, handler)| match handler {
@@ -128,14 +120,6 @@ impl HookSettings for Plugin {
         };
         self.0.replace(PLUGIN.lines().map(filled).collect());
     }
-
-    fn status_line(&self) -> Option<String> {
-        None
-    }
-
-    fn set_status_line(&self, _: &str) {}
-
-    fn restore_status_line(&self, _: Option<&str>) {}
 
     fn remove(&self, _: Option<&str>) {
         self.0.take();

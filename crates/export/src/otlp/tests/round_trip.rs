@@ -147,7 +147,7 @@ fn said(read: &Read, texts: &[SessionText], all: &[Span]) -> Vec<Said> {
             (agent, class, words)
         })
         .collect();
-    // A prompt is told with the first response to it.
+    // A prompt is exported with the first response to it.
     let runs =
         chats.iter().filter(|chat| agent_of(chat) == "root").filter_map(|chat| int(chat, "subscope.run"));
     for run in runs.collect::<BTreeSet<i64>>() {

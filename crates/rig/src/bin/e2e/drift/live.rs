@@ -134,8 +134,7 @@ fn served(
         } else {
             findings.same("settings after hooks remove", settings(), before);
         }
-        // The plugin for OpenCode passes on only what its database does not say; that it is heard shows where it stops an
-        // agent.
+        // The plugin for OpenCode sends little that its database does not have, and later. `stopping` needs it.
         if harness != Harness::OpenCode {
             findings.same("an event came by a hook first", heard.hooked > 0, true);
         }
