@@ -74,8 +74,10 @@ pub struct SpanReader {
     window_at: u64,
 }
 
-/// What [`SpanReader`] reads at once: several lines.
-const WINDOW_BYTES: usize = 64 << 10;
+/// What [`SpanReader`] reads at once, and how much of it is before the span: several lines, because the spans of parallel
+/// calls alternate.
+const WINDOW_BYTES: usize = 256 << 10;
+const WINDOW_BYTES_BEFORE: u64 = 64 << 10;
 
 impl SpanReader {
     /// Reads a span of a file.
@@ -95,7 +97,7 @@ impl SpanReader {
             }
         };
         let (_, file) = self.opened.insert(opened);
-        if len > WINDOW_BYTES {
+        if len > WINDOW_BYTES / 2 {
             return span_of(file, offset, len);
         }
         let span = |window: &[u8], window_at: u64| {
@@ -105,9 +107,9 @@ impl SpanReader {
         if let Some(found) = span(&self.window, self.window_at) {
             return Ok(found);
         }
+        self.window_at = offset.saturating_sub(WINDOW_BYTES_BEFORE);
         self.window.clear();
-        self.window_at = offset;
-        file.seek(SeekFrom::Start(offset))?;
+        file.seek(SeekFrom::Start(self.window_at))?;
         file.by_ref().take(WINDOW_BYTES as u64).read_to_end(&mut self.window)?;
         span(&self.window, self.window_at).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
@@ -220,6 +222,23 @@ mod tests {
         let none = reader.read(&folder.path().join("none"), 0, 1);
         assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(reader.read(&path, 9, 1).unwrap(), b"9");
+    }
+
+    #[test]
+    fn reader_gives_what_is_written_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes: Vec<u8> = (0..3 * WINDOW_BYTES).map(|at| (at % 251) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let mut reader = SpanReader::default();
+        let steps = (0..bytes.len()).step_by(7_919);
+        for (number, at) in steps.chain((0..bytes.len()).rev().step_by(40_009)).enumerate() {
+            // Spans of parallel calls: forth, and back.
+            for from in [at, at.saturating_sub(WINDOW_BYTES / 8), at] {
+                let len = [0, 1, 3_000, WINDOW_BYTES / 2, WINDOW_BYTES][number % 5].min(bytes.len() - from);
+                assert_eq!(reader.read(&path, from as u64, len).unwrap(), bytes[from..from + len]);
+            }
+        }
     }
 
     #[test]

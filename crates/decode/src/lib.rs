@@ -79,7 +79,7 @@ impl Default for Hint {
 }
 
 /// The seam between bytes and observations.
-pub trait Decoder: Send {
+pub trait Decoder: Send + Sync {
     /// Decodes the next bytes, cut anywhere, and emits the observations of every complete line, in order.
     fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>);
 

@@ -151,7 +151,7 @@ impl LineCutter {
 }
 
 /// Decodes the lines of one source, each by itself.
-pub trait LineDecoder: Send {
+pub trait LineDecoder: Send + Sync {
     /// Decodes one line: emits its observations.
     ///
     /// # Errors

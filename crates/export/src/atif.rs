@@ -6,8 +6,8 @@
 //! exceed the recursion limits of readers. What ATIF has no field for is in `extra.subscope`
 //! ([`subscope_model::AtifTrajectory`]), with which an import gives the session that was exported.
 //!
-//! Flow: [`write_atif`] writes one trajectory after the other, [`steps`] gives the steps of each; payloads are read when
-//! their step is written, so that a document may be larger than memory.
+//! Flow: [`write_atif`] divides the document into pieces, [`steps`] gives the steps of each trajectory; payloads are read
+//! when their step is written, so that a document may be larger than memory.
 
 mod figures;
 mod import;
@@ -16,7 +16,7 @@ mod steps;
 
 use std::{
     collections::HashMap,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
 };
 
 use serde::Serialize;
@@ -27,9 +27,13 @@ use subscope_model::{
 
 use self::{
     figures::FinalMetrics,
-    steps::{AtifSources, Steps},
+    steps::{AtifSources, StepMaker, StepPart, step_parts},
 };
-use crate::execution::agent_type;
+use crate::{
+    execution::agent_type,
+    pool::in_order,
+    redact::{Mask, Redacted},
+};
 
 pub use import::{AtifError, atif_lines, atif_version};
 
@@ -48,30 +52,109 @@ pub struct AtifSource<'s> {
     /// Its prompts, messages and thoughts, in order.
     pub texts: &'s [SessionText],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
-    pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
+    pub resolve: &'s (dyn Fn(&Payload) -> Option<String> + Sync),
+    /// Whether secrets are masked.
+    pub mask: Mask,
 }
+
+/// A part of the document that one thread makes at once.
+enum Piece<'s> {
+    /// The fields of a trajectory before its steps.
+    Head { number: usize, agent: &'s Agent },
+    /// Steps from this number on.
+    Steps { agent: &'s Agent, first: usize, parts: Vec<StepPart<'s>> },
+    /// The fields after this many steps.
+    Tail { number: usize, agent: &'s Agent, steps: usize },
+}
+
+/// Bytes of payloads and texts, and steps, of a piece.
+const PIECE_BYTES: usize = 128 << 10;
+const PIECE_STEPS: usize = 128;
 
 /// Writes a session as an ATIF document, a step a line.
 ///
-/// The same session gives the same bytes; no clock is read. One step's payloads are in memory at a time.
+/// The same session gives the same bytes; no clock is read. Pieces of the document are made on all cores, and few of them
+/// are in memory at a time.
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
 pub fn write_atif(source: &AtifSource<'_>, w: &mut dyn Write) -> io::Result<()> {
-    let mut w = BufWriter::with_capacity(64 << 10, w);
     let sources = AtifSources::new(source);
-    let Some((root, subagents)) = source.tree.agents.split_first() else {
-        // A session without agents has no trajectory: a tree always has its root.
-        return w.flush();
-    };
-    write_trajectory(source, &sources, root, &mut w)?;
-    for (number, agent) in subagents.iter().enumerate() {
-        w.write_all(if number == 0 { b",\"subagent_trajectories\":[\n" } else { b",\n" })?;
-        write_trajectory(source, &sources, agent, &mut w)?;
-        w.write_all(b"}")?;
-    }
-    w.write_all(if subagents.is_empty() { b"}\n" } else { b"\n]}\n" })?;
+    let agents = source.tree.agents.iter().enumerate();
+    let pieces = agents.flat_map(|(number, agent)| pieces(&sources, number, agent));
+    let work = |piece| mask_piece(write_piece(source, &sources, piece)?, source.mask);
+    in_order(pieces, work, &mut |piece: io::Result<Vec<u8>>| w.write_all(&piece?))?;
     w.flush()
+}
+
+/// Returns the pieces of a trajectory.
+fn pieces<'s>(sources: &AtifSources<'s>, number: usize, agent: &'s Agent) -> impl Iterator<Item = Piece<'s>> {
+    let parts = step_parts(sources, agent);
+    let steps = parts.len();
+    let sizes: Vec<usize> = parts.iter().map(|part| part.bytes_to_read(sources, agent)).collect();
+    let (mut parts, mut made) = (parts.into_iter(), 0);
+    let steps_in_pieces = std::iter::from_fn(move || {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while bytes < PIECE_BYTES && taken.len() < PIECE_STEPS {
+            let Some(part) = parts.next() else { break };
+            bytes += sizes[made + taken.len()];
+            taken.push(part);
+        }
+        let first = made + 1;
+        made += taken.len();
+        (!taken.is_empty()).then_some(Piece::Steps { agent, first, parts: taken })
+    });
+    let tail = Piece::Tail { number, agent, steps };
+    std::iter::once(Piece::Head { number, agent }).chain(steps_in_pieces).chain([tail])
+}
+
+/// Returns a piece as JSON. Brackets and commas between pieces belong to the later one; the root's trajectory ends behind
+/// those of all subagents.
+fn write_piece(source: &AtifSource<'_>, sources: &AtifSources<'_>, piece: Piece<'_>) -> io::Result<Vec<u8>> {
+    let mut json = Vec::new();
+    match piece {
+        Piece::Head { number, agent } => {
+            json.extend_from_slice(match number {
+                0 => b"",
+                1 => b",\"subagent_trajectories\":[\n",
+                _ => b",\n",
+            });
+            write!(json, "{{{},\"steps\":[", fields(&document_head(source, agent))?)?;
+        }
+        Piece::Steps { agent, first, parts } => {
+            let steps = StepMaker { source, sources, agent };
+            for (number, part) in (first..).zip(parts) {
+                json.extend_from_slice(if number == 1 { b"\n" } else { b",\n" });
+                serde_json::to_writer(&mut json, &steps.step(number, part))?;
+            }
+        }
+        Piece::Tail { number, agent, steps } => {
+            let tail = DocumentTail {
+                final_metrics: FinalMetrics::of(agent, sources.responses(agent), steps),
+                extra: Extra { subscope: extra(source, sources, agent) },
+            };
+            write!(json, "\n],{}", fields(&tail)?)?;
+            let is_last = number + 1 == source.tree.agents.len();
+            json.extend_from_slice(match (number, is_last) {
+                (0, true) => b"}\n",
+                (0, false) => b"",
+                (_, true) => b"}\n]}\n",
+                (_, false) => b"}",
+            });
+        }
+    }
+    Ok(json)
+}
+
+fn mask_piece(json: Vec<u8>, mask: Mask) -> io::Result<Vec<u8>> {
+    match mask {
+        Mask::Nothing => Ok(json),
+        Mask::Secrets => {
+            let mut masked = Redacted::new(Vec::with_capacity(json.len()));
+            masked.write_all(&json)?;
+            masked.finish()
+        }
+    }
 }
 
 /// The fields before the steps.
@@ -104,16 +187,10 @@ struct Extra<T> {
     subscope: T,
 }
 
-/// Writes a trajectory without its last brace.
-fn write_trajectory(
-    source: &AtifSource<'_>,
-    sources: &AtifSources<'_>,
-    agent: &Agent,
-    w: &mut impl Write,
-) -> io::Result<()> {
+fn document_head<'s>(source: &AtifSource<'s>, agent: &'s Agent) -> DocumentHead<'s> {
     let session = &source.tree.session;
     let harness = session.harness.as_deref().filter(|_| agent.id.is_root());
-    let head = DocumentHead {
+    DocumentHead {
         schema_version: VERSION,
         session_id: &session.id,
         trajectory_id: &agent.id,
@@ -122,20 +199,7 @@ fn write_trajectory(
             version: session.harness_version.as_deref().unwrap_or(UNKNOWN),
             model_name: agent.model.as_deref(),
         },
-    };
-    write!(w, "{{{},\"steps\":[", fields(&head)?)?;
-    let steps = Steps::of(source, sources, agent);
-    let count = steps.len();
-    for (number, step) in steps.enumerate() {
-        w.write_all(if number == 0 { b"\n" } else { b",\n" })?;
-        serde_json::to_writer(&mut *w, &step)?;
     }
-    w.write_all(b"\n],")?;
-    let tail = DocumentTail {
-        final_metrics: FinalMetrics::of(agent, sources.responses(agent), count),
-        extra: Extra { subscope: extra(source, sources, agent) },
-    };
-    w.write_all(fields(&tail)?.as_bytes())
 }
 
 /// Returns an object's fields without its braces.

@@ -20,9 +20,9 @@ pub struct DownloadSource<'s> {
     /// Its events, in order.
     pub events: &'s [EventRecord],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
-    pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
+    pub resolve: &'s (dyn Fn(&Payload) -> Option<String> + Sync),
     /// Returns OpenTelemetry's name of the provider of a model.
-    pub provider: &'s dyn Fn(Option<&str>) -> Option<&'static str>,
+    pub provider: &'s (dyn Fn(Option<&str>) -> Option<&'static str> + Sync),
 }
 
 /// Writes a session in any format but `html`, which needs a page; nothing for spans of a session of which only rows are
@@ -48,12 +48,11 @@ pub fn write_download(
         }
         Format::Atif => {
             let texts: Vec<SessionText> = events.iter().filter_map(SessionText::of_record).collect();
-            let source = AtifSource { tree, detail, texts: &texts, resolve };
-            write_json(out, mask, &mut |out| write_atif(&source, out))
+            // It masks what it has by itself, as spans do.
+            write_atif(&AtifSource { tree, detail, texts: &texts, resolve, mask }, out)
         }
         Format::Otlp => {
             let Some(detail) = detail else { return Ok(()) };
-            // It masks what it has by itself.
             let source = SpanSource { tree, detail, provider, contents: None, mask };
             SpanWriter::new(&source).write_lines(out)
         }

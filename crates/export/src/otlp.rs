@@ -28,7 +28,7 @@ use subscope_model::{
 };
 
 pub use content::Contents;
-use content::{Content, Messages, masked};
+use content::{Messages, masked};
 use units::{Figures, Unit, Units};
 
 use crate::{execution::agent_type, redact::Mask};
@@ -53,7 +53,7 @@ pub struct SpanSource<'s> {
     /// Its runs and responses.
     pub detail: &'s SessionDetail,
     /// Returns OpenTelemetry's name of the provider of a model.
-    pub provider: &'s dyn Fn(Option<&str>) -> Option<&'static str>,
+    pub provider: &'s (dyn Fn(Option<&str>) -> Option<&'static str> + Sync),
     /// Prompts, answers, arguments and results; `None` to leave them out.
     pub contents: Option<Contents<'s>>,
     /// Whether secrets in texts are masked.
@@ -76,22 +76,18 @@ pub fn rejected_spans(answer: &[u8]) -> Option<(i64, String)> {
 /// Id of a span, unique in all sessions.
 pub type SpanId = [u8; 8];
 
-fn span_id(span: &Span) -> Option<SpanId> {
-    span.span_id.as_slice().try_into().ok()
-}
-
 /// Returns the ids of the spans in a request.
 pub fn span_ids(request: &ExportTraceServiceRequest) -> Vec<SpanId> {
     let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
-    scopes.flat_map(|scope| scope.spans.iter().filter_map(span_id)).collect()
+    scopes
+        .flat_map(|scope| scope.spans.iter().filter_map(|span| span.span_id.as_slice().try_into().ok()))
+        .collect()
 }
 
 /// Attributes of a span, in order.
 #[derive(Default)]
 struct Attributes {
     all: Vec<KeyValue>,
-    /// Values that are still to be made, by the place of their attribute.
-    contents: Vec<(usize, Content)>,
 }
 
 impl Attributes {
@@ -108,13 +104,6 @@ impl Attributes {
         self.add(key, value.map(|value| Value::StringValue(value.into())));
     }
 
-    fn content(&mut self, key: &str, content: Option<Content>) {
-        if let Some(content) = content {
-            self.contents.push((self.all.len(), content));
-            self.all.push(KeyValue { key: key.to_owned(), ..KeyValue::default() });
-        }
-    }
-
     fn int(&mut self, key: &str, value: Option<impl TryInto<i64>>) {
         self.add(key, value.map(|value| Value::IntValue(value.try_into().unwrap_or(i64::MAX))));
     }
@@ -126,26 +115,12 @@ impl Attributes {
     }
 }
 
-/// A span whose contents are not masked and cut yet.
-struct Draft {
-    span: Span,
-    contents: Vec<(usize, Content)>,
-}
-
-impl Draft {
-    fn finish(self, mask: Mask) -> Span {
-        let Self { mut span, contents } = self;
-        // From the last one: those before keep their place.
-        for (place, content) in contents.into_iter().rev() {
-            match content.write(mask) {
-                Some(text) => {
-                    span.attributes[place].value = Some(AnyValue { value: Some(Value::StringValue(text)) });
-                }
-                None => drop(span.attributes.remove(place)),
-            }
-        }
-        span
-    }
+/// What a span is of: a unit, one of its responses, or one of its calls by place in the agent's row.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Unit(usize),
+    Response(usize, usize),
+    Call(usize, usize),
 }
 
 /// Makes the spans of a session, one by one: texts are read when their span is made, so that an export may be larger than
@@ -157,9 +132,9 @@ pub struct SpanWriter<'s> {
     responses: Vec<Vec<&'s ResponseDetail>>,
     calls: Vec<Vec<usize>>,
     /// Id of the trace of each run.
-    traces: Vec<Vec<u8>>,
+    traces: Vec<[u8; 16]>,
     /// Id of the `invoke_agent` span of each unit.
-    invocations: Vec<Vec<u8>>,
+    invocations: Vec<SpanId>,
     /// Agents whose token total is a lower bound, although no single response is.
     shared_floors: HashSet<&'s str>,
     messages: Option<Messages<'s>>,
@@ -181,15 +156,15 @@ impl<'s> SpanWriter<'s> {
         let session = &source.tree.session.id;
         // The root's runs are the first units.
         let runs = units.all.iter().take_while(|unit| unit.agent == 0);
-        let traces = runs.map(|run| id::<16>(session, "trace", &run.key)).collect();
-        let invocations = units.all.iter().map(|unit| id::<8>(session, "invoke_agent", &unit.key)).collect();
+        let traces = runs.map(|run| id(session, "trace", &run.key)).collect();
+        let invocations = units.all.iter().map(|unit| id(session, "invoke_agent", &unit.key)).collect();
         Self { source, units, responses, calls, traces, invocations, shared_floors, messages }
     }
 
     /// Returns the spans in requests of at most so many bytes in protobuf each ([`MAX_REQUEST_BYTES`] or
     /// [`MAX_LINE_BYTES`]), none if nothing has ended. Left out are the units of running agents, and those above them.
     pub fn requests(&self, max_bytes: usize) -> impl Iterator<Item = ExportTraceServiceRequest> + '_ {
-        self.requests_of(self.drafts(), max_bytes)
+        self.requests_of(self.subjects(), max_bytes)
     }
 
     /// Returns the spans whose ids are not known, as [`Self::requests`] does, for a receiver.
@@ -197,17 +172,17 @@ impl<'s> SpanWriter<'s> {
         &'a self,
         known: &'a HashSet<SpanId>,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
-        let is_new = |draft: &Draft| !span_id(&draft.span).is_some_and(|id| known.contains(&id));
-        self.requests_of(self.drafts().filter(is_new), MAX_REQUEST_BYTES)
+        let is_new = |subject: &Subject| !known.contains(&self.span_id(*subject));
+        self.requests_of(self.subjects().filter(is_new), MAX_REQUEST_BYTES)
     }
 
     fn requests_of<'a>(
         &'a self,
-        drafts: impl Iterator<Item = Draft> + 'a,
+        subjects: impl Iterator<Item = Subject> + 'a,
         max_bytes: usize,
     ) -> impl Iterator<Item = ExportTraceServiceRequest> + 'a {
         let empty = self.request(Vec::new()).encoded_len();
-        let mut spans = drafts.map(|draft| draft.finish(self.source.mask)).peekable();
+        let mut spans = subjects.map(|subject| self.span(subject)).peekable();
         std::iter::from_fn(move || {
             let (mut request, mut bytes) = (Vec::new(), empty);
             while let Some(span) = spans.peek() {
@@ -240,22 +215,62 @@ impl<'s> SpanWriter<'s> {
         ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
     }
 
-    /// Returns all spans: by agent in tree order, each unit before its responses and calls.
-    fn drafts(&self) -> impl Iterator<Item = Draft> + '_ {
+    /// Returns what there is a span of: by agent in tree order, each unit before its responses and calls.
+    fn subjects(&self) -> impl Iterator<Item = Subject> + '_ {
         let ended = self.units.all.iter().enumerate().filter(|(_, unit)| unit.has_ended);
-        ended.flat_map(move |(number, _)| {
-            let responses = self.responses[number].iter().enumerate();
-            let chats = responses.map(move |(place, response)| self.chat(number, response, place == 0));
-            let calls = self.calls[number].iter().map(move |place| self.execute_tool(number, *place));
-            std::iter::once_with(move || self.invoke_agent(number)).chain(chats).chain(calls)
+        ended.flat_map(move |(unit, _)| {
+            let responses = (0..self.responses[unit].len()).map(move |place| Subject::Response(unit, place));
+            let calls = self.calls[unit].iter().map(move |place| Subject::Call(unit, *place));
+            std::iter::once(Subject::Unit(unit)).chain(responses).chain(calls)
         })
     }
 
+    fn span_id(&self, subject: Subject) -> SpanId {
+        let agent = |unit: usize| &self.source.tree.agents[self.units.all[unit].agent];
+        match subject {
+            Subject::Unit(unit) => self.invocations[unit],
+            Subject::Response(unit, place) => {
+                self.id("chat", self.responses[unit][place].id.as_deref().unwrap_or(&agent(unit).id))
+            }
+            Subject::Call(unit, place) => {
+                let agent = agent(unit);
+                let call = &agent.tools[place];
+                let key = || format!("{}/{}/{place}", agent.id, call.name);
+                self.id("execute_tool", &call.id.as_ref().map_or_else(key, ToString::to_string))
+            }
+        }
+    }
+
+    /// Makes a span: its contents are read, masked and cut.
+    fn span(&self, subject: Subject) -> Span {
+        let id = self.span_id(subject);
+        match subject {
+            Subject::Unit(unit) => self.invoke_agent(unit, id),
+            Subject::Response(unit, place) => self.chat(unit, place, id),
+            Subject::Call(unit, place) => self.execute_tool(unit, place, id),
+        }
+    }
+
+    /// Returns about how many bytes are read for a span.
+    fn bytes_to_read(&self, subject: Subject) -> usize {
+        let (Some(messages), Some(_)) = (&self.messages, &self.source.contents) else { return 0 };
+        match subject {
+            Subject::Unit(_) => 0,
+            Subject::Response(unit, place) => {
+                self.responses[unit][place].id.as_deref().map_or(0, |id| messages.len(id))
+            }
+            Subject::Call(unit, place) => {
+                let call = &self.source.tree.agents[self.units.all[unit].agent].tools[place];
+                [&call.input, &call.result].into_iter().flatten().map(|payload| payload.bytes()).sum()
+            }
+        }
+    }
+
     /// Returns a span of a unit's trace with the attributes that all spans have.
-    fn span(&self, unit: &Unit<'_>, kind: &str, id: Vec<u8>, model: Option<&str>) -> (Span, Attributes) {
+    fn begin(&self, unit: &Unit<'_>, kind: &str, id: SpanId, model: Option<&str>) -> (Span, Attributes) {
         let Tree { session, agents, .. } = self.source.tree;
         let agent = &agents[unit.agent];
-        let mut attributes = Attributes { all: Vec::with_capacity(MAX_ATTRIBUTES), ..Attributes::default() };
+        let mut attributes = Attributes { all: Vec::with_capacity(MAX_ATTRIBUTES) };
         attributes.text("gen_ai.operation.name", Some(kind));
         attributes.text("gen_ai.provider.name", (self.source.provider)(model.or(agent.model.as_deref())));
         attributes.text("gen_ai.conversation.id", Some(session.id.as_str()));
@@ -266,8 +281,8 @@ impl<'s> SpanWriter<'s> {
         attributes.int("subscope.depth", Some(agent.depth));
         attributes.int("subscope.run", Some(unit.run + 1));
         let span = Span {
-            trace_id: self.traces.get(unit.run).cloned().unwrap_or_default(),
-            span_id: id,
+            trace_id: self.traces.get(unit.run).map(|id| id.to_vec()).unwrap_or_default(),
+            span_id: id.to_vec(),
             kind: SpanKind::Internal.into(),
             status: Some(Status::default()),
             ..Span::default()
@@ -281,14 +296,14 @@ impl<'s> SpanWriter<'s> {
         harness.filter(|_| agent.id.is_root()).unwrap_or_else(|| agent_type(agent))
     }
 
-    fn id(&self, kind: &str, key: &str) -> Vec<u8> {
-        id::<8>(&self.source.tree.session.id, kind, key)
+    fn id(&self, kind: &str, key: &str) -> SpanId {
+        id(&self.source.tree.session.id, kind, key)
     }
 
-    fn invoke_agent(&self, number: usize) -> Draft {
+    fn invoke_agent(&self, number: usize, id: SpanId) -> Span {
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
-        let (span, mut attributes) = self.span(unit, "invoke_agent", self.invocations[number].clone(), None);
+        let (span, mut attributes) = self.begin(unit, "invoke_agent", id, None);
         let description = agent.description.as_deref().map(|text| masked(text, self.source.mask));
         attributes.text("gen_ai.agent.description", description);
         attributes.text("gen_ai.request.model", agent.model.as_deref());
@@ -315,30 +330,28 @@ impl<'s> SpanWriter<'s> {
             AgentStatus::Lost => Some(OTHER),
         };
         let parent = match (unit.trigger, unit.parent) {
-            (Some(call), _) => self.id("execute_tool", call),
-            (None, Some(above)) => self.invocations[above].clone(),
-            (None, None) => Vec::new(),
+            (Some(call), _) => Some(self.id("execute_tool", call)),
+            (None, Some(above)) => Some(self.invocations[above]),
+            (None, None) => None,
         };
         let name = format!("invoke_agent {}", self.agent_name(agent));
         finish(span, name, parent, unit.span, attributes, error)
     }
 
-    fn execute_tool(&self, number: usize, place: usize) -> Draft {
+    fn execute_tool(&self, number: usize, place: usize, id: SpanId) -> Span {
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let call = &agent.tools[place];
-        let key = || format!("{}/{}/{place}", agent.id, call.name);
-        let key = call.id.as_ref().map_or_else(key, ToString::to_string);
-        let (span, mut attributes) = self.span(unit, "execute_tool", self.id("execute_tool", &key), None);
+        let (span, mut attributes) = self.begin(unit, "execute_tool", id, None);
         attributes.text("gen_ai.tool.name", Some(&*call.name));
         attributes.text("gen_ai.tool.call.id", call.id.as_deref());
         attributes.text("gen_ai.tool.type", Some("function"));
         attributes.text("subscope.basis", Some(call.basis.as_str()));
         attributes.text("subscope.status", Some(call.status.as_str()));
         if let Some(contents) = &self.source.contents {
-            let read = |of| Content::payload(of, contents);
-            attributes.content("gen_ai.tool.call.arguments", read(call.input.as_deref()));
-            attributes.content("gen_ai.tool.call.result", read(call.result.as_deref()));
+            let read = |payload| contents.payload(payload, self.source.mask);
+            attributes.text("gen_ai.tool.call.arguments", read(call.input.as_deref()));
+            attributes.text("gen_ai.tool.call.result", read(call.result.as_deref()));
         }
         let start = call.started_at_ms.unwrap_or(unit.span[0]);
         let end = match (call.ended_at_ms, call.status) {
@@ -352,16 +365,16 @@ impl<'s> SpanWriter<'s> {
             ToolStatus::Open if unit.status == AgentStatus::Stopped => Some("cancelled"),
             ToolStatus::Error | ToolStatus::Open => Some(OTHER),
         };
-        let parent = self.invocations[number].clone();
+        let parent = Some(self.invocations[number]);
         finish(span, format!("execute_tool {}", call.name), parent, [start, end], attributes, error)
     }
 
-    fn chat(&self, number: usize, response: &ResponseDetail, is_first: bool) -> Draft {
+    fn chat(&self, number: usize, place: usize, id: SpanId) -> Span {
+        let response = self.responses[number][place];
         let unit = &self.units.all[number];
         let agent = &self.source.tree.agents[unit.agent];
         let model = response.model.as_deref().or(agent.model.as_deref());
-        let key = response.id.as_deref().unwrap_or(&agent.id);
-        let (span, mut attributes) = self.span(unit, "chat", self.id("chat", key), model);
+        let (span, mut attributes) = self.begin(unit, "chat", id, model);
         attributes.text("gen_ai.request.model", model);
         attributes.text("gen_ai.response.model", model);
         attributes.text("gen_ai.response.id", response.id.as_deref());
@@ -379,31 +392,34 @@ impl<'s> SpanWriter<'s> {
             attributes.add("subscope.usage.floor", is_floor.then_some(Value::BoolValue(true)));
         }
         if let Some(messages) = &self.messages {
-            let prompt = if unit.agent == 0 {
-                messages.prompts(u32::try_from(unit.run + 1).unwrap_or(u32::MAX))
-            } else {
+            let prompt = match unit.agent {
+                _ if place > 0 => None,
+                0 => messages.prompts(u32::try_from(unit.run + 1).unwrap_or(u32::MAX)),
                 // What resumed it later is the argument of a call.
-                let is_begin = self.units.all[number - 1].agent != unit.agent;
-                agent.prompt.as_deref().filter(|_| is_begin).map(str::to_owned)
+                _ if self.units.all[number - 1].agent == unit.agent => None,
+                _ => agent.prompt.as_deref().map(str::to_owned),
             };
-            attributes.content("gen_ai.input.messages", prompt.filter(|_| is_first).map(Content::prompt));
-            let output = response.id.as_deref().and_then(|id| messages.output(id, finished));
-            attributes.content("gen_ai.output.messages", output);
+            let prompt = prompt.map(|text| content::prompt(text, self.source.mask));
+            attributes.text("gen_ai.input.messages", prompt);
+            let output = |id: &str| messages.output(id, finished, self.source.mask);
+            attributes.text("gen_ai.output.messages", response.id.as_deref().and_then(output));
         }
         let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
-        let parent = self.invocations[number].clone();
+        let parent = Some(self.invocations[number]);
         let times = response.times.unwrap_or(unit.span);
         finish(Span { kind: SpanKind::Client.into(), ..span }, name, parent, times, attributes, None)
     }
 }
 
 /// Returns the first `N` bytes of the hash of an identity within a session.
-fn id<const N: usize>(session: &str, kind: &str, key: &str) -> Vec<u8> {
+fn id<const N: usize>(session: &str, kind: &str, key: &str) -> [u8; N] {
     let identity = ["subscope", session, kind, key].join("\0");
-    let mut id: Vec<u8> = Sha256::digest(identity.as_bytes()).iter().copied().take(N).collect();
+    let mut id = [0; N];
+    id.copy_from_slice(&Sha256::digest(identity.as_bytes())[..N]);
     // Zero is no id.
-    let is_zero = id.iter().all(|byte| *byte == 0);
-    id.last_mut().filter(|_| is_zero).into_iter().for_each(|last| *last = 1);
+    if id.iter().all(|byte| *byte == 0) {
+        id[N - 1] = 1;
+    }
     id
 }
 
@@ -445,25 +461,23 @@ fn api_error(text: &str) -> &str {
 fn finish(
     span: Span,
     name: String,
-    parent_span_id: Vec<u8>,
+    parent: Option<SpanId>,
     [start, end]: [Millis; 2],
     mut attributes: Attributes,
     error: Option<&str>,
-) -> Draft {
+) -> Span {
     attributes.text("error.type", error);
     let code = if error.is_some() { StatusCode::Error } else { StatusCode::Unset };
     let nanos = |at: Millis| u64::try_from(at).unwrap_or_default().saturating_mul(1_000_000);
-    let Attributes { all: attributes, contents } = attributes;
-    let span = Span {
+    Span {
         name,
-        parent_span_id,
+        parent_span_id: parent.map(|id| id.to_vec()).unwrap_or_default(),
         start_time_unix_nano: nanos(start),
         end_time_unix_nano: nanos(end.max(start)),
-        attributes,
+        attributes: attributes.all,
         status: Some(Status { code: code.into(), ..Status::default() }),
         ..span
-    };
-    Draft { span, contents }
+    }
 }
 
 #[cfg(test)]

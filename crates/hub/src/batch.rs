@@ -2,9 +2,11 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    thread::{self, ThreadId},
 };
 
 use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader};
@@ -31,8 +33,8 @@ pub struct BatchRead {
     /// Input that cannot be read again, by source and offset; filled if payloads are to be found.
     bodies: BTreeMap<(SourceId, u64), Vec<u8>>,
     keeps_bodies: bool,
-    /// Reads payloads again.
-    reader: Mutex<SpanReader>,
+    /// Readers of payloads, one for each thread that reads them: each keeps the part of the file that it read last.
+    readers: Mutex<HashMap<ThreadId, SpanReader>>,
 }
 
 /// A file to read, with its group number.
@@ -44,7 +46,7 @@ const MIN_THREAD_BYTES: u64 = 1 << 20;
 /// Distributes files over threads so that each gets about the same number of bytes.
 fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
     let total: u64 = jobs.iter().map(|(_, found)| found.len).sum();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let useful = usize::try_from(total / MIN_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
     let count = cores.min(useful);
     let mut shares: Vec<(u64, Vec<FileJob>)> = (0..count).map(|_| (0, Vec::new())).collect();
@@ -65,7 +67,7 @@ fn read_parts(
     dialect: Option<Dialect>,
 ) -> Vec<BatchRead> {
     let last = shares.pop().unwrap_or_default();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let others: Vec<_> =
             shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
         let own = read_part(last, options, dialect);
@@ -94,7 +96,7 @@ impl BatchRead {
     fn new(options: RouterOptions) -> Self {
         Self {
             keeps_bodies: options.keep == FactDetail::Payloads,
-            reader: Mutex::default(),
+            readers: Mutex::default(),
             router: SessionRouter::new(options),
             problems: Vec::new(),
             files: 0,
@@ -138,10 +140,10 @@ impl BatchRead {
     /// If the stream cannot be read; what was read before stays.
     pub fn read_stream(
         &mut self,
-        input: impl std::io::Read,
+        input: impl io::Read,
         label: &str,
         dialect: Option<Dialect>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let label = label.to_owned();
         let group = self.router.new_group();
         let source = self.router.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
@@ -183,6 +185,15 @@ impl BatchRead {
         });
     }
 
+    fn read_span(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let readers = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = thread::current().id();
+        let mut reader = readers().remove(&thread).unwrap_or_default();
+        let read = reader.read(path, offset, len);
+        readers().insert(thread, reader);
+        read
+    }
+
     /// Returns the JSON text of a payload, read again from its file if needed.
     pub fn payload(&self, payload: &Payload) -> Option<String> {
         let text = match payload {
@@ -197,8 +208,7 @@ impl BatchRead {
                     None => {
                         let SourceId(number) = *source;
                         let path = self.paths.get(number as usize)?;
-                        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-                        reader.read(path, *offset, *len as usize).ok()?
+                        self.read_span(path, *offset, *len as usize).ok()?
                     }
                 };
                 String::from_utf8(bytes).ok()?

@@ -136,6 +136,14 @@ impl Payload {
             _ => Self::Inline(raw.json.into()),
         }
     }
+
+    /// Returns the length of the JSON text in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Inline(text) => text.len(),
+            Self::At { len, .. } => *len as usize,
+        }
+    }
 }
 
 #[cfg(test)]

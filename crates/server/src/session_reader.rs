@@ -9,7 +9,7 @@ use subscope_model::{EventRecord, Millis, Payload, SessionDetail, SessionId, Tre
 use crate::{api_error::ApiError, ask::ask, state::App};
 
 /// Returns the JSON text of a payload; `None` if its source cannot be read any more. It may read files.
-pub type PayloadReader = Box<dyn Fn(&Payload) -> Option<String> + Send>;
+pub type PayloadReader = Box<dyn Fn(&Payload) -> Option<String> + Send + Sync>;
 
 /// A session read from its sources.
 pub struct SessionHistory {

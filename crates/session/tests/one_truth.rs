@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use subscope_export::{AtifSource, atif_lines, write_atif};
+use subscope_export::{AtifSource, Mask, atif_lines, write_atif};
 use subscope_model::{
     Agent, AgentStatus, Basis, Event, EventKind, Flag, Payload, PriceTable, SessionId, ToolCall, Tree,
 };
@@ -119,7 +119,13 @@ fn trajectories(recording: &Recording) -> Vec<Choice> {
                 Some(String::from_utf8(bytes.to_vec()).unwrap())
             }
         };
-        let source = AtifSource { tree: &tree, detail: Some(&detail), texts: &texts, resolve: &resolve };
+        let source = AtifSource {
+            tree: &tree,
+            detail: Some(&detail),
+            texts: &texts,
+            resolve: &resolve,
+            mask: Mask::Nothing,
+        };
         let mut document = Vec::new();
         write_atif(&source, &mut document).unwrap();
         let (lines, problems) = atif_lines(&document, "trajectory.json").unwrap();

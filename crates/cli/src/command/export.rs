@@ -92,8 +92,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
                 detail: detail.as_ref(),
                 texts: &texts,
                 resolve: &|payload| loaded.payload(payload),
+                mask: args.mask(),
             };
-            write_json(args, &mut |out| write_atif(&source, out))?;
+            write_output(args, &mut |out| write_atif(&source, &mut HarmlessJson::new(out)))?;
         }
         Format::Html => {
             let none = || CliError::failed("this program was built without its page");
@@ -221,6 +222,6 @@ fn write_output(
 ) -> Result<(), CliError> {
     let Some(path) = &args.output else { return output::to_stdout(|out| work(out)) };
     let wrong = |error| CliError::because(format!("cannot write {}", path.display()), error);
-    let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
+    let mut file = BufWriter::with_capacity(OUTPUT_BYTES, File::create(path).map_err(wrong)?);
     work(&mut file).and_then(|()| file.flush()).map_err(wrong)
 }

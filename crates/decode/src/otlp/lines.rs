@@ -19,7 +19,7 @@ const KEPT_TEXT_BYTES: usize = 4 << 10;
 const MAX_TRACES: usize = 10_000;
 
 /// Decodes the records of one dialect.
-pub trait RecordDecoder: Send {
+pub trait RecordDecoder: Send + Sync {
     /// How its records are known.
     fn source(&self) -> &'static OtelSource;
 

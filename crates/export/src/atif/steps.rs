@@ -84,7 +84,7 @@ impl<'s> AtifSources<'s> {
 }
 
 /// What a step is made of.
-enum StepPart<'s> {
+pub(super) enum StepPart<'s> {
     Prompt(&'s SessionText),
     Task(&'s str),
     Response(&'s ResponseDetail, Vec<usize>),
@@ -96,44 +96,32 @@ enum StepPart<'s> {
     Run(u32),
 }
 
-/// The steps of a trajectory, made one by one.
-pub(super) struct Steps<'a, 's> {
-    source: &'a AtifSource<'s>,
-    sources: &'a AtifSources<'s>,
-    agent: &'a Agent,
-    parts: std::vec::IntoIter<StepPart<'a>>,
-    number: usize,
-}
-
-impl<'a, 's> Steps<'a, 's> {
-    pub(super) fn of(source: &'a AtifSource<'s>, sources: &'a AtifSources<'s>, agent: &'a Agent) -> Self {
-        let parts = parts(sources, agent).into_iter();
-        Self { source, sources, agent, parts, number: 0 }
-    }
-}
-
-impl ExactSizeIterator for Steps<'_, '_> {}
-
-impl<'a> Iterator for Steps<'a, '_> {
-    type Item = WrittenStep<'a>;
-
-    fn next(&mut self) -> Option<WrittenStep<'a>> {
-        let part = self.parts.next()?;
-        self.number += 1;
-        Some(WrittenStep { step_id: self.number, ..self.step(part) })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.parts.size_hint()
+impl StepPart<'_> {
+    /// Returns about how many bytes are read for the step.
+    pub(super) fn bytes_to_read(&self, sources: &AtifSources<'_>, agent: &Agent) -> usize {
+        let of_calls = |places: &[usize]| -> usize {
+            let calls = places.iter().map(|place| &agent.tools[*place]);
+            calls.flat_map(|call| [&call.input, &call.result]).flatten().map(|payload| payload.bytes()).sum()
+        };
+        match self {
+            Self::Prompt(text) | Self::Message(text) => text.payload.bytes(),
+            Self::Task(prompt) => prompt.len(),
+            Self::Response(response, calls) => {
+                let parts = response.id.as_deref().and_then(|id| sources.parts.get(id));
+                parts.into_iter().flatten().map(|text| text.payload.bytes()).sum::<usize>() + of_calls(calls)
+            }
+            Self::Calls(calls) => of_calls(calls),
+            Self::Placeholder | Self::Run(_) => 0,
+        }
     }
 }
 
 /// Returns the parts of an agent's trajectory in order of time; a part without a time follows its predecessor.
-fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>> {
+pub(super) fn step_parts<'s>(sources: &AtifSources<'s>, agent: &'s Agent) -> Vec<StepPart<'s>> {
     let responses = sources.responses(agent);
     let (by_response, unlinked) = link_calls(agent, responses);
-    let mut placed: Vec<(Millis, StepPart<'a>)> = Vec::new();
-    let mut add = |items: &mut dyn Iterator<Item = (Option<Millis>, StepPart<'a>)>| {
+    let mut placed: Vec<(Millis, StepPart<'s>)> = Vec::new();
+    let mut add = |items: &mut dyn Iterator<Item = (Option<Millis>, StepPart<'s>)>| {
         let mut last = Millis::MIN;
         for (time, part) in items {
             last = time.unwrap_or(last).max(last);
@@ -158,7 +146,7 @@ fn parts<'a>(sources: &'a AtifSources<'_>, agent: &'a Agent) -> Vec<StepPart<'a>
     add(&mut others.map(|text| (text.at_ms, StepPart::Message(text))));
     add(&mut unlinked.into_iter().map(|call| (agent.tools[call].started_at_ms, StepPart::Calls(vec![call]))));
     placed.sort_by_key(|(time, _)| *time);
-    let mut parts: Vec<StepPart<'a>> = placed.into_iter().map(|(_, part)| part).collect();
+    let mut parts: Vec<StepPart<'s>> = placed.into_iter().map(|(_, part)| part).collect();
     if parts.is_empty() {
         parts.push(StepPart::Placeholder);
     }
@@ -266,10 +254,18 @@ struct ContentPart {
     text: Box<RawValue>,
 }
 
-impl<'a> Steps<'a, '_> {
-    fn step(&self, part: StepPart<'a>) -> WrittenStep<'a> {
+/// Makes the steps of a trajectory.
+pub(super) struct StepMaker<'a, 's> {
+    pub(super) source: &'a AtifSource<'s>,
+    pub(super) sources: &'a AtifSources<'s>,
+    pub(super) agent: &'a Agent,
+}
+
+impl<'a> StepMaker<'a, '_> {
+    /// Returns a step; numbers begin with 1.
+    pub(super) fn step(&self, number: usize, part: StepPart<'a>) -> WrittenStep<'a> {
         let mut step = WrittenStep {
-            step_id: 0,
+            step_id: number,
             timestamp: None,
             source: "agent",
             model_name: None,

@@ -1,5 +1,4 @@
-//! Contents of spans: messages, arguments and results as JSON in strings. They are read where a span is made, and masked
-//! and cut on another thread.
+//! Contents of spans: messages, arguments and results as JSON in strings, masked and cut.
 
 use std::{borrow::Cow, collections::HashMap, io::Write as _};
 
@@ -18,49 +17,19 @@ pub struct Contents<'s> {
     /// The session's prompts, messages and thoughts, in order.
     pub texts: &'s [SessionText],
     /// Returns the JSON text of a payload; `None` if its source cannot be read any more.
-    pub resolve: &'s dyn Fn(&Payload) -> Option<String>,
+    pub resolve: &'s (dyn Fn(&Payload) -> Option<String> + Sync),
 }
 
-/// A content that is not masked and cut yet.
-pub(super) enum Content {
-    /// JSON of arguments or a result.
-    Payload(String),
-    /// Parts of a message, each with its kind.
-    Message { role: &'static str, parts: Vec<(&'static str, String)>, finish: Option<&'static str> },
+impl Contents<'_> {
+    /// Returns arguments or a result; `None` if they cannot be read any more, or are no JSON.
+    pub(super) fn payload(&self, payload: Option<&Payload>, mask: Mask) -> Option<String> {
+        write_payload((self.resolve)(payload?)?, mask)
+    }
 }
 
-impl Content {
-    /// Returns a prompt as a message of the user (semantic conventions, `gen_ai.input.messages`).
-    pub(super) fn prompt(text: String) -> Self {
-        Self::Message { role: "user", parts: vec![("text", text)], finish: None }
-    }
-
-    /// Returns arguments or a result; `None` if they cannot be read any more.
-    pub(super) fn payload(payload: Option<&Payload>, contents: &Contents<'_>) -> Option<Self> {
-        (contents.resolve)(payload?).map(Self::Payload)
-    }
-
-    /// Returns about how long it is.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Payload(json) => json.len(),
-            Self::Message { parts, .. } => parts.iter().map(|(_, text)| text.len()).sum(),
-        }
-    }
-
-    /// Returns the value of the attribute; `None` if the payload is no JSON.
-    pub(super) fn write(self, mask: Mask) -> Option<String> {
-        match self {
-            Self::Payload(json) => write_payload(json, mask),
-            Self::Message { role, parts, finish } => {
-                let message = |parts: Vec<Value>| match finish {
-                    Some(finish) => json!([{ "role": role, "parts": parts, "finish_reason": finish }]),
-                    None => json!([{ "role": role, "parts": parts }]),
-                };
-                Some(fit(&parts, mask, &message))
-            }
-        }
-    }
+/// Returns a prompt as a message of the user (semantic conventions, `gen_ai.input.messages`).
+pub(super) fn prompt(text: String, mask: Mask) -> String {
+    fit(&[("text", text)], mask, &|parts| json!([{ "role": "user", "parts": parts }]))
 }
 
 /// Parts of messages and prompts.
@@ -91,15 +60,29 @@ impl<'s> Messages<'s> {
     }
 
     /// Returns what a response says (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
-    pub(super) fn output(&self, response: &str, finish: Option<&'static str>) -> Option<Content> {
-        let part = |(_, text): &(&str, &SessionText)| {
+    pub(super) fn output(&self, response: &str, finish: Option<&str>, mask: Mask) -> Option<String> {
+        let part = |text: &SessionText| {
             let kind = if text.kind == EventKind::Reasoning { "reasoning" } else { "text" };
             Some((kind, text.read(self.contents.resolve)?))
         };
-        let first = self.parts.partition_point(|(id, _)| *id < response);
-        let mut own = self.parts.get(first..)?.iter().take_while(|(id, _)| *id == response).peekable();
+        let mut own = self.of(response).peekable();
         own.peek()?;
-        Some(Content::Message { role: "assistant", parts: own.filter_map(part).collect(), finish })
+        let parts: Vec<_> = own.filter_map(part).collect();
+        Some(fit(&parts, mask, &|parts| match finish {
+            Some(finish) => json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]),
+            None => json!([{ "role": "assistant", "parts": parts }]),
+        }))
+    }
+
+    /// Returns about how long what a response says is, in bytes.
+    pub(super) fn len(&self, response: &str) -> usize {
+        self.of(response).map(|text| text.payload.bytes()).sum()
+    }
+
+    fn of(&self, response: &str) -> impl Iterator<Item = &'s SessionText> {
+        let first = self.parts.partition_point(|(id, _)| *id < response);
+        let after = self.parts.get(first..).unwrap_or_default();
+        after.iter().take_while(move |(id, _)| *id == response).map(|(_, text)| *text)
     }
 
     /// Returns the prompts of a run, from 1.

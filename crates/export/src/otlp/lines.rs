@@ -5,24 +5,24 @@ use std::io::{self, Write};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use super::{Draft, MAX_LINE_BYTES, SPAN_OVERHEAD_BYTES, SpanWriter};
+use super::{MAX_LINE_BYTES, SPAN_OVERHEAD_BYTES, SpanWriter, Subject};
 use crate::pool::in_order;
 
-/// Bytes of contents, and spans, that a thread masks and writes at once.
+/// Bytes of contents, and spans, that a thread makes at once.
 const BATCH_BYTES: usize = 128 << 10;
 const BATCH_SPANS: usize = 128;
 
-/// Spans as JSON.
+/// Spans as JSON, separated by commas.
 #[derive(Default)]
 struct JsonSpans {
     json: Vec<u8>,
-    /// End of each span in the JSON, and its bytes in protobuf.
+    /// Begin of each span in the JSON, and its bytes in protobuf.
     spans: Vec<(usize, usize)>,
 }
 
 impl SpanWriter<'_> {
-    /// Writes the requests of [`SpanWriter::requests`] of at most [`MAX_LINE_BYTES`] as OTLP/JSON, one a line. Contents
-    /// are read on this thread, masked and written as JSON on others.
+    /// Writes the requests of [`SpanWriter::requests`] of at most [`MAX_LINE_BYTES`] as OTLP/JSON, one a line. Spans are
+    /// made on other threads.
     ///
     /// # Errors
     /// Errors of the writer; earlier output is not undone.
@@ -31,55 +31,60 @@ impl SpanWriter<'_> {
         let (empty, template) = (self.request(Vec::new()).encoded_len(), self.request(vec![span.clone()]));
         let (template, span) = (serde_json::to_string(&template)?, serde_json::to_string(&span)?);
         let (head, tail) = template.split_once(&span).unwrap_or_default();
-        let mask = self.source.mask;
         let (mut has_begun, mut bytes) = (false, 0);
-        let work = |drafts: Vec<Draft>| {
+        let work = |subjects: Vec<Subject>| {
             let mut out = JsonSpans::default();
-            drafts.into_iter().try_for_each(|draft| {
-                let span = draft.finish(mask);
+            subjects.into_iter().try_for_each(|subject| {
+                let span = self.span(subject);
+                if !out.json.is_empty() {
+                    out.json.push(b',');
+                }
+                let begin = out.json.len();
                 serde_json::to_writer(&mut out.json, &span)?;
-                out.spans.push((out.json.len(), span.encoded_len()));
+                out.spans.push((begin, span.encoded_len()));
                 Ok::<(), serde_json::Error>(())
             })?;
             Ok(out)
         };
-        in_order(batches(self.drafts()), work, &mut |made: serde_json::Result<JsonSpans>| {
+        in_order(self.batches(), work, &mut |made: serde_json::Result<JsonSpans>| {
             let JsonSpans { json, spans } = made?;
-            let mut from = 0;
-            for (end, length) in spans {
+            let mut written = 0;
+            for (begin, length) in spans {
                 bytes += length + SPAN_OVERHEAD_BYTES;
                 if has_begun && bytes <= MAX_LINE_BYTES {
-                    w.write_all(b",")?;
-                } else {
-                    if has_begun {
-                        writeln!(w, "{tail}")?;
+                    if begin == 0 {
+                        w.write_all(b",")?;
                     }
-                    w.write_all(head.as_bytes())?;
-                    bytes = empty + length + SPAN_OVERHEAD_BYTES;
-                    has_begun = true;
+                    continue;
                 }
-                w.write_all(json.get(from..end).unwrap_or_default())?;
-                from = end;
+                // Without the comma before this span: it begins a line.
+                w.write_all(json.get(written..begin.saturating_sub(1)).unwrap_or_default())?;
+                if has_begun {
+                    writeln!(w, "{tail}")?;
+                }
+                w.write_all(head.as_bytes())?;
+                bytes = empty + length + SPAN_OVERHEAD_BYTES;
+                (has_begun, written) = (true, begin);
             }
-            Ok(())
+            w.write_all(json.get(written..).unwrap_or_default())
         })?;
         if has_begun {
             writeln!(w, "{tail}")?;
         }
         w.flush()
     }
-}
 
-/// Returns drafts in batches for the threads.
-fn batches(drafts: impl Iterator<Item = Draft>) -> impl Iterator<Item = Vec<Draft>> {
-    let mut drafts = drafts;
-    std::iter::from_fn(move || {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while bytes < BATCH_BYTES && batch.len() < BATCH_SPANS {
-            let Some(draft) = drafts.next() else { break };
-            bytes += draft.contents.iter().map(|(_, content)| content.len()).sum::<usize>();
-            batch.push(draft);
-        }
-        (!batch.is_empty()).then_some(batch)
-    })
+    /// Returns what there is a span of in batches for the threads.
+    fn batches(&self) -> impl Iterator<Item = Vec<Subject>> {
+        let mut subjects = self.subjects();
+        std::iter::from_fn(move || {
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            while bytes < BATCH_BYTES && batch.len() < BATCH_SPANS {
+                let Some(subject) = subjects.next() else { break };
+                bytes += self.bytes_to_read(subject);
+                batch.push(subject);
+            }
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
 }

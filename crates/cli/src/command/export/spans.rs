@@ -37,7 +37,7 @@ impl<'a> SpanExport<'a> {
             (None, Some(path)) => {
                 let file = File::create(path);
                 let wrong = |error| CliError::because(format!("cannot write {}", path.display()), error);
-                Destination::File(BufWriter::new(file.map_err(wrong)?))
+                Destination::File(BufWriter::with_capacity(super::OUTPUT_BYTES, file.map_err(wrong)?))
             }
             (None, None) => Destination::Stdout,
         };

@@ -28,8 +28,8 @@ fn units(all: Vec<Span>) -> BTreeMap<(&'static str, String), Span> {
 }
 
 /// The id of an agent's span as long as no source names its call.
-fn unlinked_id(read: &Read, agent: &str) -> Vec<u8> {
-    id::<8>(&read.tree.session.id, "invoke_agent", agent)
+fn unlinked_id(read: &Read, agent: &str) -> SpanId {
+    id(&read.tree.session.id, "invoke_agent", agent)
 }
 
 #[test]
