@@ -7,6 +7,7 @@ mod own;
 mod people;
 mod queries;
 mod sessions;
+mod shared;
 
 use std::sync::{
     Arc,
@@ -28,6 +29,7 @@ use crate::{
     read::{Reader, TeamFilter},
     tokens::{Identity, TokenFile},
 };
+use shared::{RequestKey, SharedAnswers};
 
 /// Maximum number of live feeds.
 const MAX_LIVE_FEEDS: usize = 512;
@@ -44,12 +46,21 @@ pub(crate) struct TeamState {
     pub(crate) feeds: Arc<Semaphore>,
     /// Answers by the first digit of their status, 1 to 5.
     answers: [AtomicU64; 5],
+    shared: SharedAnswers<RequestKey>,
 }
 
 impl TeamState {
     pub(crate) fn new(engine: Engine, gather: Gather, tokens: TokenFile, is_tls: bool) -> TeamApp {
         let feeds = Arc::new(Semaphore::new(MAX_LIVE_FEEDS));
-        Arc::new(Self { engine, gather, tokens, is_tls, feeds, answers: Default::default() })
+        Arc::new(Self {
+            engine,
+            gather,
+            tokens,
+            is_tls,
+            feeds,
+            answers: Default::default(),
+            shared: SharedAnswers::default(),
+        })
     }
 
     pub(crate) fn count_answer(&self, status: StatusCode) {
@@ -88,11 +99,22 @@ impl TeamState {
 ))]
 struct TeamApiDocument;
 
-fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
+/// Routes whose answers equal requests share.
+fn shared_routes() -> OpenApiRouter<TeamApp> {
     OpenApiRouter::with_openapi(TeamApiDocument::openapi())
+        .routes(routes!(queries::sessions))
+        .routes(routes!(queries::names))
+        .routes(routes!(queries::search))
+        .routes(routes!(queries::stats))
+        .routes(routes!(queries::status))
+        .routes(routes!(people::people))
+        .routes(routes!(people::working))
+}
+
+fn own_routes() -> OpenApiRouter<TeamApp> {
+    OpenApiRouter::new()
         .routes(routes!(ingest::post))
         .routes(routes!(forget::post))
-        .routes(routes!(queries::sessions))
         .routes(routes!(sessions::tree))
         .routes(routes!(sessions::lanes))
         .routes(routes!(sessions::events))
@@ -100,12 +122,6 @@ fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
         .routes(routes!(sessions::export))
         .routes(routes!(sessions::agent))
         .routes(routes!(sessions::stop))
-        .routes(routes!(queries::names))
-        .routes(routes!(queries::search))
-        .routes(routes!(queries::stats))
-        .routes(routes!(queries::status))
-        .routes(routes!(people::people))
-        .routes(routes!(people::working))
         .routes(routes!(live::get))
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
@@ -113,13 +129,19 @@ fn api_routes() -> (Router<TeamApp>, utoipa::openapi::OpenApi) {
         .routes(routes!(own::health))
         .routes(routes!(own::metrics))
         .routes(routes!(own::description))
-        .split_for_parts()
+}
+
+/// Returns the OpenAPI document of all routes.
+fn description() -> utoipa::openapi::OpenApi {
+    shared_routes().merge(own_routes()).into_openapi()
 }
 
 /// Returns all routes.
 pub(crate) fn router(app: TeamApp) -> Router {
-    api_routes()
-        .0
+    let shared = Router::from(shared_routes());
+    shared
+        .route_layer(middleware::from_fn_with_state(app.clone(), shared::share))
+        .merge(Router::from(own_routes()))
         .merge(team_page_routes())
         .fallback(team_page_not_found)
         .method_not_allowed_fallback(async || {

@@ -1,5 +1,6 @@
-//! Latencies of queries through a server, at 300,000 sessions and 3,000,000 passages. The engine in this process
-//! answers one query at a time: the figures do not apply to concurrent readers.
+//! Latencies of queries through a server, at 300,000 sessions and 3,000,000 passages: of one reader, and of twenty who
+//! have the page's views open. The engine in this process answers one query at a time, so those twenty are served as
+//! fast as equal requests share answers; how fast a ClickHouse server answers several queries at once is not measured.
 
 use std::time::Duration;
 
@@ -16,6 +17,17 @@ const SESSIONS: usize = 300_000;
 const PASSAGES: usize = 3_000_000;
 /// Warm runs of each query.
 const RUNS: usize = 20;
+/// Readers at once, and how often each asks for every view.
+const READERS: usize = 20;
+const ROUNDS: usize = 10;
+/// What the page's views ask for.
+const VIEWS: [&str; 5] = [
+    "/api/v1/sessions?limit=50",
+    "/api/v1/working",
+    "/api/v1/people",
+    "/api/v1/stats?by=project,day",
+    "/api/v1/stats?by=team,model",
+];
 /// Time that the engine may take to multiply rows.
 const FILL_TIMEOUT: Duration = Duration::from_secs(1200);
 
@@ -112,6 +124,35 @@ pub(crate) fn measure(engine: &str, server: &str, developers: &[Developer], sent
         row(format!("{name}: median"), times[RUNS / 2], 300.0);
         row(format!("{name}: 95th percentile"), times[RUNS * 95 / 100], 600.0);
     }
+    let times = read_at_once(server, developers);
+    row(format!("{READERS} readers at once, views of the page: median"), times[times.len() / 2], 300.0);
+    row(
+        format!("{READERS} readers at once, views of the page: 95th percentile"),
+        times[times.len() * 95 / 100],
+        600.0,
+    );
+}
+
+/// Asks for the page's views as many readers do, each beginning with another; returns how long each answer took, in order.
+fn read_at_once(server: &str, developers: &[Developer]) -> Vec<Duration> {
+    let read = |number: usize| {
+        let token = &developers[number % developers.len()].token;
+        let mut client = Client::of_team(Remote::new(server, token).unwrap());
+        let views = VIEWS.iter().cycle().skip(number).take(ROUNDS * VIEWS.len());
+        views
+            .map(|view| {
+                let began = clock::tick();
+                let _: Value = client.get(view).unwrap_or_else(|error| panic!("{view}: {error}"));
+                began.elapsed()
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut times = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS).map(|number| scope.spawn(move || read(number))).collect();
+        readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
+    });
+    times.sort_unstable();
+    times
 }
 
 /// Runs a statement in the engine.

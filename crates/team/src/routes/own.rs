@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use subscope_hub::clock;
 use subscope_server::ApiError;
 
-use super::{TeamApp, api_routes};
+use super::TeamApp;
 use crate::{doors::Caller, read::TeamFilter};
 
 /// Reports whether the server and its ClickHouse answer. The only route that needs no token.
@@ -114,5 +114,5 @@ fn escaped(text: &str) -> String {
     responses((status = 200, description = "OpenAPI 3.1.", body = Object), (status = 401, description = "No token."))
 )]
 pub(super) async fn description(_: Caller) -> impl IntoResponse {
-    Json(api_routes().1)
+    Json(super::description())
 }
