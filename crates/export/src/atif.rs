@@ -31,7 +31,7 @@ use self::{
 };
 use crate::{
     execution::agent_type,
-    pool::in_order,
+    pool::{batches, in_order},
     redact::{Mask, Redacted},
 };
 
@@ -67,10 +67,6 @@ enum Piece<'s> {
     Tail { number: usize, agent: &'s Agent, steps: usize },
 }
 
-/// Bytes of payloads and texts, and steps, of a piece.
-const PIECE_BYTES: usize = 128 << 10;
-const PIECE_STEPS: usize = 128;
-
 /// Writes a session as an ATIF document, a step a line.
 ///
 /// The same session gives the same bytes; no clock is read. Pieces of the document are made on all cores, and few of them
@@ -88,24 +84,20 @@ pub fn write_atif(source: &AtifSource<'_>, w: &mut dyn Write) -> io::Result<()> 
 }
 
 /// Returns the pieces of a trajectory.
-fn pieces<'s>(sources: &AtifSources<'s>, number: usize, agent: &'s Agent) -> impl Iterator<Item = Piece<'s>> {
+fn pieces<'s>(
+    sources: &'s AtifSources<'s>,
+    number: usize,
+    agent: &'s Agent,
+) -> impl Iterator<Item = Piece<'s>> {
     let parts = step_parts(sources, agent);
-    let steps = parts.len();
-    let sizes: Vec<usize> = parts.iter().map(|part| part.bytes_to_read(sources, agent)).collect();
-    let (mut parts, mut made) = (parts.into_iter(), 0);
-    let steps_in_pieces = std::iter::from_fn(move || {
-        let (mut taken, mut bytes) = (Vec::new(), 0);
-        while bytes < PIECE_BYTES && taken.len() < PIECE_STEPS {
-            let Some(part) = parts.next() else { break };
-            bytes += sizes[made + taken.len()];
-            taken.push(part);
-        }
-        let first = made + 1;
-        made += taken.len();
-        (!taken.is_empty()).then_some(Piece::Steps { agent, first, parts: taken })
+    let tail = Piece::Tail { number, agent, steps: parts.len() };
+    let mut next = 1;
+    let steps = batches(parts, |part| part.bytes_to_read(sources, agent)).map(move |parts| {
+        let first = next;
+        next += parts.len();
+        Piece::Steps { agent, first, parts }
     });
-    let tail = Piece::Tail { number, agent, steps };
-    std::iter::once(Piece::Head { number, agent }).chain(steps_in_pieces).chain([tail])
+    std::iter::once(Piece::Head { number, agent }).chain(steps).chain([tail])
 }
 
 /// Returns a piece as JSON. Brackets and commas between pieces belong to the later one; the root's trajectory ends behind

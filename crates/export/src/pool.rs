@@ -2,8 +2,29 @@
 
 use std::{io, sync::mpsc::sync_channel, thread};
 
-/// Most threads: the items are read and the results written on one.
+/// Most threads: the items are given and the results written on one.
 const MAX_WORKERS: usize = 8;
+
+/// Bytes that are read for a batch, and its items. One item may need more.
+const BATCH_BYTES: usize = 128 << 10;
+const BATCH_ITEMS: usize = 128;
+
+/// Returns items in batches, of which each is worth a thread's attention; `bytes` says what is read for an item.
+pub(crate) fn batches<T>(
+    items: impl IntoIterator<Item = T>,
+    bytes: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = Vec<T>> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(move || {
+        let (mut batch, mut sum) = (Vec::new(), 0);
+        while sum < BATCH_BYTES && batch.len() < BATCH_ITEMS {
+            let Some(item) = items.next() else { break };
+            sum += bytes(&item);
+            batch.push(item);
+        }
+        (!batch.is_empty()).then_some(batch)
+    })
+}
 
 /// Applies `work` to items, on a thread for each core, and passes the results to `take` in the order of the items. At most
 /// two items for each thread are in memory.
@@ -47,6 +68,18 @@ pub(crate) fn in_order<T: Send, R: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_are_of_few_bytes_and_few_items_and_have_all() {
+        for (bytes, most) in
+            [(0, BATCH_ITEMS), (1 << 10, BATCH_ITEMS), (BATCH_BYTES / 2, 2), (BATCH_BYTES * 9, 1)]
+        {
+            let all: Vec<Vec<usize>> = batches(0..1_000, |_| bytes).collect();
+            assert!(all.iter().all(|batch| (1..=most).contains(&batch.len())));
+            assert!(all.into_iter().flatten().eq(0..1_000));
+        }
+        assert!(batches(0..0, |_| 1).next().is_none());
+    }
 
     #[test]
     fn results_come_in_order_and_an_error_ends_it() {

@@ -6,11 +6,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
 use super::{MAX_LINE_BYTES, SPAN_OVERHEAD_BYTES, SpanWriter, Subject};
-use crate::pool::in_order;
-
-/// Bytes of contents, and spans, that a thread makes at once.
-const BATCH_BYTES: usize = 128 << 10;
-const BATCH_SPANS: usize = 128;
+use crate::pool::{batches, in_order};
 
 /// Spans as JSON, separated by commas.
 #[derive(Default)]
@@ -46,7 +42,8 @@ impl SpanWriter<'_> {
             })?;
             Ok(out)
         };
-        in_order(self.batches(), work, &mut |made: serde_json::Result<JsonSpans>| {
+        let subjects = batches(self.subjects(), |subject| self.bytes_to_read(*subject));
+        in_order(subjects, work, &mut |made: serde_json::Result<JsonSpans>| {
             let JsonSpans { json, spans } = made?;
             let mut written = 0;
             for (begin, length) in spans {
@@ -72,19 +69,5 @@ impl SpanWriter<'_> {
             writeln!(w, "{tail}")?;
         }
         w.flush()
-    }
-
-    /// Returns what there is a span of in batches for the threads.
-    fn batches(&self) -> impl Iterator<Item = Vec<Subject>> {
-        let mut subjects = self.subjects();
-        std::iter::from_fn(move || {
-            let (mut batch, mut bytes) = (Vec::new(), 0);
-            while bytes < BATCH_BYTES && batch.len() < BATCH_SPANS {
-                let Some(subject) = subjects.next() else { break };
-                bytes += self.bytes_to_read(subject);
-                batch.push(subject);
-            }
-            (!batch.is_empty()).then_some(batch)
-        })
     }
 }
