@@ -1,0 +1,86 @@
+//! Ends of agents, and the evidence for them.
+
+use std::borrow::Cow;
+
+use crate::{AgentStatus, Millis, RawJson};
+
+/// Evidence for an end, strongest first (design, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EndEvidence {
+    /// Our record that a hook's answer stopped it; the harness reports it as completed.
+    HookAnswer,
+    /// A notification of the harness that the task ended.
+    Notification,
+    /// The result of the call that stopped it.
+    StopCall,
+    /// The result of its spawn call.
+    SpawnResult,
+    /// Its own last line.
+    LastLine,
+    /// Marked as finished by the harness.
+    Finished,
+    /// A stop hook.
+    StopHook,
+    /// An OpenTelemetry record of its end.
+    OtelRecord,
+    /// No end was seen.
+    #[default]
+    Lost,
+}
+
+impl EndEvidence {
+    /// All of them, the strongest first.
+    const ALL: [Self; 8] = [
+        Self::HookAnswer,
+        Self::Notification,
+        Self::StopCall,
+        Self::SpawnResult,
+        Self::LastLine,
+        Self::Finished,
+        Self::StopHook,
+        Self::Lost,
+    ];
+
+    /// Returns the evidence of a description.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|evidence| evidence.as_str() == text)
+    }
+
+    /// Returns a description for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HookAnswer => "hook answer",
+            Self::Notification => "task notification",
+            Self::StopCall => "stop call",
+            Self::SpawnResult => "spawn result",
+            Self::LastLine => "last line",
+            Self::Finished => "marked finished",
+            Self::StopHook => "stop hook",
+            Self::OtelRecord => "OpenTelemetry record",
+            Self::Lost => "no ending",
+        }
+    }
+}
+
+/// End of an agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentEnd<'a> {
+    /// The agent's id; `None`: the agent of the claim.
+    pub agent: Option<&'a str>,
+    /// The call whose interval of activity ended.
+    pub call: Option<&'a str>,
+    /// An alias of `call`.
+    pub run_id: Option<&'a str>,
+    /// Outcome.
+    pub status: AgentStatus,
+    /// Evidence.
+    pub evidence: EndEvidence,
+    /// Time, reported by the harness.
+    pub time: Option<Millis>,
+    /// Its report.
+    pub report: Option<RawJson<'a>>,
+    /// The error.
+    pub error: Option<RawJson<'a>>,
+    /// The agent type in a stop hook; empty for ghosts.
+    pub agent_type: Option<Cow<'a, str>>,
+}
