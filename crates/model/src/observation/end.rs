@@ -30,7 +30,7 @@ pub enum EndEvidence {
 
 impl EndEvidence {
     /// All of them, the strongest first.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::HookAnswer,
         Self::Notification,
         Self::StopCall,
@@ -38,6 +38,7 @@ impl EndEvidence {
         Self::LastLine,
         Self::Finished,
         Self::StopHook,
+        Self::OtelRecord,
         Self::Lost,
     ];
 
@@ -83,4 +84,17 @@ pub struct AgentEnd<'a> {
     pub error: Option<RawJson<'a>>,
     /// The agent type in a stop hook; empty for ghosts.
     pub agent_type: Option<Cow<'a, str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_evidence_is_listed_in_order_and_comes_back_from_its_description() {
+        assert_eq!(EndEvidence::ALL.len(), EndEvidence::Lost as usize + 1);
+        for (place, evidence) in EndEvidence::ALL.into_iter().enumerate() {
+            assert_eq!((evidence as usize, EndEvidence::parse(evidence.as_str())), (place, Some(evidence)));
+        }
+    }
 }
