@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result, bail};
 use syn::{
     Attribute, Expr, Field, Fields, GenericArgument, Item, ItemConst, ItemEnum, ItemStruct, Lit, Meta,
-    PathArguments, Type, punctuated::Punctuated, token::Comma,
+    PathArguments, Type, TypeParam, punctuated::Punctuated, token::Comma,
 };
 
 use crate::clients;
@@ -137,20 +137,27 @@ fn interface(item: &ItemStruct) -> Result<String> {
             continue;
         }
         if serde.is_flat {
-            parents.push(translate_type(&field.ty)?);
+            parents.push(translate_type(type_of(field, item))?);
             continue;
         }
         lines += &comment(&field.attrs, "  ");
-        lines += &line(field, &serde)?;
+        lines += &line(field, type_of(field, item), &serde)?;
     }
     let parents = if parents.is_empty() { String::new() } else { format!(" extends {}", parents.join(", ")) };
     Ok(format!("{}export interface {}{parents} {{\n{lines}}}\n", comment(&item.attrs, ""), item.ident))
 }
 
-fn line(field: &Field, serde: &Serde) -> Result<String> {
+/// Returns the type of a field; that of a type parameter is the parameter's default.
+fn type_of<'i>(field: &'i Field, item: &'i ItemStruct) -> &'i Type {
+    let is_own =
+        |param: &&TypeParam| matches!(&field.ty, Type::Path(path) if path.path.is_ident(&param.ident));
+    item.generics.type_params().find(is_own).and_then(|param| param.default.as_ref()).unwrap_or(&field.ty)
+}
+
+fn line(field: &Field, of: &Type, serde: &Serde) -> Result<String> {
     let own = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
     let name = serde.rename.clone().unwrap_or(own);
-    let written = translate_type(&field.ty)?;
+    let written = translate_type(of)?;
     // A field that is omitted when empty is never null.
     Ok(if serde.is_optional {
         format!("  {name}?: {};\n", written.trim_end_matches(" | null"))
@@ -246,7 +253,9 @@ fn type_argument(argument: &GenericArgument) -> Option<&Type> {
 
 fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
     Ok(match (name, inner) {
-        ("Text" | "String" | "SessionId" | "AgentId" | "ToolUseId" | "Actor", []) => "string".to_owned(),
+        ("Text" | "String" | "SessionId" | "AgentId" | "ToolUseId" | "Actor" | "EventSchema", []) => {
+            "string".to_owned()
+        }
         ("u32" | "u64" | "i32" | "i64" | "usize" | "Millis" | "MicroUsd", []) => "number".to_owned(),
         ("bool", []) => "boolean".to_owned(),
         ("Value", []) => "Record<string, unknown>".to_owned(),
@@ -289,14 +298,14 @@ mod tests {
     #[test]
     fn serde_attributes_are_followed() {
         let item = syn::parse_str(
-            "struct S { #[serde(flatten)] meta: IterationMeta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
-             #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]> }",
+            "struct S<D = Value> { #[serde(flatten)] meta: IterationMeta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
+             #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]>, data: D }",
         )
         .unwrap();
         let text = interface(&item).unwrap();
         assert_eq!(
             text,
-            "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n}\n"
+            "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n  data: Record<string, unknown>;\n}\n"
         );
         let unknown = syn::parse_str("struct S { #[serde(with = \"other\")] all: Text }").unwrap();
         assert!(interface(&unknown).is_err());

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Millis, Payload, Session, SessionId,
-    Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, ToolUseId, Tree, Usage, event_id,
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, EventSchema, Millis, Payload, Session,
+    SessionId, Summary, TREE_SCHEMA, ToolCall, ToolStatus, ToolUseId, Tree, Usage, event_id,
 };
 
 /// Start of the sample session.
@@ -120,7 +120,7 @@ pub(crate) fn chain(length: u32) -> Tree {
 /// Returns an event of an agent, `at` milliseconds after [`START`]; its id is derived from `key`.
 pub(crate) fn event(key: &str, at: Option<Millis>, actor: &str, kind: EventKind, data: Value) -> Event {
     Event {
-        schema: Text::from(Event::SCHEMA),
+        schema: EventSchema,
         id: event_id("s1", key),
         seq: 1,
         at_ms: at.map(|at| START + at),

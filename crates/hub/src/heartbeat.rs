@@ -1,7 +1,9 @@
 //! Heartbeat events: the state of running agents at a steady interval (requirement 2.1).
 
 use serde_json::json;
-use subscope_model::{Actor, Agent, AgentId, Basis, Event, EventKind, Flag, Millis, SessionId, event_id};
+use subscope_model::{
+    Actor, Agent, AgentId, Basis, Event, EventKind, EventSchema, Flag, Millis, SessionId, event_id,
+};
 
 /// Returns a heartbeat of a session: the last activity of its running agents, never a mere sign that the watcher lives.
 /// `beat` is its number, so that two at the same time have different ids.
@@ -20,7 +22,7 @@ pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -
         })
         .collect();
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: event_id(session, &format!("heartbeat/{now}/{beat}")),
         seq: 0,
         at_ms: Some(now),

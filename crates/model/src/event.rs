@@ -137,11 +137,34 @@ impl<'de> Deserialize<'de> for EventKind {
     }
 }
 
+/// The schema version of an event, which takes no memory: [`Event::SCHEMA`] in JSON, where no other is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSchema;
+
+impl Serialize for EventSchema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(Event::SCHEMA)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventSchema {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        if name == Event::SCHEMA {
+            Ok(Self)
+        } else {
+            Err(serde::de::Error::custom(format!("unknown schema of an event {name:?}")))
+        }
+    }
+}
+
 /// An event of a session, as sent to every frontend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Event {
+#[schemars(rename = "Event")]
+pub struct Event<D = Value> {
     /// Always `subscope.event/1`.
-    pub schema: Text,
+    #[schemars(with = "Text")]
+    pub schema: EventSchema,
     /// Id of the event: equal from every source and after every rebuild.
     pub id: Text,
     /// Position in one log or file (1-based); not part of the identity.
@@ -161,7 +184,7 @@ pub struct Event {
     /// The kind.
     pub kind: EventKind,
     /// Details by kind; an object.
-    pub data: Value,
+    pub data: D,
 }
 
 impl Event {
@@ -171,6 +194,14 @@ impl Event {
     /// Returns `data[key]` if it is a string.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.data.get(key).and_then(Value::as_str)
+    }
+}
+
+impl<D> Event<D> {
+    /// Returns the event with other data.
+    pub(crate) fn with_data<E>(self, data: E) -> Event<E> {
+        let Self { schema, id, seq, at_ms, session_id, run, actor_id, basis, source, kind, data: _ } = self;
+        Event { schema, id, seq, at_ms, session_id, run, actor_id, basis, source, kind, data }
     }
 }
 
@@ -189,5 +220,18 @@ mod tests {
         for (kind, word) in WORDS {
             assert_eq!((kind.as_str(), EventKind::parse(word)), (word, Some(kind)));
         }
+    }
+    #[test]
+    fn an_event_of_another_schema_is_refused() {
+        let event = |schema: &str| {
+            serde_json::json!({
+                "schema": schema, "id": "e", "seq": 1, "at_ms": null, "session_id": "s", "run": 0,
+                "actor_id": "agent:root", "basis": "wire", "source": "feed", "kind": "heartbeat", "data": {},
+            })
+        };
+        let known = event(Event::SCHEMA);
+        let read: Event = serde_json::from_value(known.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), known);
+        assert!(serde_json::from_value::<Event>(event("subscope.event/2")).is_err());
     }
 }

@@ -5,32 +5,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::{Actor, Basis, Event, EventKind, Millis, Payload, RawJson, SessionId, Text};
+use crate::{Event, Payload, RawJson};
 
-/// An event whose data may be partly in its source. Its fields are those of [`Event`].
-#[derive(Clone, Debug)]
-pub struct EventRecord {
-    /// Id of the event.
-    pub id: Text,
-    /// Position in one log or file (1-based).
-    pub seq: u64,
-    /// Time of the event; `None` if unknown.
-    pub at_ms: Option<Millis>,
-    /// The session it belongs to.
-    pub session_id: SessionId,
-    /// The run it belongs to (1-based); 0 before the first.
-    pub run: u32,
-    /// The actor.
-    pub actor_id: Actor,
-    /// Evidence for the actor.
-    pub basis: Basis,
-    /// Dialect of its source.
-    pub source: Text,
-    /// The kind.
-    pub kind: EventKind,
-    /// Details by kind.
-    pub data: EventData,
-}
+/// An event whose data may be partly in its source.
+pub type EventRecord = Event<EventData>;
 
 /// Data of an event.
 #[derive(Clone, Debug, Default)]
@@ -149,31 +127,18 @@ impl EventRecord {
     }
 
     /// Returns the event; a missing field is null.
-    pub fn into_event(self) -> Event {
-        let data = match self.data {
+    pub fn into_event(mut self) -> Event {
+        let data = match std::mem::take(&mut self.data) {
             EventData::Whole(data) => *data,
-            EventData::Nothing | EventData::Compact(_) => self.data.known().into_owned(),
+            data @ (EventData::Nothing | EventData::Compact(_)) => data.known().into_owned(),
         };
-        Event {
-            schema: Event::SCHEMA.into(),
-            id: self.id,
-            seq: self.seq,
-            at_ms: self.at_ms,
-            session_id: self.session_id,
-            run: self.run,
-            actor_id: self.actor_id,
-            basis: self.basis,
-            source: self.source,
-            kind: self.kind,
-            data,
-        }
+        self.with_data(data)
     }
 }
 
 impl From<Event> for EventRecord {
-    fn from(event: Event) -> Self {
-        let Event { schema: _, id, seq, at_ms, session_id, run, actor_id, basis, source, kind, data } = event;
-        let data = EventData::Whole(Box::new(data));
-        Self { id, seq, at_ms, session_id, run, actor_id, basis, source, kind, data }
+    fn from(mut event: Event) -> Self {
+        let data = EventData::Whole(Box::new(event.data.take()));
+        event.with_data(data)
     }
 }

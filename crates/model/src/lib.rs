@@ -44,7 +44,7 @@ pub use comparison::{
     AgentPair, Calls, Compared, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair,
 };
 pub use detail::{FinishReason, ResponseDetail, RunDetail, SessionDetail};
-pub use event::{Event, EventKind, feed_line};
+pub use event::{Event, EventKind, EventSchema, feed_line};
 pub use event_record::{CompactData, EventData, EventRecord, MissingField};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{

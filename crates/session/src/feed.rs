@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventData, EventKind, EventRecord, Millis, Problem, SessionId, SessionText,
-    SourceKind, SourcePosition, Text, Tree, event_id, stable_hash,
+    Actor, AgentId, Basis, Event, EventData, EventKind, EventRecord, EventSchema, Millis, Problem, SessionId,
+    SessionText, SourceKind, SourcePosition, Text, Tree, event_id, stable_hash,
 };
 use subscope_track::{Attribution, CallName, Derived, Now};
 
@@ -187,7 +187,7 @@ pub fn id_by_request(event: &Event) -> Option<Text> {
 /// Returns a problem without a session as an event.
 pub fn problem_event(problem: &Problem) -> Event {
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: event_id("", &format!("problem/{}/{}", problem.at, problem.what)),
         seq: 0,
         at_ms: None,
@@ -320,6 +320,7 @@ impl SessionFeed {
             data.edit(|data| add_session_data(tree, data));
         }
         let event = EventRecord {
+            schema: EventSchema,
             id: id.clone(),
             seq: 0,
             at_ms: pending.time,
@@ -421,7 +422,7 @@ impl SessionFeed {
             }
             let data = json!({ "event_id": &**id, "actor_id": actor, "basis": basis, "run": Value::Null });
             events.push(Event {
-                schema: Event::SCHEMA.into(),
+                schema: EventSchema,
                 id: event_id(&tree.session.id, &format!("attribution/{id}/{actor}")),
                 seq: 0,
                 at_ms: None,

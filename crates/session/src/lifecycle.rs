@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Problem, Text,
-    Tree, event_id,
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, EventSchema, Flag, LivenessKind, Millis,
+    Problem, Text, Tree, event_id,
 };
 use subscope_track::{Derived, Now};
 
@@ -309,7 +309,7 @@ fn make_event(
     data: Value,
 ) -> Event {
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: event_id(&tree.session.id, key),
         seq: 0,
         at_ms,

@@ -18,8 +18,8 @@ use ratatui::{
 };
 use serde_json::json;
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Session, SessionId, Summary, ToolCall,
-    ToolStatus, ToolUseId, Tree, Update, Usage,
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, EventSchema, Session, SessionId, Summary,
+    ToolCall, ToolStatus, ToolUseId, Tree, Update, Usage,
 };
 use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
@@ -243,7 +243,7 @@ fn event(load: Load, at: usize) -> Event {
         ),
     };
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: format!("{at:032x}").into(),
         seq: at as u64,
         at_ms: Some(at as i64 * 180),

@@ -184,13 +184,13 @@ fn truncate(mut text: String, most: usize) -> (String, usize) {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Actor, Basis, SessionId};
+    use subscope_model::{Actor, Basis, EventSchema, SessionId};
 
     use super::*;
 
     fn event(kind: EventKind, data: Value) -> Event {
         Event {
-            schema: Event::SCHEMA.into(),
+            schema: EventSchema,
             id: "e".into(),
             seq: 1,
             at_ms: Some(7),

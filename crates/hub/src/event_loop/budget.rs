@@ -5,7 +5,8 @@
 
 use serde_json::json;
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, MicroUsd, Millis, SessionId, Tree, event_id, iso8601,
+    Actor, AgentId, Basis, Event, EventKind, EventSchema, MicroUsd, Millis, SessionId, Tree, event_id,
+    iso8601,
 };
 use subscope_store::{DayCost, cost_of_day};
 
@@ -155,7 +156,7 @@ fn alert(
         }
     };
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: event_id(&session, &scope.key(mark)),
         seq: 0,
         at_ms: Some(at),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use subscope_model::{Actor, Basis};
+use subscope_model::{Actor, Basis, EventSchema};
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn blocks(verbose: bool) -> Blocks {
 
 fn event(kind: EventKind, actor: &str, after_ms: i64, data: Value) -> Event {
     Event {
-        schema: Event::SCHEMA.into(),
+        schema: EventSchema,
         id: "0".into(),
         seq: after_ms.unsigned_abs(),
         at_ms: Some(AT + after_ms),

@@ -183,13 +183,13 @@ impl EventLog {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use subscope_model::{Actor, Basis};
+    use subscope_model::{Actor, Basis, EventSchema};
 
     use super::*;
 
     fn event(id: &str, at_ms: Option<Millis>, kind: EventKind, data: Value) -> Event {
         Event {
-            schema: Event::SCHEMA.into(),
+            schema: EventSchema,
             id: id.into(),
             seq: 1,
             at_ms,
