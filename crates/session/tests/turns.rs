@@ -237,6 +237,48 @@ mod opencode {
         assert_eq!(wait(&[part("events.jsonl", &lines)]), Some(LivenessKind::Tool));
     }
 
+    /// Providers of models may number the calls of each message, so that two agents have calls of one id at once.
+    #[test]
+    fn question_is_about_the_call_of_its_own_message() {
+        let agents = ["ses_a", "ses_b"];
+        let message_of = |agent: &str| format!("msg_{agent}");
+        let served =
+            |kind: &str, properties: &Value| json!({ "id": "evt_2", "type": kind, "properties": properties });
+        let call = |agent: &str, state: &str| {
+            let part = json!({ "id": format!("prt_{agent}"), "sessionID": agent, "messageID": message_of(agent),
+                "type": "tool", "callID": "call_0", "tool": "bash", "state": { "status": state, "output": "",
+                "input": { "command": format!("mv {agent}") }, "time": { "start": 1200 } } });
+            served("message.part.updated", &json!({ "sessionID": agent, "part": part, "time": 1200 }))
+        };
+        let mut begun = vec![session("ses_root", None)];
+        begun.extend(user("ses_root", "msg_r1", 1000));
+        for agent in agents {
+            begun.push(session(agent, Some("ses_root")));
+            begun.extend(user(agent, &format!("msg_{agent}_1"), 1100));
+            begun.push(answer(agent, &message_of(agent), 1110, json!({})));
+        }
+        let mut begun: Vec<Value> =
+            begun.iter().map(|line| served(line["type"].as_str().unwrap(), &line["data"])).collect();
+        begun.extend(agents.map(|agent| call(agent, "running")));
+        for [asking, other] in [agents, [agents[1], agents[0]]] {
+            // Whether the other call is open or over does not matter.
+            for over in [None, Some(call(other, "completed"))] {
+                let asked = json!({ "id": "per_1", "sessionID": asking, "permission": "bash", "metadata": {},
+                    "tool": { "messageID": message_of(asking), "callID": "call_0" } });
+                let lines: Vec<Value> = begun
+                    .iter()
+                    .cloned()
+                    .chain(over.clone())
+                    .chain([served("permission.asked", &asked)])
+                    .collect();
+                let live = tree_at(&read(&[part("events.jsonl", &lines)], options(false)), 1300);
+                let kind = |agent: &str| row(&live, agent).liveness.as_ref().map(|live| live.kind);
+                assert_eq!(kind(asking), Some(LivenessKind::Permission), "{asking}, {over:?}");
+                assert_ne!(kind(other), Some(LivenessKind::Permission), "{asking}, {over:?}");
+            }
+        }
+    }
+
     /// No message says that the root's turn ends where a person says no.
     #[test]
     fn root_waits_for_a_prompt_once_its_session_is_idle() {

@@ -63,6 +63,8 @@ struct Payload<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct AskedCall<'a> {
+    #[serde(rename = "messageID")]
+    message_id: Str<'a>,
     #[serde(rename = "callID")]
     call_id: Str<'a>,
 }
@@ -103,7 +105,7 @@ impl Events {
                     id: payload.id.filled(),
                     permission: payload.permission.get().unwrap_or_default(),
                     details: payload.metadata,
-                    call: call.call_id.filled(),
+                    call: call.message_id.filled().zip(call.call_id.filled()),
                 };
                 self.objects.question(&question, &part, &mut out);
             }

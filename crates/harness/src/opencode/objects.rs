@@ -10,7 +10,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
 };
 
 use serde::Deserialize;
@@ -141,8 +141,8 @@ pub(super) struct Question<'a> {
     /// The rule that asks: `bash`, `edit`, `external_directory` and others.
     pub(super) permission: &'a str,
     pub(super) details: Option<&'a RawValue>,
-    /// The id of the call.
-    pub(super) call: Option<&'a str>,
+    /// The call, by its message and its id.
+    pub(super) call: Option<(&'a str, &'a str)>,
 }
 
 /// Why a message ended that is followed by the results of its calls.
@@ -163,13 +163,24 @@ pub(super) struct Objects {
     last: HashMap<String, String>,
     /// Texts and thoughts that were emitted, by part, and messages of users of which anything was.
     texts: HashSet<String>,
-    /// Calls whose begin, and whose agent, were emitted.
-    begun: HashSet<String>,
-    linked: HashSet<String>,
-    /// Tool and digest of the calls that have not ended, by id.
-    open: HashMap<String, (String, u64)>,
+    /// Calls whose begin was emitted, by [`call_key`].
+    calls: HashMap<String, BegunCall>,
     /// Digests of the calls that open questions are about, by the question's id.
     questions: HashMap<String, u64>,
+}
+
+/// A call whose begin was emitted.
+#[derive(Debug)]
+struct BegunCall {
+    /// Whether the spawn of its agent was emitted.
+    is_linked: bool,
+    /// Its tool and digest, until it ends.
+    open: Option<(String, u64)>,
+}
+
+/// Returns the key of a call: its message and its id. Providers of models may number the calls of each message anew.
+fn call_key(message: &str, call: &str) -> String {
+    format!("{message}\0{call}")
 }
 
 impl<'a> Part<'a> {
@@ -322,7 +333,8 @@ impl Objects {
         part: &Part<'a>,
         out: &mut Emitter<'a, '_>,
     ) {
-        let known = question.call.and_then(|call| self.open.get(call));
+        let known = question.call.and_then(|(message, call)| self.calls.get(&call_key(message, call)));
+        let known = known.and_then(|call| call.open.as_ref());
         let digest = part.digest().or(known.map(|(_, digest)| *digest));
         let digest = digest.unwrap_or_else(|| tools::digest_of(question.permission, question.details));
         if let Some(id) = question.id {
@@ -385,11 +397,15 @@ impl Objects {
         let is_copy = starter.is_some_and(|starter| !part.session_id.is(starter));
         let is_spawn = tools::class(name) == ToolClass::Spawn && !is_copy;
         let own_time = out.head.time;
-        let key = part.id.filled().unwrap_or(id);
-        if self.begun.insert(key.to_owned()) {
+        let key = call_key(part.message_id.get().unwrap_or_default(), id);
+        let (call, is_new) = match self.calls.entry(key) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(place) => (place.insert(BegunCall { is_linked: false, open: None }), true),
+        };
+        if is_new {
             out.head.time = state.time.start.signed().or(own_time);
             let begin = tools::begin(Some(id), name, &state, out.line);
-            self.open.insert(id.to_owned(), (name.to_owned(), begin.digest));
+            call.open = Some((name.to_owned(), begin.digest));
             out.emit_made(Fact::CallBegin(if is_copy {
                 CallBegin { class: ToolClass::Other, spawn: None, ..begin }
             } else {
@@ -400,7 +416,7 @@ impl Objects {
         let arguments = state.arguments();
         // A call that was refused gives no agent a turn.
         let resumed = state.resumed(&arguments).filter(|_| agent.is_some()).map(str::to_owned);
-        if let Some(agent) = agent.filter(|_| self.linked.insert(key.to_owned())) {
+        if let Some(agent) = agent.filter(|_| !std::mem::replace(&mut call.is_linked, true)) {
             let (agent_type, description, mode) = arguments.spawn();
             let is_first = resumed.is_none();
             out.head.time = state.time.start.signed().or(own_time);
@@ -420,7 +436,7 @@ impl Objects {
             out.head.time = own_time;
             return out.emit(Fact::Activity);
         }
-        self.open.remove(id);
+        call.open = None;
         out.head.time = state.time.end.signed().or(own_time);
         // What is printed has no line of the agent: it worked from the begin of its task until its end.
         if let Some(agent) = agent.filter(|_| self.parents.is_empty() && !state.left_agent_running()) {
