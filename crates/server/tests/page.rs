@@ -231,6 +231,20 @@ fn feed_is_paged_from_its_end_and_filtered() {
     let root = server.get("/api/v1/sessions/s/feed?agent=root").json();
     assert!(root["events"].as_array().unwrap().iter().all(|event| event["actor_id"] == "agent:root"));
     assert_eq!(server.get("/api/v1/sessions/none/feed").status, 404);
+    let of_call = |query: &str| {
+        let page = server.get(&format!("/api/v1/sessions/s/feed?{query}")).json();
+        assert_eq!(page["before"], Value::Null);
+        let events = page["events"].as_array().unwrap().clone();
+        events
+            .into_iter()
+            .map(|event| (event["data"]["tool_use_id"].clone(), event["kind"].clone()))
+            .collect()
+    };
+    let [begin, end] = ["tool.pre", "tool.post"].map(|kind| (Value::from("t3"), Value::from(kind)));
+    let both: Vec<(Value, Value)> = of_call("call=t3");
+    assert_eq!(both, [begin.clone(), end]);
+    assert_eq!(of_call("call=t3&kind=tool.pre&agent=root&limit=1"), [begin]);
+    assert!(of_call("call=t").is_empty());
 }
 
 #[test]

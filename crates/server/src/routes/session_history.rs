@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{DownloadSource, Format, Mask, Saved, write_download, write_html};
 use subscope_hub::clock;
-use subscope_model::{Actor, AgentId, Event, EventKind, Millis, SessionId, Spending, Tree};
+use subscope_model::{
+    Actor, AgentId, Event, EventKind, EventRecord, Millis, SessionId, Spending, ToolUseId, Tree,
+};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 use tokio::sync::mpsc;
 
@@ -116,6 +118,7 @@ pub(super) async fn spending(
 #[derive(Deserialize)]
 pub(super) struct FeedQuery {
     agent: Option<AgentId>,
+    call: Option<ToolUseId>,
     kind: Option<EventKind>,
     before: Option<u64>,
     limit: Option<usize>,
@@ -139,6 +142,7 @@ pub(super) struct FeedPage {
     params(
         ("id" = String, Path, description = "The session's id."),
         ("agent" = Option<String>, Query, description = "Only what this agent did."),
+        ("call" = Option<String>, Query, description = "Only the events of the tool call with this id, such as its begin and its end."),
         ("kind" = Option<String>, Query, description = "Only events of this kind, such as `permission.request`."),
         ("before" = Option<u64>, Query, description = "The `before` of a page: returns the events before it."),
         ("limit" = Option<usize>, Query, description = "The most events of a page: 1000 by default, 50000 at most."),
@@ -159,17 +163,18 @@ pub(super) async fn feed(
     let request = HistoryRequest { has_events: true, ..HistoryRequest::default() };
     let SessionHistory { mut events, resolve, .. } =
         with_events(read_session(&app, session, request).await?)?;
-    let actor = query.agent.map(Actor);
-    events.retain(|event| {
-        query.before.is_none_or(|before| event.seq < before)
-            && actor.as_ref().is_none_or(|actor| event.actor_id == *actor)
-            && query.kind.is_none_or(|kind| event.kind == kind)
-    });
-    let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
-    let last = events.split_off(events.len().saturating_sub(limit));
-    let before = last.first().filter(|_| !events.is_empty()).map(|event| event.seq);
-    // Blocking: it reads files.
+    // Blocking: it parses data of events, and reads files.
     let read = move || {
+        let actor = query.agent.map(Actor);
+        events.retain(|event| {
+            query.before.is_none_or(|before| event.seq < before)
+                && actor.as_ref().is_none_or(|actor| event.actor_id == *actor)
+                && query.kind.is_none_or(|kind| event.kind == kind)
+                && query.call.as_ref().is_none_or(|call| is_of_call(event, call))
+        });
+        let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
+        let last = events.split_off(events.len().saturating_sub(limit));
+        let before = last.first().filter(|_| !events.is_empty()).map(|event| event.seq);
         let mut events: Vec<Event> = last.iter().map(|event| event.read(&resolve)).collect();
         if query.brief {
             events.iter_mut().for_each(|event| truncate_texts(&mut event.data));
@@ -178,6 +183,11 @@ pub(super) async fn feed(
     };
     let page = tokio::task::spawn_blocking(read).await;
     page.map(Json).map_err(|_| ApiError::unavailable("its texts cannot be read"))
+}
+
+/// Whether an event is one of a tool call.
+fn is_of_call(event: &EventRecord, call: &ToolUseId) -> bool {
+    event.data.known().get("tool_use_id").and_then(Value::as_str) == Some(call.as_str())
 }
 
 /// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
