@@ -135,7 +135,7 @@ impl Client {
     /// Requests a session's events, and drops them.
     ///
     /// # Errors
-    /// The server has none; its message says where they are.
+    /// The server does not have them; its message names the machine that does.
     #[cfg(feature = "push")]
     pub fn has_events(&mut self, session: &SessionId) -> Result<(), ClientError> {
         let path = format!("/api/v1/sessions/{}/events", escape(session));

@@ -58,7 +58,7 @@ struct StoreAnswer {
     refused: Vec<Refusal>,
 }
 
-/// Posts a batch: one snapshot a line.
+/// Posts a batch: one snapshot per line.
 ///
 /// # Errors
 /// If it cannot be compressed.

@@ -55,7 +55,7 @@ impl PolledFeed {
             }
         }
         for session in gone {
-            // Its last rows, which say how it ended.
+            // Its last rows, which contain how it ended.
             if let Some(tree) = self.client.tree(&session)? {
                 self.offer(&tree);
             }

@@ -89,7 +89,7 @@ impl Published {
     }
 }
 
-/// Whether the response to a posted event says that a user asked its run to stop.
+/// Whether the response to a posted event requests that its run stop.
 pub fn is_stop(response: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Taken {

@@ -63,7 +63,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not
+    /// Errors of the operating system; `InvalidInput` for anything but a regular file and for a path that is not
     /// absolute.
     pub fn take(&self, original: &Path) -> io::Result<()> {
         if bundle_of(original).is_some() || frames::is_frames(original) {
@@ -98,7 +98,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says; `InvalidData` where a file without checksums is damaged, or what was written
+    /// Errors of the operating system; `InvalidData` where a file without checksums is damaged, or what was written
     /// does not read back as it should. The file that was there then stays.
     pub fn settle(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub fn find(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
         if let Ok(metadata) = fs::symlink_metadata(&own) {
@@ -189,7 +189,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub fn remove(&self, original: &Path) -> io::Result<()> {
         let Ok(own) = self.place(original) else { return Ok(()) };
         for name in [with_ending(&own, "part"), with_ending(&own, frames::ENDING), own] {

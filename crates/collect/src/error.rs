@@ -31,7 +31,7 @@ pub enum CollectError {
     Io {
         /// The TARGET as given.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

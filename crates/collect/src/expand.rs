@@ -72,7 +72,7 @@ pub fn expand(target: &Path) -> Result<Expanded, CollectError> {
 }
 
 impl Expanded {
-    /// Adds the files of another TARGET; what both have is there once, and a session of both is one group.
+    /// Adds the files of another TARGET; files of both are listed once, and a session of both is one group.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let groups = self.groups.into_iter().chain(other.groups);

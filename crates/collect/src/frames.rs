@@ -194,7 +194,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = open_regular(path)?;
         let length = file.metadata()?.len();
@@ -393,7 +393,7 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Whether an error says that content is damaged, and not that it cannot be reached.
+/// Whether an error means that content is damaged, not that it cannot be read.
 fn is_damage(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData
 }

@@ -3,8 +3,8 @@
 //! Where transcripts are, and how files are classified, is known to `harness`.
 //!
 //! * [`expand()`] turns a TARGET into files, grouped by session.
-//! * [`read`] and [`stdin`] read what is there, with bounded memory.
-//! * [`follow`] reads what is there and then what is written, as it is written.
+//! * [`read`] and [`stdin`] read existing content, with bounded memory.
+//! * [`follow`] reads existing content, and then new content as it is written.
 //! * [`archive`] keeps transcripts that the harness deletes.
 //! * [`spool`] keeps hook payloads that no hub took until one does.
 //!

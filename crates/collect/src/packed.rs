@@ -110,7 +110,7 @@ fn decoded_len(file: &mut File) -> io::Result<u64> {
             // It is cut off, or damaged from here on.
             Err(_) => break,
         }
-        // All of it is one frame whose header says how much it holds.
+        // The whole file is one frame whose header has the length of its content.
         if named.is_some_and(|named| named == len) && file.stream_position()? >= packed {
             break;
         }
@@ -211,7 +211,7 @@ mod tests {
         let path = &files(folder.path(), &content)[0];
         let written = fs::metadata(path).unwrap();
         assert_eq!(crate::length(path), Some(content.len() as u64));
-        // Nothing of it can be decoded any more; only the time says so.
+        // It cannot be decoded any more; only the time of change shows that.
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         (&file).write_all(&vec![0; written.len() as usize]).unwrap();
         file.set_modified(written.modified().unwrap()).unwrap();

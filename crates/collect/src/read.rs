@@ -34,7 +34,7 @@ const O_NONBLOCK: i32 = 0x4;
 ///
 /// # Errors
 ///
-/// What the operating system says; `InvalidInput` for anything but a regular file, also for a symbolic link.
+/// Errors of the operating system; `InvalidInput` for anything but a regular file, also for a symbolic link.
 pub fn read_file(
     path: &Path,
     from: u64,

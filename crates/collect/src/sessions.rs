@@ -39,7 +39,7 @@ fn list(root: &Root, folder: &Path, since: SystemTime, depth: usize, found: &mut
         }
         match root.harness.classify_below(&root.folder, &path) {
             Some(place) if is_new(&path) => {
-                // Only its first line may say which session a file is of, and that it is the main transcript.
+                // The session of a file, and that it is the main transcript, may be known from its first line only.
                 let place = if place.session.is_none() { complete(&path, &place) } else { Some(place) };
                 let main = place.filter(|place| place.role == Role::Main);
                 found.extend(main.and_then(|place| place.session).map(|session| (session, path)));

@@ -158,7 +158,7 @@ pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
 /// Returns the metadata of a source; `None` for anything but a regular file or a session of a bundle.
 ///
 /// # Errors
-/// What the operating system or the bundle says.
+/// The error of the operating system or of the bundle.
 pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
     let Some((at, _)) = bundle_of(path) else {
         let metadata = fs::symlink_metadata(path)?;

@@ -5,13 +5,14 @@
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
 //! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
 //! spool/<received ns>-<process>-<random>-<length>.lines   lines that are ingested together, after a header line
-//! spool/.<received ns>-<process>-<random>                 one that is being written
-//! spool/dropped                                           how many were dropped for want of room, one number a line
+//! spool/.<received ns>-<process>-<random>                 a payload that is being written
+//! spool/dropped                                           numbers of payloads dropped for lack of space, one per line
 //! ```
 //!
-//! Flow: [`write()`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits
-//! what it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same
-//! delivery again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
+//! Flow: [`write()`] writes a payload under a temporary name and renames it; the consumer opens the [`Spool`], commits
+//! each payload together with its [`Delivery`], and then removes it. A consumer that dies in between reads the same
+//! delivery again and recognizes it by its id: the same id went to a hub that stored the payload and did not answer in
+//! time.
 //!
 //! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognized by the length
 //! in the name. The folder is its owner's alone, and so is each file.
@@ -84,7 +85,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Names one payload for ever: made once, when its hook begins, and the same wherever the payload goes.
+/// Unique id of one payload: made once, when its hook begins, and the same on every route that the payload takes.
 ///
 /// As text it is three hexadecimal numbers of fixed width, joined by `-`. They order by the time of receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,8 +164,8 @@ impl Name {
     }
 }
 
-/// Puts a payload into the spool, given in parts, and makes the folder where it is missing. Returns its file: as long
-/// as that is there, no hub has taken it.
+/// Puts a payload into the spool, given in parts, and makes the folder where it is missing. Returns its file, which exists
+/// until a hub has stored the payload.
 ///
 /// Any number of processes may write at once. Now and then the oldest payloads are dropped where too many wait
 /// ([`Spool::dropped`]).
@@ -190,7 +191,7 @@ pub fn write(
     let written = body.iter().try_for_each(|part| file.write_all(part.as_ref()));
     let written = written.and_then(|()| fs::rename(&unfinished, &finished));
     if written.is_err() {
-        // The taker removes the remains.
+        // The consumer removes the remains.
         let _ = fs::remove_file(&unfinished);
     } else if delivery.random.is_multiple_of(room::LOOK_EVERY) {
         room::make(folder);

@@ -9,7 +9,7 @@ use crate::read::read_chunk_by_chunk;
 ///
 /// # Errors
 ///
-/// What the operating system says; the chunks before it have been passed on.
+/// Errors of the operating system; the chunks before it have been passed on.
 pub fn read_chunks(mut reader: impl Read, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<u64> {
     read_chunk_by_chunk(&mut reader, 0, u64::MAX, &mut Vec::new(), each)
 }

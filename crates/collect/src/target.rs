@@ -87,7 +87,7 @@ impl Target {
         }
     }
 
-    /// Returns the file if it belongs to the TARGET and is there.
+    /// Returns the file if it belongs to the TARGET and exists.
     pub(crate) fn take(&self, path: &Path, peeks: &mut Peeks) -> Result<Option<Found>, Skipped> {
         let Some(mut place) = self.place(path) else { return Ok(None) };
         let is_unnamed = matches!(place.role, Role::Main | Role::Agent) && place.session.is_none();
@@ -209,7 +209,7 @@ impl Target {
     }
 }
 
-/// Returns the file at a path with what is known about it; `None` where nothing is there.
+/// Returns the file at a path with what is known about it; `None` if it does not exist.
 pub(crate) fn stat(path: &Path, place: Place) -> Result<Option<Found>, Skipped> {
     let skipped = |why: String| Err(Skipped { path: path.to_owned(), why });
     match source::stat(path) {

@@ -74,7 +74,7 @@ impl Lenient<'_> for Num {
 pub struct Flag(pub Option<bool>);
 
 impl Flag {
-    /// Whether it is there and true.
+    /// Whether it is present and true.
     pub fn is_true(self) -> bool {
         self.0 == Some(true)
     }
@@ -200,7 +200,7 @@ pub struct LineText<'a> {
 }
 
 impl<'a> LineText<'a> {
-    /// The place of a raw value of this line. `u64::MAX` as offset says that the source does not have these bytes.
+    /// The place of a raw value of this line. `u64::MAX` as offset means that the source does not have these bytes.
     pub fn raw(&self, value: &'a RawValue) -> RawJson<'a> {
         self.slice(value.get())
     }

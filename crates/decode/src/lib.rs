@@ -45,7 +45,7 @@ use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;
 pub use unrecognized::{UNRECOGNIZED, Unrecognized, UnrecognizedLines};
 
-/// What the path of a source and the registry of harnesses say about it.
+/// Known properties of a source, from its path and the registry of harnesses.
 #[derive(Clone, Debug)]
 pub struct Hint {
     /// The source's number within its `SessionRouter`.

@@ -23,7 +23,7 @@ const SHORT_TEXT: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct LifecycleFilter {
     words: Vec<Finder<'static>>,
-    /// The word of the line that opens a session.
+    /// Type of the line that opens a session.
     opens: Option<Finder<'static>>,
     spawns: Option<Spawns>,
 }

@@ -23,7 +23,7 @@ pub enum LineError {
     /// Not JSON, from this column (1-based) on.
     #[error("not JSON (column {0}), kept as text")]
     NotJson(usize),
-    /// A required field is not there.
+    /// A required field is missing.
     #[error("{item} without {field}, kept as text")]
     MissingField {
         /// What has the field, with its article.

@@ -1,4 +1,4 @@
-//! Ends of the processes of sessions (`subscope.process/1`), as `run` reports them: one a line.
+//! Ends of the processes of sessions (`subscope.process/1`), as `run` reports them: one per line.
 
 use subscope_model::{Claim, Clock, Fact, ProcessEnd, Sink, SourceKind};
 

@@ -1,4 +1,4 @@
-//! Orders that agents stop (`subscope.stop/1`), as the hub keeps them: one a line.
+//! Orders that agents stop (`subscope.stop/1`), as the hub stores them: one per line.
 
 use subscope_model::{Basis, Claim, Clock, Fact, Sink, SourceKind, StopOrder};
 

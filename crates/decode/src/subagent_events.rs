@@ -1,4 +1,4 @@
-//! Events that a program posts about its own subagents (requirement 4.1), one object a line.
+//! Events that a program posts about its own subagents (requirement 4.1), one object per line.
 //!
 //! An agent of this wire has its run id as id and `subagentName` as name; without `parentRunId` it is a child of the
 //! root. A file or stream of such events is one session: the id that an event names, else `events:` and the first

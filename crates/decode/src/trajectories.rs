@@ -1,4 +1,4 @@
-//! Trajectories as lines (`subscope.trajectory/1`): what an ATIF document says of a session, one line for each step.
+//! Trajectories as lines (`subscope.trajectory/1`): the content of an ATIF document, one line per step.
 //!
 //! A document describes an ended session. Bounds of intervals and of the session are emitted with the best clock, so
 //! that times of calls and responses do not widen them.
@@ -241,7 +241,7 @@ fn emit_step<'a>(line: &'a Line<'_>, claim: Claim<'a>, out: &mut Emitter<'a, '_>
             has_stop_reason: true,
             ends_turn: finish == Some("stop"),
             has_call: finish == Some("tool_call"),
-            // How its agent ended is said elsewhere.
+            // Another line reports how its agent ended.
             accounts_only: true,
             ..Response::default()
         };
@@ -337,7 +337,7 @@ fn emit_end<'a>(agent: &'a str, line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     }
     let Some(status) = line.status.filter(|status| !status.is_live()) else { return };
     if agent == "root" {
-        // When its runs ended is said by their prompts.
+        // The ends of its runs are derived from their prompts.
         return emit_turn_end(status, None, out);
     }
     let known = EndEvidence::parse(line.evidence.get().unwrap_or_default());

@@ -44,7 +44,7 @@ pub(crate) fn in_order<T: Send, R: Send>(
             let (item_sender, items) = sync_channel::<T>(1);
             let (result_sender, results) = sync_channel::<R>(1);
             scope.spawn(move || {
-                // It ends when nobody takes more.
+                // It ends when the receiver is gone.
                 items.into_iter().map(work).try_for_each(|result| result_sender.send(result))
             });
             (item_sender, results)

@@ -1,5 +1,5 @@
 //! Bundles: a file or folder in which a harness keeps many sessions. Each root session, with those below it, is read as
-//! lines; `BUNDLE/SESSION` is its path, though no file is there.
+//! lines; `BUNDLE/SESSION` is its path, although no such file exists.
 //!
 //! A bundle is described here and read by the crate `collect`, so that nothing here opens a file.
 

@@ -147,7 +147,7 @@ pub struct Root {
 pub struct HeadLine<'l> {
     /// Its text.
     pub object: &'l str,
-    /// Whether it is cut: only some of its first fields are there.
+    /// Whether it is truncated: only its first fields are present.
     pub is_cut: bool,
 }
 

@@ -173,7 +173,7 @@ pub fn hooks_of(name: &str) -> Option<(&'static dyn Harness, &'static dyn HookSu
 /// The harness that the commands about hooks mean where none is named.
 pub const DEFAULT_HOOKED: &str = claude_code::NAME;
 
-/// Returns OpenTelemetry's name of the provider of a model that a harness used; `None` if neither says it.
+/// Returns OpenTelemetry's name of the provider of a model that a harness used; `None` if neither determines it.
 pub fn provider(harness: Option<&str>, model: Option<&str>) -> Option<&'static str> {
     let own = harnesses().find(|known| Some(known.name()) == harness).and_then(Harness::provider);
     if let Some((name, [])) = own {

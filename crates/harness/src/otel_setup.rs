@@ -18,10 +18,10 @@ pub enum OtelTarget {
     File(String),
 }
 
-/// The settings of a harness that say where its records go.
+/// The settings of a harness that name the receiver of its records.
 #[derive(Debug)]
 pub struct OtelSetup {
-    /// The user's settings file, below the harness's home; `None` if only variables say it.
+    /// The user's settings file, below the harness's home; `None` if only environment variables set it.
     pub file: Option<&'static str>,
     /// Returns where records go, by the text of that file, empty if there is none, and the environment.
     pub target: fn(&str, Variables<'_>) -> OtelTarget,

@@ -1,4 +1,4 @@
-//! Which dialect a source is written in, by its content.
+//! Detects the dialect of a source by its content.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use memchr::memmem;

@@ -69,7 +69,7 @@ pub enum Asks {
 /// Acknowledgement of an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngestReceipt {
-    /// Whether its key was ingested before: then nothing of it was ingested again.
+    /// Whether its key was ingested before: then it was not ingested again.
     pub is_repeat: bool,
     /// Number of lines, blank ones not counted.
     pub lines: u64,

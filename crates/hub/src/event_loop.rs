@@ -319,7 +319,7 @@ impl EventLoop {
 
     fn run(mut self) {
         self.start();
-        // Events published before the first subscriber would reach nobody.
+        // Events published before the first subscriber would be lost.
         let Ok(command) = self.queue.commands.recv() else { return };
         let mut next = self.handle_command(command);
         while next == LoopControl::Continue && self.turn() == LoopControl::Continue {

@@ -38,7 +38,7 @@ struct Envelope<'a> {
     event_id: Value,
 }
 
-/// Why an event is rejected. The message repeats nothing of the event.
+/// Why an event is rejected. The message contains no text of the event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostedError {
     /// It is not a JSON object.

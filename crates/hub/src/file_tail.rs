@@ -239,7 +239,7 @@ impl Driver for FileTailDriver {
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
         let group = self.files.group(session).filter(|group| !group.is_evicted)?;
         let mut files = group.files.iter().filter_map(|file| self.files.all.get(file));
-        // What a deleted file said cannot be read again.
+        // The content of a deleted file cannot be read again.
         files.clone().all(|file| !file.is_gone).then(|| files.by_ref().map(|file| file.read).sum())
     }
 
@@ -405,7 +405,7 @@ impl TailedFiles {
         for file in &group.files {
             let Some(file) = self.all.get_mut(file).filter(|file| !file.is_gone) else { continue };
             if file.read > 0 && file.recorded.replace(file.read) != Some(file.read) {
-                // What was written since is new: another size says so.
+                // A different size shows that something was written since.
                 let identity = FileIdentity { bytes: file.read, ..file_identity(&file.found.path) };
                 let path = file.found.path.clone();
                 read.push(SourceFile { path, session: session.clone(), identity });

@@ -1,4 +1,4 @@
-//! Splits lines from a program into ingests, and says which dialects a program may send. Posted and spooled lines are
+//! Splits lines from a program into ingests, and decides which dialects a program may send. Posted and spooled lines are
 //! split the same way, so that lines that arrived both ways count once.
 
 use subscope_harness::dialect;

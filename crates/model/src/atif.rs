@@ -1,4 +1,4 @@
-//! What an ATIF document (Agent Trajectory Interchange Format, version 1.8) says beyond ATIF: `extra.subscope` of its
+//! Extensions of an ATIF document (Agent Trajectory Interchange Format, version 1.8): `extra.subscope` of its
 //! trajectories, steps and calls, with which an import gives the session that was exported.
 //!
 //! Fields without a value are omitted.
@@ -50,7 +50,7 @@ pub struct AtifTrajectory {
     /// Its intervals of activity in order: start and end, epoch milliseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<[Millis; 2]>,
-    /// When its end was reported, epoch milliseconds; omitted where `intervals` say it.
+    /// When its end was reported, epoch milliseconds; omitted where `intervals` have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at_ms: Option<Millis>,
     /// The call that began each interval; null if unknown. Omitted unless an agent was resumed.
@@ -130,7 +130,7 @@ pub struct AtifStep {
     /// Whether the token counts of `metrics` are lower bounds.
     #[serde(skip_serializing_if = "is_false")]
     pub is_floor: bool,
-    /// Whether the step only stands for an agent of which no step is known.
+    /// Whether the step is a placeholder for an agent without known steps.
     #[serde(skip_serializing_if = "is_false")]
     pub is_placeholder: bool,
 }

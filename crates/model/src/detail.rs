@@ -25,7 +25,7 @@ pub struct RunDetail {
     pub key: String,
     /// Time of its prompt, or of a stream's first line in it.
     pub started_at_ms: Option<Millis>,
-    /// How and when its last turn ended; `None` if no source says so.
+    /// How and when its last turn ended; `None` if no source reports it.
     pub ending: Option<(AgentStatus, Option<Millis>)>,
 }
 

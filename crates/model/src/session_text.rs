@@ -15,7 +15,7 @@ pub struct SessionText {
     pub at_ms: Option<Millis>,
     /// The run it belongs to (1-based); 0 before the first.
     pub run: u32,
-    /// The agent that said it; the root of a prompt.
+    /// The agent that wrote it; for a prompt, the agent that received it.
     pub agent: AgentId,
     /// The API's id of the response that it is a part of.
     pub message_id: Option<Text>,

@@ -1,4 +1,4 @@
-//! Trajectories as lines of our own dialect, `subscope.trajectory/1`: what an ATIF document says, one line for each step.
+//! Trajectories as lines of our own dialect, `subscope.trajectory/1`: the content of an ATIF document, one line per step.
 
 use std::borrow::Cow;
 

@@ -47,7 +47,7 @@ impl Tree {
     pub fn stamp_news(&mut self, known: &Self, rev: u64) {
         let rows: HashMap<&AgentId, (usize, &Agent)> =
             known.agents.iter().enumerate().map(|(place, row)| (&row.id, (place, row))).collect();
-        // Rows that keep their revision stand in the same order as before.
+        // Unchanged rows keep their order.
         let mut last = 0;
         for agent in &mut self.agents {
             let before = rows.get(&agent.id).copied();

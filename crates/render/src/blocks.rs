@@ -365,7 +365,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns what a `budget` event says.
+/// Returns the text of a `budget` event.
 pub fn budget_words(event: &Event) -> String {
     let amount = |key: &str, is_floor: bool| {
         crate::text::money(event.data.get(key).and_then(Value::as_i64).unwrap_or(0), is_floor)

@@ -71,7 +71,7 @@ pub(crate) struct PendingEvent {
     pub(crate) claim: OwnedClaim,
     /// The tool call whose owner is the actor.
     pub(crate) call: OwnedCall,
-    /// Whether it only says where an agent without times starts or ends: it is not published.
+    /// Whether it only marks where an agent without times starts or ends: it is not published.
     pub(crate) is_mark: bool,
     /// Hash of the text of a message or thought, which several kinds of sources may report.
     pub(crate) text: Option<u64>,

@@ -262,7 +262,7 @@ fn spans_of_copilot_give_the_tree_of_its_truth() {
     assert_eq!(seen, 6);
 }
 
-/// Returns the log records of Gemini's telemetry file as OTLP requests, one a line: the file has what it would send.
+/// Returns the log records of Gemini's telemetry file as OTLP requests, one per line: the file has what it would send.
 fn gemini_logs(file: &Path) -> String {
     let value = |value: &Value| match value {
         Value::Bool(flag) => json!({ "boolValue": flag }),

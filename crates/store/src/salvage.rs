@@ -114,7 +114,7 @@ impl DamagedFile {
         Ok(())
     }
 
-    /// Returns a page; `None` if it is not there as a whole.
+    /// Returns a page; `None` if the file does not contain it as a whole.
     fn page(&self, number: u32) -> io::Result<Option<Vec<u8>>> {
         let (file, offset) = match (self.frames.get(&number), &self.wal) {
             (Some(offset), Some(wal)) => (wal, *offset),

@@ -168,7 +168,7 @@ impl TenantTable {
 pub(crate) enum Versions {
     /// Only the newest row of each key, and no deleted one.
     Newest,
-    /// All rows that are there.
+    /// All stored rows.
     All,
 }
 

@@ -1,7 +1,7 @@
 //! The store of a team: gathers snapshots of many machines into ClickHouse, and answers queries from it.
 //!
 //! Flow in: request → `doors` (token, role) → `ingest` (decode, at most so many bytes) → `rows` (a snapshot as rows of
-//! tables) → `gather` (many requests become one insert a table) → ClickHouse → answers. Flow out: request → `doors` →
+//! tables) → `gather` (many requests become one insert per table) → ClickHouse → answers. Flow out: request → `doors` →
 //! `Reader` (everything below one tenant) → ClickHouse.
 //!
 //! The server keeps nothing: any number of them work side by side, and each may be killed at any time. This is the only

@@ -154,7 +154,7 @@ impl Reader {
         Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.day, row.rev)).collect())
     }
 
-    /// Returns the users whose sessions these are; those that are not there or deleted are left out.
+    /// Returns the users whose sessions these are; sessions that are unknown or deleted are left out.
     pub(crate) fn users_of(&self, sessions: &[SessionId]) -> StoreResult<HashMap<SessionId, String>> {
         #[derive(Row, Deserialize)]
         struct SessionUser {

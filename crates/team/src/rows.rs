@@ -110,7 +110,7 @@ pub(crate) struct TextColumns {
     pub(crate) text: String,
 }
 
-/// Rows of snapshots, for one insert a table.
+/// Rows of snapshots, for one insert per table.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshots {
     pub(crate) sessions: Vec<SessionColumns>,
@@ -130,7 +130,7 @@ impl Snapshots {
         self.texts.append(&mut other.texts);
     }
 
-    /// Adds a snapshot that a user sent. Tenant, user and team are the user's, whatever the snapshot says.
+    /// Adds a snapshot that a user sent. Tenant, user and team are those of the token's user, never those in the snapshot.
     ///
     /// # Errors
     /// Why it cannot be stored.

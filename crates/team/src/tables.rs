@@ -150,7 +150,7 @@ pub async fn prepare(
     let database = &engine.database;
     let make = format!("CREATE DATABASE IF NOT EXISTS {database}{}", dialect.on_cluster);
     if let Err(error) = engine.execute(engine.client.query(&make)).await {
-        // A user without that right uses a database that is there.
+        // A user without that right uses an existing database.
         let known = "SELECT count() FROM system.databases WHERE name = ?";
         let count = engine.client.query(known).bind(database).fetch_one::<u64>().await;
         if count.map_err(EngineError::from)? == 0 {

@@ -115,7 +115,7 @@ impl Recording {
         self.own(|stem| stem.starts_with("stream.") && stem.ends_with(".jsonl"))
     }
 
-    /// The log of hook payloads, one a line.
+    /// The log of hook payloads, one per line.
     pub fn hooks(&self) -> PathBuf {
         self.folder.join("hooks.jsonl")
     }
@@ -125,7 +125,7 @@ impl Recording {
         self.folder.join("stop-orders.jsonl")
     }
 
-    /// The bodies of OTLP posts, one a line. Empty where none were recorded.
+    /// The bodies of OTLP posts, one per line. Empty where none were recorded.
     pub fn otel(&self) -> Vec<PathBuf> {
         self.own(|stem| stem.starts_with("otel-") && stem.ends_with(".jsonl"))
     }

@@ -31,7 +31,7 @@ pub(crate) struct HookLog {
     pub(crate) is_open: bool,
     /// When a process last opened the session.
     pub(crate) opened_at: Option<Millis>,
-    /// When the harness last said that it waits for the user's prompt.
+    /// When the harness last reported that it waits for the user's prompt.
     pub(crate) awaits_at: Option<Millis>,
     /// Whether the process left the session and none has opened it since.
     pub(crate) has_left: bool,

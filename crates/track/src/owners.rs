@@ -164,7 +164,7 @@ fn nearest_claimant(claims: &Claims, parents: &[Parentage]) -> Option<(AgentInde
 }
 
 /// Derives parents and depths. Parent: the one named by the agent's own record, else the owner of its spawn call, else
-/// the root if a source says so, else the one derived from hook order.
+/// the root if a source names it, else the one derived from hook order.
 fn derive_parents(
     facts: &Facts,
     identities: &Identities,

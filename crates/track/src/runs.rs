@@ -181,7 +181,7 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
         }
         keys.push((other, same.map_or(other, |same| &prompts[same]).key()));
     }
-    // Records come in any order: a record of a prompt only identifies it, and its position says nothing.
+    // Records come in any order: a record of a prompt only identifies it; its position has no meaning.
     let recorded_prompts = by_kind(SourceKind::Otel);
     for other in &recorded_prompts {
         keys.extend(prompts.iter().find(|prompt| prompt.is_same(other)).map(|same| (other, same.key())));

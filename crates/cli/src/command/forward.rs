@@ -109,7 +109,7 @@ pub(crate) fn run(args: &ForwardArgs, context: &Context) -> Result<(), CliError>
 }
 
 /// Brings the store up to date: by a hub, which is started unless `is_alone`, else in this process. A failure is no
-/// reason not to forward what is there.
+/// reason not to forward existing sessions.
 fn refresh(is_alone: bool, context: &Context) {
     let needs = if is_alone { Needs::RowsNoStart } else { Needs::Rows };
     if let Err(error) = Backend::open(needs, context) {

@@ -71,7 +71,7 @@ pub(crate) fn root_folders(context: &Context) -> Vec<PathBuf> {
     roots(context).into_iter().map(|root| root.folder).collect()
 }
 
-/// Returns the directories of roots that are there, for a message.
+/// Returns the existing directories among the roots, for a message.
 pub(crate) fn shown(roots: &[Root]) -> String {
     let is_there = |root: &&Root| root.folder.is_dir();
     let there: Vec<String> =
@@ -541,7 +541,7 @@ fn stranger_at(path: &Path) -> Option<&'static str> {
     subscope_harness::stranger(&path, &read_head(&path).unwrap_or_default())
 }
 
-/// Returns the one session in the batch, which was read from what `name` says.
+/// Returns the only session in the batch; `name` describes its source in errors.
 fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<SessionId, CliError> {
     match sessions_in(batch).as_slice() {
         [only] => Ok(only.clone()),

@@ -193,7 +193,7 @@ impl SessionForwarder {
     /// As [`Self::open`].
     pub(crate) fn open_to_print(options: ForwardOptions, team: &str) -> Result<Self, ForwardError> {
         let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
-        // Another forwarder's record is there already.
+        // Another forwarder has its record already.
         let _ = ForwardLog::open(&options.data, Access::Write, team, now_us);
         Self::open(options, team, Access::Read)
     }

@@ -136,7 +136,7 @@ impl Exclusions {
         is_matched || self.project_refuses(cwd)
     }
 
-    /// Whether the settings of the project say `team.forward = false`.
+    /// Whether the settings of the project have `team.forward = false`.
     fn project_refuses(&self, cwd: &Path) -> bool {
         if let Some(known) = self.known.borrow().get(cwd) {
             return *known;

@@ -16,7 +16,7 @@ pub(crate) struct SendingSource {
 }
 
 impl SendingSource {
-    /// `settings` has what the settings say.
+    /// `settings` has the configured values.
     pub(crate) fn new(options: ForwardOptions, settings: Sending, progress: ForwardProgress) -> Self {
         let (machine, level) = (options.machine.clone(), options.level);
         let settings = Sending { schema: SENDING_SCHEMA.into(), machine, level, ..settings };

@@ -39,7 +39,7 @@ pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Reads JSON values, one a line.
+/// Reads JSON values, one per line.
 pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(json).collect()
 }

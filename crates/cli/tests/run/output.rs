@@ -91,7 +91,7 @@ fn is_running(pid: &str) -> bool {
     Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success()
 }
 
-/// Starts a run and reads the ids of processes that its command prints, one a line.
+/// Starts a run and reads the ids of processes that its command prints, one per line.
 fn start(env: &TestEnv, script: &str, count: usize) -> (Child, Vec<String>) {
     let mut command = env.command();
     command.args(["run", "--no-store", "--", "sh", "-c", script]);

@@ -176,7 +176,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns a session and all below it; nothing where it is not there.
+/// Returns a session and all below it; nothing if it does not exist.
 fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
     let mut below: HashMap<&str, Vec<&str>> = HashMap::new();
     for node in nodes {
@@ -188,7 +188,7 @@ fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
         nodes.iter().filter(|node| node.session == root).map(|node| node.session.clone()).take(1).collect();
     let mut at = 0;
     while let Some(session) = tree.get(at).cloned() {
-        // A session is taken once, also where parents make a circle.
+        // A session is taken once, even if its parents form a cycle.
         for child in below.remove(session.as_str()).unwrap_or_default() {
             if child != root {
                 tree.push(child.to_owned());
@@ -199,13 +199,13 @@ fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
     tree
 }
 
-/// Returns each session's root; one whose parent is not there is a root.
+/// Returns each session's root; a session whose parent does not exist is a root.
 fn roots_of(nodes: &[Node]) -> HashMap<&str, &str> {
     let parents: HashMap<&str, Option<&str>> =
         nodes.iter().map(|node| (node.session.as_str(), node.parent.as_deref())).collect();
     let root_of = |session| {
         let mut at = session;
-        // Parents that make a circle end it, too.
+        // A cycle of parents ends it, too.
         for _ in 0..nodes.len() {
             match parents.get(at).copied().flatten().filter(|parent| parents.contains_key(parent)) {
                 Some(parent) => at = parent,

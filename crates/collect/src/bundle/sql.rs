@@ -165,7 +165,7 @@ pub(super) fn window(at: &Path, form: &SqlBundle, index: &LineIndex, offset: u64
     read(at, |database| window_in(database, form, index, offset))
 }
 
-/// Returns `None` where the session is not there.
+/// Returns `None` if the session does not exist.
 fn index_in(database: &Connection, form: &SqlBundle, session: &str) -> rusqlite::Result<Option<LineIndex>> {
     let (tree, modified_ms) = tree(database, form, session)?;
     if tree.is_empty() {
@@ -215,7 +215,7 @@ fn window_in(
     Ok(window)
 }
 
-/// Returns a session and those below it, and when one of them was last changed; nothing where it is not there.
+/// Returns a session and those below it, and when one of them was last changed; nothing if it does not exist.
 fn tree(database: &Connection, form: &SqlBundle, root: &str) -> rusqlite::Result<(Vec<String>, Millis)> {
     let mut query = database.prepare_cached(form.tree)?;
     let (mut tree, mut modified_ms) = (Vec::new(), Millis::MIN);

@@ -77,7 +77,7 @@ pub enum FileEvent<'a> {
         /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
         bytes: &'a [u8],
     },
-    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Sent
+    /// The file was cut or replaced by other content: its earlier content is void, and it is read again from 0. Sent
     /// once the file is as long as before, or has stayed shorter for a second: until then a program may be rewriting
     /// it.
     Restarted {
@@ -89,7 +89,7 @@ pub enum FileEvent<'a> {
         /// The file.
         file: FileId,
     },
-    /// Something cannot be read or watched; the rest goes on.
+    /// Something cannot be read or watched; everything else is followed further.
     Problem {
         /// Where.
         path: &'a Path,
@@ -172,7 +172,7 @@ trait Scope: Send {
     /// Looks for what is waited for.
     fn resolve(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError>;
 
-    /// A folder is there that was not, or not so.
+    /// A folder was created or replaced.
     fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
 
     /// A bundle was written. Those of its sessions that are followed were looked at.
@@ -192,7 +192,7 @@ struct FollowState {
 /// Where a round's events go.
 struct EventSink<'a> {
     each: &'a mut dyn FnMut(FileEvent<'_>),
-    /// Whether anything was said about a file.
+    /// Whether anything was reported about a file.
     moved: bool,
 }
 
@@ -247,7 +247,7 @@ impl Follow {
         }
     }
 
-    /// Reads what is there at the first call; later waits up to `wait` for something to happen, and reads that.
+    /// Reads the existing content at the first call; later waits up to `wait` for changes, and reads those.
     ///
     /// Returns as soon as something happened. It may return before `wait` is over without an event. `each` is called on
     /// this thread.
@@ -255,7 +255,7 @@ impl Follow {
     /// # Errors
     ///
     /// Where a TARGET turns out to be neither a file nor a folder, or may not be looked at. It is dropped; the
-    /// next call goes on with the others.
+    /// next call continues with the others.
     pub fn poll(&mut self, wait: Duration, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
         let mut out = EventSink { each, moved: false };
         let is_first = !self.started;

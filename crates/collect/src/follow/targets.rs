@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Targets {
     /// As given, absolute.
     missing: Vec<PathBuf>,
-    /// As given, and what is there.
+    /// The path as given, and what exists there.
     found: Vec<(PathBuf, Target)>,
     peeks: Peeks,
     /// What was reported to be unreadable, so that it is reported once.

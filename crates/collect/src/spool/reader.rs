@@ -1,4 +1,4 @@
-//! The taker's side of the spool: oldest first, and gone only when the taker says so.
+//! The consumer's side of the spool: the oldest payload first; a payload is removed only when the consumer has stored it.
 
 use std::{
     fs, io,
@@ -29,7 +29,7 @@ pub struct Spool {
 pub struct Spooled {
     /// Whose it is.
     pub kind: Kind,
-    /// Its name, by which a taker knows that it has it already.
+    /// Its name, by which a consumer knows that it has it already.
     pub delivery: Delivery,
     /// When it came: milliseconds since 1970, by the writer's clock.
     pub received_ms: Millis,
@@ -62,7 +62,7 @@ pub enum SpoolError {
     Io {
         /// Its file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -77,7 +77,7 @@ impl SpoolError {
 }
 
 impl Spool {
-    /// Lists what waits in a folder. A folder that is not there is an empty spool; names of others are left alone.
+    /// Lists what waits in a folder. A missing folder is an empty spool; foreign files are left alone.
     ///
     /// # Errors
     /// Where the folder cannot be listed.
@@ -99,7 +99,7 @@ impl Spool {
         self.waiting.is_empty()
     }
 
-    /// Reads the payloads, the oldest first, one at a time. Payloads that another taker has removed in the meantime are
+    /// Reads the payloads, the oldest first, one at a time. Payloads that another consumer has removed in the meantime are
     /// left out.
     pub fn iter(&self) -> impl Iterator<Item = Result<Spooled, SpoolError>> {
         self.waiting.iter().filter_map(|name| self.read(*name))
@@ -108,7 +108,7 @@ impl Spool {
     /// Removes a payload that has been committed. One that is gone already is no error.
     ///
     /// # Errors
-    /// What the operating system says; the payload may then be met again.
+    /// Errors of the operating system; the payload may then be met again.
     pub fn remove(&self, spooled: &Spooled) -> io::Result<()> {
         remove_if_there(&spooled.path)
     }
@@ -116,15 +116,15 @@ impl Spool {
     /// Renames what cannot be taken, so that it is reported once and kept for inspection.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub fn set_aside(&self, error: &SpoolError) -> io::Result<()> {
         put_aside(error.path())
     }
 
-    /// The same for a whole payload that its taker cannot use.
+    /// The same for a whole payload that its consumer cannot use.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub fn put_aside(&self, spooled: &Spooled) -> io::Result<()> {
         put_aside(&spooled.path)
     }

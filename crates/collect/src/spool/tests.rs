@@ -1,4 +1,4 @@
-//! Concurrent writers, takers that die, foreign files in the folder.
+//! Concurrent writers, consumers that die, foreign files in the folder.
 
 use std::{os::unix::fs::PermissionsExt, thread};
 

@@ -23,7 +23,7 @@ pub const MAX_BODY_BYTES: usize = 64 << 20;
 /// too long to be read again.
 const LINE_BYTES: usize = 4 << 20;
 
-/// Why nothing of a body is taken.
+/// Why a body is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BodyError(pub String);

@@ -309,7 +309,7 @@ impl GenAi {
         out.emit_of(this, span.start, Fact::Activity);
         out.emit_of(this, span.end, Fact::Activity);
         if let Some(status) = status.filter(|status| *status != AgentStatus::Lost) {
-            // Our own export says what all evidence together says.
+            // Our own export has the status that all evidence gave.
             let evidence = if is_own { EndEvidence::Notification } else { EndEvidence::OtelRecord };
             let error = attributes.text("error.type").map(|error| serde_json::Value::from(error).to_string());
             out.emit_of(

@@ -1,4 +1,4 @@
-//! The decoder of a source of requests, one a line.
+//! The decoder of a source of requests, one per line.
 
 use std::collections::HashMap;
 

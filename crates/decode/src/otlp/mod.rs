@@ -1,7 +1,7 @@
 //! OpenTelemetry records as input: OTLP in JSON and protobuf, as bodies that programs post and as lines of files.
 //!
 //! [`record`] has the records, [`json`] and [`proto`] read them, [`request`] takes a request apart, and [`lines`] is the
-//! decoder of a source of requests: one a line. [`body`] divides a posted body into lines for each dialect and session.
+//! decoder of a source of requests: one per line. [`body`] divides a posted body into lines for each dialect and session.
 //! [`genai`] decodes the spans of any program that follows the GenAI conventions, and [`spans`] finds what a span is a
 //! part of, whatever the order in which spans come. The dialects of harnesses are in the crate `harness`.
 //!
@@ -54,7 +54,7 @@ pub struct OtelSource {
     pub dialect: Dialect,
     /// Whether the name of an instrumentation scope is the dialect's.
     pub has_scope: fn(&str) -> bool,
-    /// Whether the name of a service is the dialect's, where the scope says nothing.
+    /// Whether the name of a service is the dialect's, where the scope does not determine it.
     pub has_service: fn(&str) -> bool,
     /// Returns the session of a record; `None` for a record of none.
     pub session: fn(&Record) -> Option<&str>,

@@ -63,7 +63,7 @@ impl Wrapped<'_> {
 /// Reads the records of one line.
 ///
 /// # Errors
-/// Why nothing of it can be read.
+/// Why a request cannot be read at all.
 pub(crate) fn read_line(
     text: &str,
     each: &mut dyn FnMut(&Scope, Record),

@@ -22,7 +22,7 @@ use super::{
     lines::{LineWriter, foreign_status, is_counted, time},
 };
 
-/// Calls at the end of an agent whose flag says that it repeats itself.
+/// Calls at the end of an agent with the flag `looping`.
 const LOOP_CALLS: usize = 3;
 
 /// Minor versions of ATIF 1 that are read.
@@ -533,7 +533,7 @@ const TOTALS: CountNames = CountNames {
     cost: "total_cost_usd",
 };
 
-/// Returns a field that is there and not null.
+/// Returns a field that is present and not null.
 fn present<'a>(object: &Object<'a>, key: &str) -> Option<&'a RawValue> {
     object.get(key).copied().filter(|raw| raw.get() != "null")
 }

@@ -409,7 +409,7 @@ pub(super) fn foreign_status(last: Option<&FoundStep<'_>>) -> AgentStatus {
     if last.is_some_and(is_last_word) { AgentStatus::Completed } else { AgentStatus::Lost }
 }
 
-/// Returns whether counts say anything.
+/// Returns whether any count is present.
 pub(super) fn is_counted(counts: &Counts) -> bool {
     counts.usage().is_some()
 }

@@ -154,7 +154,7 @@ pub(super) fn step_parts<'s>(sources: &AtifSources<'s>, agent: &'s Agent) -> Vec
 }
 
 /// Returns the calls of each response, and those of none, by place in the agent's row. A call belongs to the response
-/// whose lines contain it; if no source says so, to the last one that began before it.
+/// whose lines contain it; if no source reports that, to the last one that began before it.
 fn link_calls(agent: &Agent, responses: &[&ResponseDetail]) -> (Vec<Vec<usize>>, Vec<usize>) {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     for (number, response) in responses.iter().enumerate() {

@@ -59,7 +59,7 @@ impl<'s> Messages<'s> {
         messages
     }
 
-    /// Returns what a response says (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
+    /// Returns the output of a response (semantic conventions, `gen_ai.output.messages`); `None` if it has no text.
     pub(super) fn output(&self, response: &str, finish: Option<&str>, mask: Mask) -> Option<String> {
         let part = |text: &SessionText| {
             let kind = if text.kind == EventKind::Reasoning { "reasoning" } else { "text" };

@@ -17,7 +17,7 @@ struct JsonSpans {
 }
 
 impl SpanWriter<'_> {
-    /// Writes the requests of [`SpanWriter::requests`] of at most [`MAX_LINE_BYTES`] as OTLP/JSON, one a line. Spans are
+    /// Writes the requests of [`SpanWriter::requests`] of at most [`MAX_LINE_BYTES`] as OTLP/JSON, one per line. Spans are
     /// made on other threads.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ fn requests(read: &Read, contents: Option<Contents<'_>>) -> Vec<ExportTraceServi
     SpanWriter::new(&source).requests(MAX_REQUEST_BYTES).collect()
 }
 
-/// Writes requests as JSON, one a line.
+/// Writes requests as JSON, one per line.
 fn write_otlp(requests: &[ExportTraceServiceRequest], out: &mut Vec<u8>) {
     for request in requests {
         serde_json::to_writer(&mut *out, request).unwrap();

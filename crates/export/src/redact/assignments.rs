@@ -98,7 +98,7 @@ const OTHER_TOKENS: [&str; 16] = [
     "stop",
     "total",
 ];
-/// Last words of names that say nothing about what is named.
+/// Last words of names that do not decide whether the name is that of a secret.
 const QUALIFIERS: [&str; 16] = [
     "b64",
     "base",

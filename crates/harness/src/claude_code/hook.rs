@@ -1,8 +1,8 @@
-//! Payloads of Claude Code's hooks, one a line, all versions.
+//! Payloads of Claude Code's hooks, one per line, all versions.
 //!
 //! Flow: line → [`Payload`] → observations. Hooks have no time of their own: the order of the lines is used instead.
-//! What a payload does not say (`tool_use_id`, `agent_id`, `prompt_id` came with later versions) is left open here and
-//! concluded by the tracker: where the wire has identity, absence of `agent_id` is the root (`Fact::WireHasIdentity`).
+//! What a payload lacks (`tool_use_id`, `agent_id`, `prompt_id` came with later versions) is left unset here and
+//! derived by the tracker: where the wire has identity, absence of `agent_id` is the root (`Fact::WireHasIdentity`).
 //!
 //! To add a hook event: its name in `hook_events` and an arm in `Hooks::decode_line`.
 

@@ -31,7 +31,7 @@ struct Payload<'a> {
     tool_use_id: Str<'a>,
 }
 
-/// Returns the subagent that waits for an answer to this payload before it goes on.
+/// Returns the subagent that waits for an answer to this payload before it continues.
 pub(super) fn asker(payload: &[u8]) -> Option<Asker> {
     let told: Payload<'_> = serde_json::from_slice(payload).ok()?;
     let moment = match told.hook_event_name.get() {

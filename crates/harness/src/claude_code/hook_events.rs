@@ -1,4 +1,4 @@
-//! The hook events of Claude Code, and which version takes which.
+//! The hook events of Claude Code, and the versions that accept each.
 
 use crate::{HookEvent, Version};
 

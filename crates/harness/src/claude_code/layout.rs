@@ -1,4 +1,4 @@
-//! Claude Code's folders: what the parts of a path say.
+//! Claude Code's folders: the meaning of the parts of a path.
 //!
 //! Layouts, as observed (requirements, "Facts: transcripts"):
 //!

@@ -1,4 +1,4 @@
-//! Which lines of a stream change the state of agents.
+//! Finds the lines of a stream that change the state of agents.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::CallPart;
 
-/// The word of the line that opens a session.
+/// Type of the line that opens a session.
 pub(super) const OPENS: &str = "\"init\"";
 /// Words of lines that change the state of agents, or of the session.
 pub(super) const CHANGES: &[&str] = &[

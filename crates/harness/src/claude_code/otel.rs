@@ -5,7 +5,7 @@
 //! span: its first ones hang below the span of its spawn call's execution, which may have ended before. Observed:
 //! 2.1.330, fixture `2.1.330/j-otel-nested`.
 //!
-//! Metrics name no agent: they are the check-sum of the session, and added to no agent.
+//! Metrics name no agent: they are the checksum of the session, and are added to no agent.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -363,7 +363,7 @@ impl Records {
     }
 }
 
-/// Log events that say something here.
+/// Log events that are decoded; others are skipped.
 const EVENTS: &[&str] = &[
     "user_prompt",
     "tool_decision",
@@ -410,7 +410,7 @@ fn request_begins(attributes: &Attributes, out: &mut Emitter<'_, '_>) {
     }
 }
 
-/// Returns what a record says of a response: log events and spans have the same attributes.
+/// Returns the response that a record reports: log events and spans have the same attributes.
 fn response(attributes: &Attributes) -> Response<'_> {
     let tokens = |name: &str| attributes.number(name);
     let usage = tokens("input_tokens").or(tokens("output_tokens")).map(|_| {

@@ -1,6 +1,6 @@
-//! What a process of Claude Code notes of itself as long as it runs: `sessions/<process id>.json` in its home.
+//! The file that each process of Claude Code keeps while it runs: `sessions/<process id>.json` in its home.
 //!
-//! It is not a dialect, since it reports no events: it says which session a process is in. Observed: 2.1.110, 2.1.197
+//! It is not a dialect, since it reports no events: it names the session of a process. Observed: 2.1.110, 2.1.197
 //! and 2.1.330, for one-shot processes too (2.1.80 makes it for interactive ones only); the file is there before the
 //! model is asked for anything, and removed when the process ends, unless it is killed.
 
@@ -14,7 +14,7 @@ use crate::ProcessNote;
 /// Folder of the notes, below the harness's home.
 pub(super) const FOLDER: &str = "sessions";
 
-/// What `entrypoint` says of a process that works with a person at a terminal; one-shot ones are `sdk-cli`.
+/// Value of `entrypoint` for an interactive process; one-shot ones are `sdk-cli`.
 const AT_TERMINAL: &str = "cli";
 
 #[derive(Deserialize)]

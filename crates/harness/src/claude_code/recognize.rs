@@ -1,4 +1,4 @@
-//! Which of Claude Code's dialects a line is written in.
+//! Detects which of Claude Code's dialects a line is written in.
 
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_decode::{Dialect, lenient::Str};

@@ -1,4 +1,4 @@
-//! Tool calls and their results: arguments in short, and what a result says of agents.
+//! Tool calls and their results: short descriptions of arguments, and the agents that a result names.
 
 use std::borrow::Cow;
 
@@ -176,24 +176,24 @@ impl<'de: 'a, 'a> Lenient<'de> for HarnessResult<'a> {
 }
 
 impl<'a> HarnessResult<'a> {
-    /// The agent that this result says it stopped (TaskStop).
+    /// The agent that the call stopped, by its result (TaskStop).
     /// Observed: Claude Code 2.1.330, fixture `e-taskstop`: `{"message":"Successfully stopped task: …","task_id":…}`.
     fn stopped(&self) -> Option<&str> {
         let done = self.fields.message.get().is_some_and(|text| text.starts_with("Successfully stopped"));
         self.fields.task_id.filled().filter(|_| done)
     }
 
-    /// The agent that this result says it woke (SendMessage).
+    /// The agent that the call resumed, by its result (SendMessage).
     fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
     }
 
-    /// Whether the call's command goes on in the background (Bash).
+    /// Whether the call's command continues in the background (Bash).
     fn left_running(&self) -> bool {
         self.fields.background_task_id.filled().is_some()
     }
 
-    /// The workflow run that this result says it started.
+    /// The workflow run that the call started, by its result.
     /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`: `"runId":"wf_…"`, also the folder's name.
     fn workflow_run(&self) -> Option<&str> {
         self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
@@ -211,7 +211,7 @@ impl<'a> HarnessResult<'a> {
         }
     }
 
-    /// What it says about a started agent; `None` if it names none.
+    /// The started agent; `None` if the result names none.
     fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
         let fields = &self.fields;
         let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
@@ -289,7 +289,7 @@ pub(super) fn outcome(
     }
 }
 
-/// Whether the harness says that it started no agent for a spawn call.
+/// Whether the harness reports that it started no agent for a spawn call.
 /// Observed: Claude Code 1.0.128 to 2.1.330 (`Agent type 'x' not found`, `Concurrent subagent limit reached`,
 /// `Agent is not available inside subagents`, `No such tool available`, `InputValidationError`).
 pub(super) fn refused(content: Option<RawJson<'_>>) -> bool {

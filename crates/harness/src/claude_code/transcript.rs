@@ -118,7 +118,7 @@ impl LineDecoder for Transcript {
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);
         out.head.session = line.session_id.filled().or(hint.session.as_deref());
         out.head.line_id = line.uuid.filled();
-        // Workflow agents have no spawn call: their folder says where they come from.
+        // Workflow agents have no spawn call: their folder names the workflow run.
         // Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
         if !std::mem::replace(announced, true)
             && let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref())

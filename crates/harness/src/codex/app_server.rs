@@ -150,13 +150,13 @@ impl Tokens {
 
 /// Words of lines that change the state of agents, or of the session.
 pub(super) const CHANGES: &[&str] = &["\"turn/", "\"collabAgentToolCall\"", "\"subAgentActivity\""];
-/// The word of the line that opens a session.
+/// Type of the line that opens a session.
 pub(super) const OPENS: &str = "\"thread/started\"";
 
 /// The notifications of a thread's items.
 const ITEM_STARTED: &str = "item/started";
 const ITEM_COMPLETED: &str = "item/completed";
-/// The kind of the item by which a child starts, and what it says then.
+/// The type of the item that starts a child, and its value at the start.
 const ACTIVITY: &str = "subAgentActivity";
 const STARTED: &str = "started";
 /// The kind of the item of a call that concerns agents.
@@ -437,7 +437,7 @@ fn read(line: &str) -> Result<Message<'_>, serde_json::Error> {
     }
 }
 
-/// Reads a part of a message: what other methods have there is none of ours.
+/// Reads a part of a message; data of other methods is ignored.
 fn parsed<'a, T: Default + Deserialize<'a>>(part: Option<&'a RawValue>) -> T {
     part.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }

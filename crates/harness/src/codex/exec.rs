@@ -66,7 +66,7 @@ struct AgentState<'a> {
 
 /// Words of lines that change the state of agents, or of the session.
 pub(super) const CHANGES: &[&str] = &["\"turn.", "\"collab_tool_call\""];
-/// The word of the line that opens a session.
+/// Type of the line that opens a session.
 pub(super) const OPENS: &str = "\"thread.started\"";
 
 impl Exec {

@@ -16,7 +16,7 @@ use subscope_model::{
 
 use super::{layout::thread_of, tools};
 
-/// Decodes payloads, one a line.
+/// Decodes payloads, one per line.
 #[derive(Debug)]
 pub(super) struct Hooks(pub(super) Hint);
 
@@ -95,7 +95,7 @@ impl LineDecoder for Hooks {
                     name,
                     outcome: Outcome::Ok,
                     result: payload.tool_response.map(|raw| line.raw(raw)),
-                    // The call ends at once, and the agent works on.
+                    // The call ends at once, and the agent continues.
                     spawn: is_spawn.then_some(SpawnResult {
                         agent,
                         finished: Some(false),

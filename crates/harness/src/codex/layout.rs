@@ -2,7 +2,7 @@
 //! their parents, and `archived_sessions/`. Codex may compress those of idle threads: `….jsonl.zst`.
 //!
 //! Observed: 0.118.0 and 0.169.0. The first line names the thread, its parent and, since versions after 0.118, the root;
-//! before them the root is found by the chain of parents. A resumed session goes on in the root's file, and its new
+//! before them the root is found by the chain of parents. A resumed session continues in the root's file, and its new
 //! children are in the folders of their day.
 
 use std::{
@@ -29,7 +29,7 @@ const DAYS: &str = "sessions";
 const ARCHIVED: &str = "archived_sessions";
 /// Folders of rollouts.
 pub(super) const FOLDERS: [&str; 2] = [DAYS, ARCHIVED];
-/// What the names of rollouts end with that Codex has compressed.
+/// Suffix of the names of rollouts that Codex has compressed.
 const PACKED: &str = ".zst";
 /// Most bytes read of a first line: a project's instructions come after the fields that name the thread.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -45,7 +45,7 @@ struct Head<'a> {
     payload: Meta<'a>,
 }
 
-/// `session_meta`, as far as it says where a thread belongs.
+/// The fields of `session_meta` that place a thread in its session.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Meta<'a> {

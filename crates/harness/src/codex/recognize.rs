@@ -1,4 +1,4 @@
-//! Which of Codex's dialects a line is written in.
+//! Detects which of Codex's dialects a line is written in.
 
 use std::path::Path;
 

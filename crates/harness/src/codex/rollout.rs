@@ -222,7 +222,7 @@ impl Rollout {
         };
         let parent = if parent == root { Parent::Root } else { Parent::Agent(parent) };
         let spawn = meta.source.0.unwrap_or_default();
-        // Both places say the same, where both say it.
+        // Both fields are equal where both are present.
         let filled = |name: Str<'a>, other: Str<'a>| {
             [name, other].into_iter().find_map(|name| name.0.filter(|name| !name.is_empty()))
         };
@@ -318,7 +318,7 @@ impl Rollout {
         out.emit_made(Fact::CallEnd(self.with_spawn(end)));
     }
 
-    /// Completes the end of a call that starts an agent: it ends at once, and the agent works on.
+    /// Completes the end of a call that starts an agent: it ends at once, and the agent continues.
     fn with_spawn<'c>(&self, end: CallEnd<'c>) -> CallEnd<'c> {
         if !end.id.is_some_and(|id| self.spawning.contains(id)) {
             return end;

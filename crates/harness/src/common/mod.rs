@@ -5,5 +5,5 @@ pub(crate) mod tools;
 
 use subscope_model::RawJson;
 
-/// The text of a prompt that has none: a person may send pictures alone.
+/// The text of a prompt without text: the user may send images only.
 pub(crate) const EMPTY_TEXT: RawJson<'static> = RawJson { json: "\"\"", offset: u64::MAX };

@@ -42,13 +42,13 @@ pub(crate) struct Response<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Reads the elements of an array, those that can be read; of anything else none.
+/// Reads those elements of an array that can be parsed; none of any other value.
 pub(crate) fn elements<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
     let all: Vec<&'a RawValue> = raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     all.into_iter().filter_map(|element| serde_json::from_str(element.get()).ok()).collect()
 }
 
-/// Returns the text of a string; nothing of any other value.
+/// Returns the text of a string; `None` for any other value.
 pub(crate) fn string(raw: Option<&RawValue>) -> Option<String> {
     let json = raw?.get();
     json.starts_with('"').then(|| RawJson { json, offset: u64::MAX }.text().into_owned())

@@ -1,4 +1,4 @@
-//! Tools of a harness by what is the same for all of them: their classes, and what a call works on.
+//! What tool calls of all harnesses have in common: the class of the tool, and the file or other target of the call.
 
 use serde_json::value::RawValue;
 use subscope_decode::{ToolArguments, lenient::LineText};

@@ -34,7 +34,7 @@ pub(super) struct Events {
     model: String,
     /// Calls that may start an agent and have not yet.
     starting: HashSet<String>,
-    /// Calls that give an agent its next turn, with the agent.
+    /// Calls that resume an agent, with the agent.
     writing: HashMap<String, String>,
     /// Whether responses of the source have their own tokens: then the sums of its processes are of the session.
     has_usage_records: bool,
@@ -387,7 +387,7 @@ fn ended<'a>(agent: Option<&'a str>, status: AgentStatus, end: &Subagent<'a>, ou
     out.emit(Fact::AgentEnd(AgentEnd { agent, status, evidence, error, ..AgentEnd::default() }));
 }
 
-/// Emits that an agent in the background is done with a turn, where the line says so: later turns may have no other
+/// Emits that an agent in the background has ended a turn, if the line reports it: later turns may have no other
 /// end.
 fn idle(notification: &Notification<'_>, out: &mut Emitter<'_, '_>) {
     let kind = &notification.kind;

@@ -1,4 +1,4 @@
-//! Payloads of Copilot's hooks, one a line, under the name of their event: `{"_event": …, "in": …}`. A payload does not
+//! Payloads of Copilot's hooks, one per line, under the name of their event: `{"_event": …, "in": …}`. A payload does not
 //! name its event.
 //!
 //! Pitfalls, observed in 1.0.102: `sessionId` of an agent's payload is the agent's id, and at the start of a nested

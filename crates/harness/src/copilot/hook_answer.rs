@@ -15,7 +15,7 @@ const BEFORE: &str = "permissionRequest";
 /// The reason that the harness records.
 const REASON: &str = "Stopped by the user, with subscope.";
 
-/// Returns the subagent that waits for an answer to this payload before it goes on. Unlike in other events of an agent
+/// Returns the subagent that waits for an answer to this payload before it continues. Unlike in other events of an agent
 /// the session is the main thread's.
 pub(super) fn asker(payload: &[u8]) -> Option<Asker> {
     let line: Line<'_> = serde_json::from_slice(payload).ok()?;

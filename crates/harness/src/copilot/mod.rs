@@ -34,7 +34,7 @@ pub struct Copilot;
 
 const NAME: &str = "copilot";
 
-/// `events.jsonl` of a session: all its agents, one event a line.
+/// `events.jsonl` of a session: all its agents, one event per line.
 pub const EVENTS: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
@@ -53,7 +53,7 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// Payloads of its hooks under the names of their events, one a line.
+/// Payloads of its hooks under the names of their events, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),

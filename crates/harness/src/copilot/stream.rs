@@ -22,7 +22,7 @@ pub(super) const CHANGES: &[&str] = &[
 /// What `source` of an agent's first prompt begins with; the id of its parent follows, the session's for the root.
 const PARENT: &str = "agent-";
 
-/// Most bytes of lines that wait for their session. A stream that has more goes on without one.
+/// Most bytes of lines that wait for their session. Beyond it, the lines are decoded without a session.
 const MAX_WAITING: usize = 16 << 20;
 
 /// Decodes one recorded or piped stream.
@@ -100,7 +100,7 @@ fn session_in(line: &Line<'_>) -> Option<String> {
     named?.strip_prefix(PARENT).filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
-/// Returns the session that the first of these lines names which names one.
+/// Returns the session of the first of these lines that names one.
 pub(super) fn session_of(lines: &[u8]) -> Option<String> {
     let lines = lines.split(|byte| *byte == b'\n');
     lines.filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok()).find_map(|line| session_in(&line))

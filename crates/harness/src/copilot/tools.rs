@@ -23,7 +23,7 @@ const TOOLS: Tools = Tools {
     writing: &["edit", "create", "str_replace_editor"],
     has_local_ids: true,
 };
-/// The tool that gives an agent its next turn.
+/// The tool that resumes an agent.
 pub(super) const WRITE_TOOL: &str = "write_agent";
 
 /// Returns the class of a tool.
@@ -74,7 +74,7 @@ pub(super) fn written_agent(input: Option<&RawValue>) -> Option<String> {
     parse(input?.get()).agent_id.filled().map(str::to_owned)
 }
 
-/// Returns how an agent is run, by the harness's word.
+/// Returns how an agent is run, by the harness's mode.
 pub(super) fn mode(word: &str) -> Option<SpawnMode> {
     match word {
         "sync" => Some(SpawnMode::Foreground),

@@ -1,7 +1,7 @@
 //! Gemini's conversations on disk: of a session, and of each of its agents.
 //!
 //! Flow: line → header, `$set` or [`Record`] → observations. A record is written again under its id when its calls have
-//! ended; all that it says is joined. State: the records and calls that were read, so that a copy of the history adds
+//! ended; all versions are joined. State: the records and calls that were read, so that a copy of the history adds
 //! nothing.
 //!
 //! Pitfalls, all observed in 0.61.0: `$set.messages` is the whole history, without tokens and calls, or empty after a
@@ -197,7 +197,7 @@ impl Chat {
             }
             let is_reminder = !is_root && REMINDERS.iter().any(|reminder| words.starts_with(reminder));
             let what = if is_reminder { PromptKind::Meta } else { PromptKind::Asked };
-            // Streams and hooks do not have its id: it says only that the record is the same.
+            // Streams and hooks do not have its id: it only identifies records of this chat.
             out.emit_as(record.id.filled(), Fact::Prompt { prompt_id: None, text: raw, what });
         }
         for part in &parts {
@@ -220,7 +220,7 @@ impl Chat {
                 outcome,
                 result: out.raw(response.response.error.or(response.response.output)),
                 refused: is_spawn && error.is_some(),
-                // A record of the model with the call says more.
+                // A record of the model with the call has more data.
                 is_provisional: true,
                 ..CallEnd::default()
             }));
@@ -254,7 +254,7 @@ impl Chat {
             self.longest_behind_text = self.longest_behind_text.max(longest.unwrap_or_default());
         }
         // A text may be the last one, or the begin of a message whose calls are still open. Only the harness's own
-        // message ends an agent. Without tokens it is named no response: the record may come again with them.
+        // message ends an agent. A record without tokens gets no response id: it may come again with them.
         out.emit_made(Fact::Response(Response {
             message_id: message_id.filter(|_| record.tokens.is_some()).unwrap_or_default(),
             model: record.model.filled(),

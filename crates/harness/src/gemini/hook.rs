@@ -1,4 +1,4 @@
-//! Payloads of Gemini's hooks, one a line.
+//! Payloads of Gemini's hooks, one per line.
 //!
 //! They name no agent, and those of agents have the session and the chat of the root (0.61.0): so the owner of a call
 //! is unknown, and only what certainly belongs to the session is read.

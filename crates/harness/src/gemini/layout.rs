@@ -1,4 +1,4 @@
-//! Gemini's folders: what the parts of a path say.
+//! Gemini's folders: the meaning of the parts of a path.
 //!
 //! ```text
 //! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.jsonl    a session; its id is inside
@@ -30,7 +30,7 @@ pub(super) const PROJECTS: &str = "tmp";
 pub(super) const CHATS: &str = "chats";
 /// Folders without chats.
 pub(super) const SKIPPED: &[&str] = &["tool-outputs", "shell_history"];
-/// What the names of chats of sessions begin with.
+/// Prefix of the names of chats of sessions.
 const MAIN: &str = "session-";
 /// How much of the beginning of a file is read for the session that it names.
 const HEAD_BYTES: u64 = 4 << 10;
@@ -61,7 +61,7 @@ pub(super) fn classify(path: &Path) -> Option<Place> {
     })
 }
 
-/// Whether a name goes on with a date and a short id: `2026-11-21T20-43-935638a0`.
+/// Whether a name continues with a date and a short id: `2026-11-21T20-43-935638a0`.
 fn is_dated(rest: &str) -> bool {
     let (date, id) = rest.rsplit_once('-').unwrap_or_default();
     date.len() >= 10 && date.starts_with(|first: char| first.is_ascii_digit()) && id.len() == SHORT_ID
@@ -96,7 +96,7 @@ pub(super) fn session_in_line(line: &[u8]) -> Option<String> {
     header.session_id.filled().filter(|name| is_plain(name)).map(str::to_owned)
 }
 
-/// Returns the session that the beginning of a chat names, whatever the format.
+/// Returns the session that the beginning of a chat names, in either format.
 pub(super) fn session_in_file(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;

@@ -42,7 +42,7 @@ pub struct Gemini;
 
 const NAME: &str = "gemini";
 
-/// Conversations on disk, one record a line: of a session, or of one of its agents.
+/// Conversations on disk, one record per line: of a session, or of one of its agents.
 pub const CHAT: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
@@ -70,7 +70,7 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// Payloads of its hooks, one a line.
+/// Payloads of its hooks, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),

@@ -50,7 +50,7 @@ impl RecordDecoder for Records {
                 out.relay(seen, time, line_id);
             }
         };
-        // An event that is no JSON cannot be: it was made above.
+        // The event was serialized above: it is valid JSON.
         let _ = self.telemetry.decode_line(line, &mut sink);
     }
 }

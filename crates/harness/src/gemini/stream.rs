@@ -1,4 +1,4 @@
-//! What `gemini --output-format stream-json` prints: what the root does, and nothing of its agents.
+//! What `gemini --output-format stream-json` prints: events of the root, none of its agents.
 //!
 //! Pitfalls: the end of a call that started an agent reports success even if the agent failed, and has no text; agents
 //! have no ids, so the id of the call names an agent until a chat does. `result` sums up the responses of all agents in
@@ -100,7 +100,7 @@ impl LineDecoder for Stream {
                 out.emit_made(last_line(false));
                 let mut begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
                 if let Some(spawn) = &mut begin.spawn {
-                    // The end of the call does not say how the agent ended.
+                    // The end of the call does not report how the agent ended.
                     spawn.mode = None;
                 }
                 out.emit_made(Fact::CallBegin(begin));
@@ -117,7 +117,7 @@ impl LineDecoder for Stream {
     }
 }
 
-/// Returns that the root's last line is a text, or is none. Its tokens are not there.
+/// Returns the evidence whether the root's last line is a text: a response without tokens.
 fn last_line(is_text: bool) -> Fact<'static> {
     Fact::Response(Response { has_text: is_text, has_call: !is_text, synthetic: true, ..Response::default() })
 }
@@ -138,7 +138,7 @@ fn tool_result<'a>(line: &Line<'a>, tool: &str, out: &mut Emitter<'a, '_>) {
     let text = string(error.message.or(line.output));
     let outcome = tools::outcome(line.status.get(), text.as_deref());
     let is_spawn = tools::class(tool) == ToolClass::Spawn;
-    // Up to 0.34 a kind of agent is a tool of its own: only the text of its end says so.
+    // Up to 0.34 each type of agent is a tool of its own: only the text of its end shows that it is an agent.
     let ended = text.as_deref().and_then(tools::reason_in_text).filter(|_| !is_spawn);
     if let Some(status) = ended {
         let (id, hindsight) = (line.tool_id.filled(), true);

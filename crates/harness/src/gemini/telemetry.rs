@@ -157,7 +157,7 @@ impl LineDecoder for Telemetry {
     }
 }
 
-/// Emits a call, of which is reported when it has ended.
+/// Emits begin and end of a call, which is reported only once it has ended.
 fn tool_call(attributes: &Attributes<'_>, out: &mut Emitter<'_, '_>) {
     let name = attributes.function_name.get().unwrap_or_default();
     let input = attributes.function_args.get().unwrap_or_default();

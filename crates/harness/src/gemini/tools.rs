@@ -69,10 +69,10 @@ pub(super) fn begin_of_kind(call: CallBegin<'_>) -> CallBegin<'_> {
     CallBegin { class: ToolClass::Spawn, spawn: Some(spawn), ..call }
 }
 
-/// Beginning of the text of a call that a rule or a person did not allow. The second is of public conversations.
+/// Beginning of the text of a call that a rule or the user denied. The second was found in public conversations.
 const DENIALS: &[&str] = &["Tool execution denied by policy", "[Operation Cancelled] Reason: User denied"];
 
-/// Returns how a call ended, by the harness's word and the text.
+/// Returns how a call ended, by the harness's status and the text.
 pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
     match status {
         Some("success") => Outcome::Ok,
@@ -83,7 +83,7 @@ pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
     }
 }
 
-/// Whether a text says that a call was not allowed.
+/// Whether a text reports that a call was denied.
 fn is_denial(text: &str) -> bool {
     let text = text.trim_start_matches("Error: ");
     DENIALS.iter().any(|denial| text.starts_with(denial))
@@ -100,7 +100,7 @@ pub(super) struct AgentDisplay<'a> {
 }
 
 impl AgentDisplay<'_> {
-    /// Returns how the agent ended; `None` if that is not said.
+    /// Returns how the agent ended; `None` if its text does not report it.
     pub(super) fn status(&self) -> Option<AgentStatus> {
         match (self.state.get(), self.terminate_reason.get()) {
             (Some("error"), _) => Some(AgentStatus::Failed),
@@ -121,7 +121,7 @@ pub(super) fn status(reason: &str) -> AgentStatus {
     }
 }
 
-/// Returns how an agent ended, by the text of its call. Up to 0.34 nothing else says that the call started one.
+/// Returns how an agent ended, by the text of its call. Up to 0.34 it is the only evidence that the call started one.
 pub(super) fn reason_in_text(text: &str) -> Option<AgentStatus> {
     let rest = text.strip_prefix("Subagent ")?;
     if let Some((_, rest)) = rest.split_once("Termination Reason:") {

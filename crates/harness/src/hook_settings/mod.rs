@@ -321,7 +321,7 @@ enum Keep {
 }
 
 impl Ours {
-    /// Removes the entry, and its group from the groups of its event where nothing of others is left in it.
+    /// Removes the entry, and its group from the groups of its event if no other entry is left in it.
     fn take_out(self, groups: &CstArray) {
         self.entry.remove();
         match self.group {

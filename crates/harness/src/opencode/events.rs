@@ -40,7 +40,7 @@ pub(super) struct Envelope<'a> {
     part: Option<&'a RawValue>,
 }
 
-/// What an event says.
+/// The data of an event.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
@@ -97,7 +97,7 @@ impl Events {
         match kind {
             "session.created" | "session.updated" => self.objects.session(&session, &mut out),
             "message.updated" => self.objects.message(&message, is_root, &mut out),
-            // The message itself says what its step used.
+            // The message itself has the tokens of its step.
             "message.part.updated" if !part.is_step() => self.objects.part(&part, is_root, &mut out),
             "permission.asked" => {
                 let call: AskedCall<'_> = parse(payload.tool);
@@ -109,7 +109,7 @@ impl Events {
                 };
                 self.objects.question(&question, &part, &mut out);
             }
-            // A person may have said no, which no message says: the root's turn is over all the same.
+            // The user may have denied a call, which no message reports, but the root's turn has ended.
             "session.idle" if is_root => out.emit(Fact::AwaitsPrompt),
             "permission.replied" => self.objects.reply(payload.request_id.filled(), &part, &mut out),
             _ => out.emit(Fact::Activity),

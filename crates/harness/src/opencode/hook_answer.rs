@@ -35,7 +35,7 @@ struct Properties<'a> {
     call_id: Str<'a>,
 }
 
-/// Returns the subagent that waits for an answer to this payload before it goes on.
+/// Returns the subagent that waits for an answer to this payload before it continues.
 pub(super) fn asker(payload: &[u8]) -> Option<Asker> {
     let payload: Payload<'_> = serde_json::from_slice(payload).ok()?;
     let [own, .., root] = payload.sessions.as_slice() else { return None };

@@ -13,7 +13,7 @@ use crate::{
     hooks::is_our_command,
 };
 
-/// Events that the plugin passes on: what the database does not say, and what names the agents that they are about.
+/// Events that the plugin passes on: what the database lacks, and what names the agents concerned.
 /// The last one waits for an answer. In 1.18.33.
 const EVENTS: &[&str] =
     &["session.created", "session.idle", "permission.asked", "permission.replied", "tool.execute.before"];

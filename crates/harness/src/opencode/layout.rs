@@ -21,7 +21,7 @@ pub(super) const FOLDER: &str = "opencode";
 pub(super) const DATABASE_FILE: &str = "opencode.db";
 /// The folder of objects.
 pub(super) const STORAGE: &str = "storage";
-/// What the ids of sessions begin with.
+/// Prefix of the ids of sessions.
 const SESSION_ID: &str = "ses_";
 
 /// All sessions of a database. An event is a row that is only ever added; sessions that were copied from an older

@@ -33,7 +33,7 @@ pub struct OpenCode;
 
 const NAME: &str = "opencode";
 
-/// A session of the database, or of a folder of objects: one event a line.
+/// A session of the database, or of a folder of objects: one event per line.
 pub const DATABASE: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
@@ -62,7 +62,7 @@ pub const STDOUT: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// What our plugin passes on: events with the sessions above theirs, one a line.
+/// What our plugin passes on: events with the sessions above theirs, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),

@@ -227,7 +227,7 @@ impl Objects {
             return root.clone();
         }
         let mut at = session;
-        // An impossible circle ends after as many steps as there are sessions.
+        // A cycle of parents ends after as many steps as there are sessions.
         for _ in 0..self.parents.len() {
             match self.parents.get(at) {
                 Some(Some(parent)) => at = parent,
@@ -269,7 +269,7 @@ impl Objects {
         }
         let session = info.session_id.get().unwrap_or_default();
         if self.last.get(session).is_some_and(|last| last != id) && !self.ended.contains_key(id) {
-            // The last message says how its agent ended: earlier messages no longer count.
+            // The last message determines how its agent ended: earlier messages no longer count.
             self.last.remove(session);
             let time = info.time.created.signed().or(out.head.time);
             out.emit_of(out.head.claim, time, Fact::TurnStart);
@@ -317,7 +317,7 @@ impl Objects {
             "tool" => self.call(part, out),
             "step-finish" => step(part, is_root, out),
             "file" if self.is_wordless(message) => {
-                // What is asked for with files alone is a prompt, too.
+                // A prompt may consist of files only.
                 self.texts.insert(message.to_owned());
                 let what = PromptKind::Asked;
                 out.emit_as(Some(message), Fact::Prompt { prompt_id: None, text: EMPTY_TEXT, what });
@@ -326,7 +326,7 @@ impl Objects {
         }
     }
 
-    /// Emits a question whether a call is allowed. The call's part says its arguments; else what was said before.
+    /// Emits a permission question. The arguments are those of the call's part, else those of its begin.
     pub(super) fn question<'a>(
         &mut self,
         question: &Question<'a>,
@@ -387,7 +387,7 @@ impl Objects {
         let state: CallState<'a> =
             part.state.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let (Some(id), Some(name)) = (part.call_id.filled(), part.tool.filled()) else { return };
-        // Its arguments, and when it began, are said later; or never, where the process was killed.
+        // Its arguments and its start come later; or never, if the process was killed.
         if state.status.is("pending") {
             let begin = tools::begin(Some(id), name, &CallState::default(), out.line);
             return out.emit_made(Fact::CallBegin(CallBegin { spawn: None, hindsight: true, ..begin }));
@@ -414,7 +414,7 @@ impl Objects {
         }
         let agent = state.metadata.session_id.filled().filter(|_| is_spawn);
         let arguments = state.arguments();
-        // A call that was refused gives no agent a turn.
+        // A refused call resumes no agent.
         let resumed = state.resumed(&arguments).filter(|_| agent.is_some()).map(str::to_owned);
         if let Some(agent) = agent.filter(|_| !std::mem::replace(&mut call.is_linked, true)) {
             let (agent_type, description, mode) = arguments.spawn();
@@ -453,7 +453,7 @@ impl Objects {
             result: out.raw(state.output.or(state.error)),
             spawn: agent.map(|agent| SpawnResult {
                 agent: Some(agent),
-                // Where it failed, the outcome says how the agent ended.
+                // Of a failed call, the outcome is the evidence of how the agent ended.
                 finished: state.status.is("completed").then(|| !state.left_agent_running()),
                 proves_agent: true,
                 ..SpawnResult::default()
@@ -504,7 +504,7 @@ pub(super) fn claim<'s>(session: &'s str, root: &str) -> Claim<'s> {
     if session == root { Claim::Root(Basis::Wire) } else { Claim::Agent(session, Basis::Wire) }
 }
 
-/// Returns the words for an agent's task from the title of its session: `Count lines (@general subagent)`.
+/// Returns the description of an agent's task from the title of its session: `Count lines (@general subagent)`.
 fn task_of<'a>(title: &Cow<'a, str>) -> Cow<'a, str> {
     let end = title.rfind(" (@").filter(|_| title.ends_with(" subagent)")).unwrap_or(title.len());
     match title {

@@ -10,7 +10,7 @@ use subscope_model::{CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass};
 
 use crate::common::tools::Tools;
 
-/// Its tools. The one that starts an agent gives one its next turn, too.
+/// Its tools. The one that starts an agent resumes one, too.
 const TOOLS: Tools = Tools {
     spawn: "task",
     instant: &[
@@ -28,14 +28,14 @@ const TOOLS: Tools = Tools {
     writing: &["edit", "write"],
     has_local_ids: true,
 };
-/// How the error of a call begins that a rule or a person refused. Versions before 1.18 write `Error: ` before it.
+/// Beginning of the error of a call that a rule or the user denied. Versions before 1.18 write `Error: ` before it.
 const DENIALS: &[&str] = &[
     "The user has specified a rule which prevents you from using this specific tool call",
     "The user rejected permission to use this specific tool call",
 ];
-/// How the error of a call begins that was under way when its agent was stopped.
+/// Beginning of the error of a call that was open when its agent was stopped.
 const ABORTED: &str = "Tool execution aborted";
-/// What the result of a call says while its agent works on in the background.
+/// Part of the result of a call whose agent continues in the background.
 const STILL_RUNNING: &str = "state=\\\"running\\\"";
 
 /// Returns the class of a tool.
@@ -55,7 +55,7 @@ pub(super) struct CallState<'a> {
     pub(super) time: Span,
 }
 
-/// From when until when something lasted, in milliseconds since 1970.
+/// Start and end of something, in milliseconds since 1970.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Span {
@@ -129,14 +129,14 @@ impl<'a> CallState<'a> {
         }
     }
 
-    /// Whether the agent that the call started works on.
+    /// Whether the agent that the call started continues.
     pub(super) fn left_agent_running(&self) -> bool {
         // The report that follows the tag is the agent's own.
         let tag = self.output.and_then(|raw| raw.get().split('>').next()).unwrap_or_default();
         tag.starts_with("\"<task") && tag.contains(STILL_RUNNING)
     }
 
-    /// Returns the agent that the call gives its next turn. A call that names one which is not there starts another.
+    /// Returns the agent that the call resumes. A call that names an unknown agent starts a new one.
     pub(super) fn resumed<'s>(&self, arguments: &'s Arguments<'_>) -> Option<&'s str> {
         let named = arguments.task_id.filled()?;
         self.metadata.session_id.filled().is_none_or(|agent| agent == named).then_some(named)
@@ -162,7 +162,7 @@ pub(super) fn begin<'a>(
         ..SpawnInput::default()
     });
     if is_resumed {
-        // A call that gives an agent its next turn starts none.
+        // A call that resumes an agent starts none.
         call.spawn = None;
         call.class = if is_linked { call.class } else { ToolClass::Other };
     }
@@ -180,7 +180,7 @@ pub(super) fn mode(background: Flag) -> SpawnMode {
 }
 
 impl<'a> Arguments<'a> {
-    /// Returns the type of the agent, the words for its task, and whether its caller waits.
+    /// Returns the type of the agent, the description of its task, and whether its caller waits.
     pub(super) fn spawn(self) -> (Str<'a>, Str<'a>, SpawnMode) {
         (self.subagent_type, self.description, mode(self.background))
     }

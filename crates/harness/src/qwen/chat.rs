@@ -217,7 +217,7 @@ fn answer<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
     let has_text = parts.iter().any(|part| part.text.is_some() && !part.thought.is_true());
     out.emit_made(Fact::Response(Response {
         message_id: message_id.unwrap_or_default(),
-        // An agent ends by the word of the harness alone.
+        // Only the harness's own report ends an agent.
         has_stop_reason: true,
         ends_turn: is_root && has_text && !has_call,
         has_call,

@@ -1,4 +1,4 @@
-//! Payloads of Qwen Code's hooks, one a line. Those of an agent name it.
+//! Payloads of Qwen Code's hooks, one per line. Those of an agent name it.
 
 use std::borrow::Cow;
 
@@ -166,7 +166,7 @@ impl LineDecoder for Hooks {
 }
 
 impl Payload<'_> {
-    /// The model's id of a call, as the chat has it. `tool_use_id` is the hook's own where both are there.
+    /// The model's id of a call, as in the chat. In payloads with both ids, `tool_use_id` is the hook's own.
     fn call_id(&self) -> Option<&str> {
         self.tool_call_id.filled().or(self.tool_use_id.filled())
     }

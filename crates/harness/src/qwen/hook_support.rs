@@ -10,7 +10,7 @@ use crate::{
     hook_settings::{Document, SettingsForm},
 };
 
-/// Events that are worth a hook: its decoder makes more of them than a sign of life. In 0.24.4.
+/// Hook events to install: those that the decoder reads as more than a sign of life. In 0.24.4.
 const EVENTS: &[&str] = &[
     "SessionStart",
     "SessionEnd",

@@ -1,4 +1,4 @@
-//! Qwen Code's folders: what the parts of a path say. Observed: 0.24.4.
+//! Qwen Code's folders: the meaning of the parts of a path. Observed: 0.24.4.
 //!
 //! ```text
 //! projects/<folder>/chats/<session>.jsonl                                 a session

@@ -63,7 +63,7 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// Hook payloads, one a line.
+/// Hook payloads, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),

@@ -74,7 +74,7 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let is_ours = match (marks.kind.get()?, marks.subtype.get()) {
         ("system", Some("init")) => has(&marks.qwen_code_version),
         ("system", Some(_)) => marks.data.is_some(),
-        // The API's id of a message is not there.
+        // Lines of its stream lack the API's id of a message.
         ("assistant", _) => has(&message.id) && message.id.get() == marks.uuid.get(),
         ("stream_event", _) => marks.event.is_some_and(|event| event.kind.is("goal_state")),
         ("result", _) => {

@@ -1,6 +1,6 @@
 //! What `qwen --output-format stream-json` prints.
 //!
-//! Its lines have the types of another harness's, but fields of tasks are in `data`, and a message's id is that of its
+//! Its lines have the types of another harness's stream, but fields of tasks are in `data`, and a message's id is that of its
 //! line: its tokens cannot be counted once with those of the chat. `result` sums up those of all agents.
 
 use serde::Deserialize;

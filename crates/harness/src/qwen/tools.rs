@@ -70,7 +70,7 @@ pub(super) fn call_of<'a>(agent: &'a str, agent_type: Option<&str>) -> Option<&'
     agent.strip_prefix(agent_type?)?.strip_prefix('-').filter(|call| !call.is_empty())
 }
 
-/// Returns how an agent ended, by the harness's word; `None` if it is still at work.
+/// Returns how an agent ended, by the harness's status; `None` if it is still at work.
 pub(super) fn status(word: &str) -> Option<AgentStatus> {
     match word {
         "completed" => Some(AgentStatus::Completed),
@@ -80,7 +80,7 @@ pub(super) fn status(word: &str) -> Option<AgentStatus> {
     }
 }
 
-/// Beginning of the text of a call that was not allowed.
+/// Beginning of the text of a denied call.
 const DENIALS: &[&str] = &[
     "Tool execution denied",
     "Tool execution blocked by",
@@ -94,7 +94,7 @@ const DENIALS: &[&str] = &[
 const NAMED_DENIALS: &[(&str, &str)] =
     &[("This \"", "\" invocation was denied by permission rules"), ("Tool \"", "\" is denied: ")];
 
-/// Whether the text of a call says that it was not allowed.
+/// Whether the text of a call reports that it was denied.
 fn is_denial(text: &str) -> bool {
     DENIALS.iter().any(|denial| text.starts_with(denial))
         || NAMED_DENIALS.iter().any(|(before, behind)| {
@@ -104,7 +104,7 @@ fn is_denial(text: &str) -> bool {
         })
 }
 
-/// Returns how a call ended, by the harness's word, where it has one, and the text of an error.
+/// Returns how a call ended, by the harness's status, if it has one, and the text of an error.
 pub(super) fn outcome(word: Option<&str>, error: Option<&str>) -> Outcome {
     match (word, error) {
         (_, Some(text)) if is_denial(text) => Outcome::Denied,
@@ -122,7 +122,7 @@ pub(super) struct Notice<'t> {
     pub(super) report: Option<&'t str>,
 }
 
-/// What such a text begins with. It is never a prompt of a person.
+/// Prefix of such a text. It is never a prompt of the user.
 const NOTICE: &str = "<task-notification>";
 
 impl<'t> Notice<'t> {

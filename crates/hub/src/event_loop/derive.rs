@@ -359,7 +359,7 @@ pub(super) fn describe(error: &StoreError) -> String {
     text
 }
 
-/// Agents that a tree says are to stop.
+/// Agents of a tree with a pending stop order.
 fn agents_to_stop(tree: &Tree) -> Vec<AgentId> {
     tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone()).collect()
 }

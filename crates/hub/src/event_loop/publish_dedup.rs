@@ -1,6 +1,6 @@
 //! Drops events that an earlier hub process already published, without losing events that it did not.
 //!
-//! A hub reads the files of live sessions from their beginning. Only the change log says what was published: rows may
+//! A hub reads the files of live sessions from their beginning. Only the change log shows what was published: rows may
 //! be newer, since an index updates them before the hub reads, or older, since events are saved before rows. For a
 //! session that is in the change log, an event is published if the log does not contain it and it is not far older than
 //! the oldest logged event of the session. For other sessions every event after the stop of the last hub (or the

@@ -1,5 +1,5 @@
 //! Derives a session from scratch after one of its files was truncated or replaced: the old content is void, and facts
-//! cannot be removed one by one. The reload takes one turn, and nothing of the session is published in between.
+//! cannot be removed one by one. The reload takes one turn, and no event or row of the session is published in between.
 
 use subscope_model::SessionId;
 

@@ -43,7 +43,7 @@ impl SavePace {
     fn record(&mut self, rows: usize, began: Instant, ended: Instant) {
         let took = ended.duration_since(began).as_secs_f64();
         let fit = rows as f64 * SAVE_TIME.as_secs_f64() / took.max(1e-6);
-        // Move half way: one slow write says little.
+        // Move half way: one slow write is no trend.
         self.slice = (self.slice + fit as usize) / 2;
         self.pause.record(began, ended);
     }

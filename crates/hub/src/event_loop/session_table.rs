@@ -145,7 +145,7 @@ impl SessionTable {
         self.slots.get_mut(session)?.live.as_deref_mut()
     }
 
-    /// A session in memory; added if it is not there.
+    /// A session in memory; added if it is missing.
     pub(super) fn load(&mut self, session: &SessionId) -> &mut LiveSession {
         self.slot(session).live.get_or_insert_default()
     }

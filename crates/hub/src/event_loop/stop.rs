@@ -120,7 +120,7 @@ impl EventLoop {
         }
         let dialect = request.dialect?;
         let asker = dialect.asker(request.body)?;
-        // The order stays pending once it is delivered: an agent that goes on gets it again with its next hook, even
+        // The order stays pending once it is delivered: an agent that continues gets it again with its next hook, even
         // before the delivery is derived.
         self.sessions.stop_orders(&asker.session).iter().find(|agent| **agent == asker.agent)?;
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);

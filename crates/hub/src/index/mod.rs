@@ -194,7 +194,7 @@ pub fn forget(
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
         archive.remove(&source.path).map_err(IndexError::Archive)?;
     }
-    // The rows last: after an interruption they say what is still to be removed.
+    // The rows last: after an interruption they show what is still to be removed.
     Ok(store.forget(sessions)?)
 }
 

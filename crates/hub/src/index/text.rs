@@ -237,7 +237,7 @@ fn inbox_batch(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<Se
     batch
 }
 
-/// Adds what a row of the inbox says of a session.
+/// Adds the passages that a row of the inbox has of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut PassageBatch) {
     // The sender of input names its dialect, except for input whose dialect only the router can recognize.
     let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };

@@ -88,7 +88,7 @@ enum Interruption {
 enum ReadStop {
     /// An event could not be published.
     Unpublished(PublishError),
-    /// The response to an event said that a user asks the run to stop.
+    /// The response to an event requested that the run stop.
     StopRequested,
 }
 

@@ -92,6 +92,6 @@ pub struct CallEnd<'a> {
     pub batch_run: Option<&'a str>,
     /// Whether the command that it started continues in the background.
     pub left_running: bool,
-    /// Whether the model went on before the call was over: any other end says more.
+    /// Whether the model continued before the call had ended: any other reported end takes precedence.
     pub is_provisional: bool,
 }

@@ -36,7 +36,7 @@ pub struct Response<'a> {
     pub synthetic: bool,
     /// Whether it reports an API error.
     pub api_error: bool,
-    /// Whether it only accounts for the response: it does not tell whether the turn goes on.
+    /// Whether it only reports tokens and cost: it is no evidence of whether the turn continues.
     pub accounts_only: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct IngestQuery {
 #[derive(Default, Serialize, JsonSchema)]
 pub(super) struct IngestReport {
     schema: &'static str,
-    /// Whether the whole delivery is a repeat; nothing of it was stored again.
+    /// Whether the delivery is a duplicate of an earlier one; it was not stored again.
     repeat: bool,
     lines: u64,
     sessions: Vec<SessionId>,

@@ -49,7 +49,7 @@ pub(crate) fn is_page_path(path: &str) -> bool {
     VIEWS.contains(&path) || path == DEMO || path.starts_with("/s/") || path.starts_with("/assets/")
 }
 
-/// Answers a request without a route: a browser gets the page, which says so, other clients an error.
+/// Answers a request without a route: a browser gets the page, which shows an error, other clients an error response.
 pub(super) async fn not_found(method: Method, headers: HeaderMap) -> Response {
     missing(&method, &headers, || file("index.html"))
 }

@@ -313,7 +313,7 @@ fn streamed(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'stati
     tokio::task::spawn_blocking(move || {
         let mut out = BufWriter::with_capacity(CHUNK_BYTES, ChunkWriter(sender.clone()));
         if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
-            // Nobody listens if the client has gone.
+            // Without effect if the client has disconnected.
             let _ = sender.blocking_send(Err(error));
         }
     });

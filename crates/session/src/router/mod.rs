@@ -1,4 +1,4 @@
-//! Routes observations of sources to their sessions, and derives what is known of each.
+//! Routes observations of sources to their sessions, and derives rows and events of each.
 
 mod eviction;
 mod input;

@@ -22,7 +22,7 @@ pub enum EventScope {
     Nothing,
     /// Waits: requests for permission and retries; also what follows from rows, as stalls.
     Waits,
-    /// Prompts, messages and thoughts, for [`texts`](super::SessionRouter::texts): where they are, not what they say.
+    /// Prompts, messages and thoughts, for [`texts`](super::SessionRouter::texts): their positions, not their text.
     Texts,
     /// All, for [`SessionRouter::records`](super::SessionRouter::records): with the places of long texts.
     Records,

@@ -49,7 +49,7 @@ pub(super) fn forget(
     Ok(count)
 }
 
-/// Records the forgotten sessions, one file a line.
+/// Records the forgotten sessions, one file per line.
 fn write_record(db: &Connection, folder: &Path) -> StoreResult<()> {
     let sql = "SELECT id, path, inode, bytes, modified_ns FROM sessions LEFT JOIN sources ON session_no = no
         WHERE is_forgotten = 1";

@@ -262,7 +262,7 @@ fn keep_rest(
     Ok(deliveries)
 }
 
-/// Keeps a delivery. Returns how many were added: 0 if it is there already.
+/// Keeps a delivery. Returns how many were added: 0 if it is already stored.
 fn keep_delivery(db: &Transaction<'_>, no: i64, values: &[Value]) -> StoreResult<usize> {
     let [_, source, session, key, dialect, received_ms, sessions, body] = values else { return Ok(0) };
     let is_list = |json: &str| serde_json::from_str::<Vec<SessionId>>(json).is_ok();

@@ -104,7 +104,7 @@ impl Reader {
             of.sort_unstable();
             of.dedup();
             let ids = some.iter().map(|(id, _)| (*id).to_owned()).collect();
-            // The days say which weeks to look into.
+            // The days select the weeks to query.
             let select = TenantQuery::new(COLUMNS, TenantTable::Sessions, Versions::Newest)
                 .matching("day IN ?", "Array(Date)", BoundValue::Texts(of))
                 .matching("session_id IN ?", "Array(String)", BoundValue::Texts(ids));

@@ -232,7 +232,7 @@ pub(super) async fn stats(
     let groups = app.ask(&caller.identity, filter, move |reader| reader.groups(&query)).await?;
     if form.is_some() {
         if groups.has_more {
-            // A table has no place that says so.
+            // CSV has no field for `has_more`.
             return Err(ApiError::bad_request(format!("more than {limit} rows: ask for fewer days")));
         }
         return csv_response(&groups);

@@ -1,4 +1,4 @@
-//! Routes of one session. What was not sent is said to be on the session's machine.
+//! Routes of one session. For data that was not sent, the answer names the session's machine.
 
 use axum::{
     Json,

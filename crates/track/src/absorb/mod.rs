@@ -270,7 +270,7 @@ impl Recording<'_, '_> {
         *times = widest(*times, time);
     }
 
-    /// Records a line that ends the root's turn, unless the root goes on.
+    /// Records a line that ends the root's turn, unless the root continues.
     fn record_root_line(&mut self, last_line: LastLine) {
         if self.actor != Some(ROOT) {
             return;

@@ -1,4 +1,4 @@
-//! Facts about agents: what describes them, how they were started, and how sources say that they ended.
+//! Facts about agents: what describes them, how they were started, and how they ended by each source.
 
 use smallvec::SmallVec;
 use subscope_model::{AgentStatus, EndEvidence, MicroUsd, Millis, SpawnMode, StopStep, Text};
@@ -112,7 +112,7 @@ pub(crate) struct AgentFacts {
     pub(crate) name: Option<Best<Text>>,
     pub(crate) model: Option<Best<Text>>,
     pub(crate) prompt: Option<Best<Text>>,
-    /// Whether a source says that all of its data is a copy from another session.
+    /// Whether a source reports that all of its data is a copy from another session.
     pub(crate) is_copy: bool,
     pub(crate) parent: Option<ParentClaim>,
     /// Calls reported to have started it, with whether that is certain.

@@ -30,7 +30,7 @@ pub(crate) struct CallEndFact {
     pub(crate) kind: SourceKind,
     pub(crate) outcome: Outcome,
     pub(crate) refused: bool,
-    /// Whether any other end says more.
+    /// Whether any other reported end takes precedence.
     pub(crate) is_provisional: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
     pub(crate) name: Option<Text>,
     pub(crate) class: ToolClass,
-    /// Whether a source says that its id is unique only inside the session.
+    /// Whether a source reports that its id is unique only inside the session.
     pub(crate) has_local_id: bool,
     /// Whether it counts only where the session has no transcript.
     pub(crate) is_renumbered: bool,

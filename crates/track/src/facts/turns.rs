@@ -36,7 +36,7 @@ pub(crate) struct TurnFact {
     pub(crate) line_id: Option<Text>,
 }
 
-/// A line of the root that ended its turn, unless the root went on.
+/// A line of the root that ended its turn, unless the root continued.
 #[derive(Clone, Debug)]
 pub(crate) struct RootLineFact {
     pub(crate) source: u32,

@@ -98,7 +98,7 @@ impl Scope {
         Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
     }
 
-    /// Returns the text, where there is a file, and what it says.
+    /// Returns the text of the file, if it exists, and its parsed settings.
     pub(super) fn read(&self) -> Result<(Option<String>, Box<dyn HookSettings>), CliError> {
         let text = file::read(&self.target)?;
         let settings = self.parse(text.as_deref().unwrap_or_default())?;
@@ -295,7 +295,7 @@ fn wanted(
     Ok(events.map(|event| (event.name, handler(&event))).collect())
 }
 
-/// Returns the command of a hook. It names what its payload does not say.
+/// Returns the command of a hook. It names what the payload lacks.
 fn command(
     harness: &dyn Harness,
     hooks: &dyn HookSupport,

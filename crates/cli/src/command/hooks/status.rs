@@ -41,7 +41,7 @@ pub(crate) struct Row {
     /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
     hooks: Vec<Hook>,
-    /// The hub to which the harness sends OpenTelemetry; `null` if the settings do not say so.
+    /// The hub to which the harness sends OpenTelemetry; `null` if the settings name none.
     otel: Option<String>,
     problem: Option<String>,
 }

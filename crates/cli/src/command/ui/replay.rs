@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     UiThread::start(None, Some(playback), context)?.serve(&mut handler, context).map(drop)
 }
 
-/// Replays the recording of `subscope demo`, from files that are there as long as it is shown.
+/// Replays the recording of `subscope demo`, from temporary files that exist as long as it is shown.
 pub(super) fn demo(context: &mut Context) -> Result<(), CliError> {
     let folder = tempfile::tempdir()?;
     let target = demo::write_recording(folder.path())?.into_os_string();

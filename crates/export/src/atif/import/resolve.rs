@@ -19,7 +19,7 @@ impl<'a> AtifDocument<'a> {
         self.names.get(number).map_or("", String::as_str)
     }
 
-    /// Returns the sum of all trajectories, where totals say more than steps.
+    /// Returns the sum of all trajectories, where totals have more than steps.
     pub(in super::super) fn total(&self, trajectories: &[FoundTrajectory<'_>]) -> Option<Usage> {
         let mut sum = Usage::default();
         let mut has_more = false;
@@ -79,7 +79,7 @@ impl<'a> AtifDocument<'a> {
         }
     }
 
-    /// Finds the parent and the spawn call of each agent: as our extra says, else by the first ref to it.
+    /// Finds the parent and the spawn call of each agent: as `extra.subscope` names them, else by the first ref to it.
     fn link(&mut self, trajectories: &mut [FoundTrajectory<'a>]) {
         let mut by_id: HashMap<(usize, String), usize> = HashMap::new();
         for (place, trajectory) in trajectories.iter().enumerate().skip(1) {
