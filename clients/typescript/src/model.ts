@@ -630,6 +630,8 @@ export interface SearchHit {
   tool: string | null;
   /** The file that the call reads or writes, for arguments that name one. */
   file: string | null;
+  /** Line at which the call reads that file (1-based), for arguments that name one. */
+  line: number | null;
   /** Whether it is the result of a failed or denied call. */
   failed: boolean;
   /** Title of the session. */

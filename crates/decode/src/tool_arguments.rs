@@ -1,15 +1,15 @@
-//! Arguments of tool calls in short, by the names that tools commonly give them.
+//! Short descriptions of tool calls, from arguments under the names that tools commonly give them.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::lenient::Str;
+use crate::lenient::{Num, Str};
 
 /// How many characters of a command a short detail shows (requirement 2.4).
 const DETAIL_CHARACTERS: usize = 40;
 
-/// The arguments of a call that say what it works on.
+/// The arguments of a call that name its target.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ToolArguments<'a> {
@@ -17,6 +17,7 @@ pub struct ToolArguments<'a> {
     file_path: Str<'a>,
     notebook_path: Str<'a>,
     path: Str<'a>,
+    offset: Num,
     pattern: Str<'a>,
     command: Str<'a>,
     query: Str<'a>,
@@ -38,6 +39,11 @@ impl<'a> ToolArguments<'a> {
     /// Returns the file, under the names of file tools.
     pub fn file(&self) -> Option<&Cow<'a, str>> {
         self.file_path.0.as_ref().or(self.notebook_path.0.as_ref()).or(self.path.0.as_ref())
+    }
+
+    /// Returns the line at which a file is read (1-based), under the name of tools that read files.
+    pub fn line(&self) -> Option<u64> {
+        self.offset.0.filter(|line| *line > 0)
     }
 
     /// Returns the id of the run that the call starts, if the tool is an agent.
@@ -74,4 +80,25 @@ fn base_name(path: Cow<'_, str>) -> Cow<'_, str> {
 pub(crate) fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(DETAIL_CHARACTERS) else { return text };
     Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_of_a_file_is_a_positive_number() {
+        for (arguments, line) in [
+            (r#"{"file_path":"/a","offset":40}"#, Some(40)),
+            (r#"{"filePath":"/a","offset":1,"limit":5}"#, Some(1)),
+            (r#"{"path":"/a","offset":0}"#, None),
+            (r#"{"path":"/a","offset":-3}"#, None),
+            (r#"{"path":"/a","offset":"40"}"#, None),
+            (r#"{"path":"/a"}"#, None),
+        ] {
+            let parsed = ToolArguments::parse(arguments);
+            let file = parsed.file().map(|file| file.as_ref());
+            assert_eq!((file, parsed.line()), (Some("/a"), line), "{arguments}");
+        }
+    }
 }

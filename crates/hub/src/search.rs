@@ -181,6 +181,7 @@ fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names
         Some(InboxPosition { row, offset }) => (format!("inbox/{row}"), offset),
         None => (hit.path.display().to_string(), hit.span.start),
     };
+    let file = text.filter(|_| hit.kind == PassageKind::ToolInput).and_then(file_argument);
     SearchHit {
         session_id: hit.session.clone(),
         agent_id,
@@ -188,7 +189,8 @@ fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names
         kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
         tool: Some(&hit.tool).filter(|tool| !tool.is_empty()).cloned(),
-        file: text.filter(|_| hit.kind == PassageKind::ToolInput).and_then(file_argument).map(Text::from),
+        line: file.as_ref().and_then(|(_, line)| *line),
+        file: file.map(|(path, _)| Text::from(path)),
         failed: hit.failed,
         session_title,
         project,

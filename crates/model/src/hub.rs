@@ -251,6 +251,9 @@ pub struct SearchHit {
     /// The file that the call reads or writes, for arguments that name one.
     #[serde(default)]
     pub file: Option<Text>,
+    /// Line at which the call reads that file (1-based), for arguments that name one.
+    #[serde(default)]
+    pub line: Option<u64>,
     /// Whether it is the result of a failed or denied call.
     #[serde(default)]
     pub failed: bool,

@@ -130,9 +130,11 @@ impl PassageReader {
     }
 }
 
-/// Returns the file that a call's arguments name, if they are a JSON object that names one.
-pub fn file_argument(arguments: &str) -> Option<String> {
-    ToolArguments::parse(arguments).file().map(|path| path.clone().into_owned())
+/// Returns the file that a call's arguments name, and the line at which it is read (1-based), if they name one. `None`
+/// if they are not a JSON object that names a file.
+pub fn file_argument(arguments: &str) -> Option<(String, Option<u64>)> {
+    let arguments = ToolArguments::parse(arguments);
+    arguments.file().map(|path| (path.clone().into_owned(), arguments.line()))
 }
 
 /// The call that a passage belongs to, if any.

@@ -635,6 +635,8 @@ class SearchHit(TypedDict):
     tool: str | None
     # The file that the call reads or writes, for arguments that name one.
     file: str | None
+    # Line at which the call reads that file (1-based), for arguments that name one.
+    line: int | None
     # Whether it is the result of a failed or denied call.
     failed: bool
     # Title of the session.
