@@ -67,9 +67,13 @@ it("opens nothing for a path that hides something, or that is none", async () =>
   for (const [path, ready] of LISTS) {
     const listed = await look(server, path);
     const { page } = listed;
-    await page.locator(ready).first().waitFor();
-    if (path === "/s/files") await page.keyboard.type("zR");
-    for (const [number, word] of ["gpj.js", "javascript:alert", "passwd"].entries()) await (await callIn(page, path, number, word)).click({ modifiers: ["Control"] });
+    for (const [number, word] of ["gpj.js", "javascript:alert", "passwd"].entries()) {
+      // A row of the start leads to its call.
+      if (path === "/" && number > 0) await page.goBack();
+      if (path === "/" || number === 0) await unfold(page, path, ready);
+      await (await callIn(page, path, number, word)).click({ modifiers: ["Control"] });
+      if (path === "/") await page.waitForURL(`**/s/files/a/r?call=c${number}`);
+    }
     if (path === "/s/files") await page.locator("aside .top > h2").waitFor();
     expect(await page.getByTestId("open-file").count(), path).toBe(0);
     isQuiet(listed);
@@ -79,14 +83,23 @@ it("opens nothing for a path that hides something, or that is none", async () =>
 
 /** Lists of calls other than the panel, with a selector of their content. */
 const LISTS = [
+  ["/", '[data-testid="session-card"] [data-testid="agent-row"][data-agent-id="r"]'],
   ["/s/files", '[data-testid="agent-row"][data-agent-id="r"]'],
   ["/s/files?view=feed", ".feed .line"],
   ["/search?q=limit", '[data-testid="hit"]'],
 ] as const;
 
+/** Waits for a list, and shows the calls in it. */
+async function unfold(page: Page, path: string, ready: string): Promise<void> {
+  await page.locator(ready).first().waitFor();
+  if (path === "/s/files") await page.keyboard.type("zR");
+  const agent = page.locator(`${ready} > .head > button[aria-expanded="false"]`);
+  if (path === "/" && (await agent.count()) > 0) await agent.click();
+}
+
 /** The link of a call in such a list, or its row, by its number and a word of its file. */
 async function callIn(page: Page, path: string, number: number, word: string): Promise<Locator> {
-  if (path === "/s/files") return page.locator(`[data-call-id="c${number}"] a.line`);
+  if (path === "/" || path === "/s/files") return page.locator(`main [data-call-id="c${number}"] a.line`);
   const line = page.locator('[data-testid="hit"], .feed .line', { hasText: word }).first();
   await line.waitFor();
   const link = line.getByTestId("open-file");
@@ -102,24 +115,37 @@ async function isFound(server: Server, words: string, count: number): Promise<vo
   await expect.poll(hits, { timeout: 30_000 }).toBeGreaterThanOrEqual(count);
 }
 
-it("opens the file of a call from the rows of all calls, from the feed and from a search", async () => {
+it("opens the file of a call from the start, from the rows of all calls, from the feed and from a search", async () => {
   const server = await reading([["/home/user/shop/src/cart.js", 40], ["/home/user/shop/ü b.md"]]);
   await isFound(server, "limit", 2);
   for (const [path, ready] of LISTS) {
     const urls = ["vscode://file/home/user/shop/src/cart.js:40", "vscode://file/home/user/shop/%C3%BC%20b.md:1"];
-    // A hit of a search has the file without a line.
-    if (path.startsWith("/search")) urls[0] = "vscode://file/home/user/shop/src/cart.js:1";
     for (const [number, url] of urls.entries()) {
       const seen = await look(server, path);
       const { page } = seen;
-      await page.locator(ready).first().waitFor();
-      if (path === "/s/files") await page.keyboard.type("zR");
+      const asked: string[] = [];
+      page.on("request", (request) => new URL(request.url()).pathname.endsWith("/feed") && asked.push(new URL(request.url()).search));
+      await unfold(page, path, ready);
       await (await callIn(page, path, number, ["cart.js", "b.md"][number] ?? "")).click({ modifiers: [number === 0 ? "Control" : "Meta"] });
       await expect.poll(() => seen.beyond, { message: path }).toEqual([url]);
+      // Where the arguments are not there, those of the one call are asked for.
+      if (path === "/" || path === "/s/files") expect(asked.filter((query) => query.includes("kind=tool.pre"))).toEqual([`?agent=r&call=c${number}&kind=tool.pre&limit=1`]);
       expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe(path);
       await seen.context.close();
     }
   }
+});
+
+it("leads from a call on the start to the same call in the panel of its agent", async () => {
+  const server = await reading([["/home/user/shop/src/cart.js", 40], ["/x/b.md"]]);
+  const seen = await look(server, "/");
+  const { page } = seen;
+  await unfold(page, "/", LISTS[0][1]);
+  await (await callIn(page, "/", 1, "")).click();
+  await page.waitForURL("**/s/files/a/r?call=c1");
+  await page.locator('aside [data-call-id="c1"] .more').waitFor();
+  expect(await page.locator('aside [data-call-id="c0"] .more').count()).toBe(0);
+  isQuiet(seen);
 });
 
 it("opens nothing where no editor is set, and another where another is", async () => {

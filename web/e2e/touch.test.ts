@@ -20,6 +20,9 @@ beforeAll(async () => {
   const asks = { session_id: "asks", transcript_path: "/asks.jsonl", cwd: "/home/user/shop", prompt_id: "p", agent_id: "a1" };
   await server.hook({ ...asks, hook_event_name: "UserPromptSubmit", prompt: "Publish it", agent_id: undefined });
   await server.hook({ ...asks, hook_event_name: "SubagentStart", agent_type: "release" });
+  const call = { ...asks, tool_name: "Read", tool_use_id: "read", tool_input: { file_path: "/home/user/shop/package.json" } };
+  await server.hook({ ...call, hook_event_name: "PreToolUse" });
+  await server.hook({ ...call, hook_event_name: "PostToolUse", tool_response: "{}" });
   await server.hook({ ...asks, hook_event_name: "PermissionRequest", tool_name: "Bash", tool_input: { command: "npm publish" } });
 }, 120_000);
 
@@ -48,6 +51,12 @@ const SCREENS: Screen[] = [
   ["home with all agents", "/", '[data-testid="session-card"]', async ({ page }) => {
     const next = page.locator("article button.fold[aria-expanded=false]").first();
     while ((await next.count()) > 0) await next.tap();
+  }],
+  ["home with the calls of an agent", "/", '[data-testid="session-card"]', async ({ page }) => {
+    const card = page.locator('[data-testid="session-card"][data-session-id="asks"]');
+    await card.locator("button.fold").tap();
+    await card.locator(`${row("a1")} button.line`).tap();
+    await card.locator('[data-testid="tool-row"] a').waitFor();
   }],
   ["list of sessions", "/", '[data-testid="session-card"]', async ({ page }) => {
     await page.getByRole("button", { name: "sessions", exact: true }).tap();

@@ -1,4 +1,4 @@
-// The layout at every width: names stay readable, nothing overlaps, an activity is readable or hidden.
+// The layout at every width: names stay readable, nothing overlaps, activities and details of calls are readable or hidden.
 import { expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type { Tree } from "../src/model";
@@ -18,7 +18,7 @@ const NAMED = 14;
 const faults = (page: Page, named: number): Promise<string[]> =>
   page.evaluate((least) => {
     const found: string[] = [];
-    /** Whether an activity is hidden: it is in a second line that is clipped. */
+    /** Whether an activity or a detail is hidden: it is in a second line that is clipped. */
     const isClipped = (part: Element): boolean => {
       const line = part.closest(".who") as Element;
       return getComputedStyle(line).display !== "contents" && part.getBoundingClientRect().top >= line.getBoundingClientRect().bottom - 0.5;
@@ -42,12 +42,12 @@ const faults = (page: Page, named: number): Promise<string[]> =>
           if (wide > 0.5 && high > 0.5) found.push(`${name(part)} is over ${name(other.part)}`);
         }
       });
-      const does = line.querySelector<HTMLElement>(".does");
+      const does = line.querySelector<HTMLElement>(".does, .detail");
       if (does && pen && getComputedStyle(does).display !== "none" && !isClipped(does)) {
         const { font, paddingLeft } = getComputedStyle(does);
         pen.font = font;
         const room = does.clientWidth - parseFloat(paddingLeft);
-        if (room < Math.min(pen.measureText("0".repeat(8)).width, does.scrollWidth) - 1) found.push(`${one.dataset["agentId"]}: ${room} px of "${does.textContent}"`);
+        if (room < Math.min(pen.measureText("0".repeat(8)).width, does.scrollWidth) - 1) found.push(`${one.dataset["key"] ?? one.dataset["agentId"]}: ${room} px of "${does.textContent}"`);
       }
       const shown = line.querySelector<HTMLElement>(".name");
       const text = shown ? document.createTreeWalker(shown, NodeFilter.SHOW_TEXT) : null;
@@ -168,13 +168,16 @@ it("puts nothing over anything on the screens of many sessions, at every width",
   expect(wrong).toEqual({});
 });
 
-/** Starts a session whose agents have names of every length, so that activities get room of every width. */
+/** Starts a session whose agents and calls have names of every length, so that activities and details get room of every width. */
 async function working(of: Server, session: string): Promise<void> {
   const base = { session_id: session, transcript_path: `/${session}.jsonl`, cwd: "/home/user/shop", prompt_id: "p" };
   await of.hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "Look at every part of the shop, and say what is wrong with it" });
   for (let number = 0; number < 24; number++) {
     const agent = { ...base, agent_id: `a${number}`, agent_type: "reviewer".padEnd(8 + number * 2, "-part") };
     await of.hook({ ...agent, hook_event_name: "SubagentStart" });
+    const call = { ...agent, tool_name: "mcp__shop__find".padEnd(15 + number, "_all"), tool_use_id: `f${number}`, tool_input: { query: `part-${number} without a price` } };
+    await of.hook({ ...call, hook_event_name: "PreToolUse" });
+    await of.hook({ ...call, hook_event_name: "PostToolUse", tool_response: "none" });
     await of.hook({ ...agent, hook_event_name: "PreToolUse", tool_name: "Bash", tool_use_id: `t${number}`, tool_input: { command: `npm test -- part-${number} --reporter verbose` } });
   }
 }
@@ -204,6 +207,37 @@ it("shows what an agent does where there is room for some words of it, else not 
       );
       readable += widths.filter((one) => one > 0).length;
       hidden += widths.filter((one) => one === 0).length;
+    }
+    isQuiet(seen);
+    await seen.context.close();
+  }
+  expect(wrong).toEqual({});
+  // Both cases occur.
+  expect(readable).toBeGreaterThan(50);
+  expect(hidden).toBeGreaterThan(5);
+});
+
+it("shows what a call works on where there is room for some words of it, else not at all", async () => {
+  server = await Server.start();
+  await working(server, "shop");
+  const wrong: Record<string, string[]> = {};
+  let [readable, hidden] = [0, 0];
+  for (const path of ["/s/shop", "/s/shop/a/a3"]) {
+    seen = await look(server, path, { viewport: { width: 1280, height: 1400 }, reducedMotion: "reduce" });
+    const { page } = seen;
+    await page.waitForSelector(row("a3"), { state: "attached" });
+    await page.keyboard.type("zR");
+    await page.waitForSelector('[data-testid="call-row"]', { state: "attached" });
+    for (const width of [360, 390, 500, 700, 1000, 1280]) {
+      await page.setViewportSize({ width, height: 1400 });
+      await sleep(200);
+      const found = await faults(page, NAMED);
+      if (found.length > 0) wrong[`${width} ${path}`] = found.slice(0, 8);
+      const isShown = await page
+        .locator('[data-testid="call-row"] .detail')
+        .evaluateAll((all) => all.map((detail) => detail.getBoundingClientRect().top < (detail.parentElement?.getBoundingClientRect().bottom ?? 0) - 0.5));
+      readable += isShown.filter((is) => is).length;
+      hidden += isShown.filter((is) => !is).length;
     }
     isQuiet(seen);
     await seen.context.close();

@@ -64,6 +64,8 @@ export interface SessionsQuery {
 
 export interface FeedQuery {
   agent?: string;
+  /** The id of a tool call: only its events. */
+  call?: string;
   kind?: Event["kind"];
   before?: number;
   limit?: number;
@@ -222,8 +224,11 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     sessions: nowhere,
     tree: () => Promise.resolve(tree),
     timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
-    feed: (_, { agent, kind }) =>
-      Promise.resolve({ events: events.filter((event) => own(event, agent) && (kind === undefined || event.kind === kind)), before: null }),
+    feed: (_, { agent, call, kind }) => {
+      const isAsked = (event: Event): boolean =>
+        own(event, agent) && (kind === undefined || event.kind === kind) && (call === undefined || event.data["tool_use_id"] === call);
+      return Promise.resolve({ events: events.filter(isAsked), before: null });
+    },
     spending: () => (spending ? Promise.resolve(spending) : nowhere()),
     search: nowhere,
     stats: nowhere,

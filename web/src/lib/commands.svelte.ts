@@ -23,10 +23,8 @@ class Commands {
     const of = `${session} ${agent}`;
     if (this.get(session, agent, call) !== "" || this.#missed.has(`${of} ${call}`)) return;
     try {
-      const { events } = await api.feed(session, { agent, limit: EVENTS, brief: true });
-      const texts = new Map(
-        events.filter(({ kind }) => kind === "tool.pre").map(({ data }) => [String(data["tool_use_id"]), commandOf(data["input"])]),
-      );
+      const { events } = await api.feed(session, { agent, kind: "tool.pre", limit: EVENTS, brief: true });
+      const texts = new Map(events.map(({ data }) => [String(data["tool_use_id"]), commandOf(data["input"])]));
       if (!texts.has(call)) this.#missed.add(`${of} ${call}`);
       this.#known.delete(of);
       this.#known.set(of, texts);

@@ -1,8 +1,11 @@
 // Opens files of calls in the user's editor. Paths come from agents: they are encoded; paths with hidden characters get no
 // link.
+import type { ToolCall } from "../model";
 import { api } from "./api";
+import { kindOfTool } from "./lanes";
 import { fileIn } from "./payload";
 import { visible } from "./safe";
+import { setup } from "./setup.svelte";
 
 /** The URL that opens a file; empty where none is known. `form` has `{path}`, and maybe `{line}`. */
 export function editorUrl(form: string | null | undefined, cwd: string | null, path: string, line: number): string {
@@ -26,10 +29,15 @@ export function openEditor(url: string): void {
   location.assign(url);
 }
 
-/** The URL that opens the file of a call, whose arguments are fetched; empty where it has none. */
-export async function editorUrlOf(form: string, cwd: string | null, session: string, agent: string, call: string): Promise<string> {
-  const { events } = await api.feed(session, { agent, kind: "tool.pre", limit: 50_000, brief: true });
-  const begin = events.find(({ data }) => data["tool_use_id"] === call);
-  const file = fileIn(begin?.data["input"]);
-  return file ? editorUrl(form, cwd, file.path, file.line) : "";
+/** Whether a click with ctrl on a call looks for its file: it has an id and a tool for files, and an editor is set. */
+export const mayHaveFile = (call: ToolCall | null): call is ToolCall & { id: string } =>
+  call !== null && call.id !== null && Boolean(setup.state?.editor) && ["read", "edit"].includes(kindOfTool(call.name));
+
+/** Opens the file of a call, whose arguments are fetched; false where it has none. */
+export async function openFileOf(session: string, cwd: string | null, agent: string, call: string): Promise<boolean> {
+  const { events } = await api.feed(session, { agent, call, kind: "tool.pre", limit: 1 });
+  const file = fileIn(events[0]?.data["input"]);
+  const url = file ? editorUrl(setup.state?.editor, cwd, file.path, file.line) : "";
+  if (url !== "") openEditor(url);
+  return url !== "";
 }
