@@ -241,12 +241,13 @@ mod opencode {
     #[test]
     fn question_is_about_the_call_of_its_own_message() {
         let agents = ["ses_a", "ses_b"];
+        let tool_of = |agent: &str| if agent == "ses_a" { "bash" } else { "webfetch" };
         let message_of = |agent: &str| format!("msg_{agent}");
         let served =
             |kind: &str, properties: &Value| json!({ "id": "evt_2", "type": kind, "properties": properties });
         let call = |agent: &str, state: &str| {
             let part = json!({ "id": format!("prt_{agent}"), "sessionID": agent, "messageID": message_of(agent),
-                "type": "tool", "callID": "call_0", "tool": "bash", "state": { "status": state, "output": "",
+                "type": "tool", "callID": "call_0", "tool": tool_of(agent), "state": { "status": state, "output": "",
                 "input": { "command": format!("mv {agent}") }, "time": { "start": 1200 } } });
             served("message.part.updated", &json!({ "sessionID": agent, "part": part, "time": 1200 }))
         };
@@ -263,7 +264,7 @@ mod opencode {
         for [asking, other] in [agents, [agents[1], agents[0]]] {
             // Whether the other call is open or over does not matter.
             for over in [None, Some(call(other, "completed"))] {
-                let asked = json!({ "id": "per_1", "sessionID": asking, "permission": "bash", "metadata": {},
+                let asked = json!({ "id": "per_1", "sessionID": asking, "permission": "rule", "metadata": {},
                     "tool": { "messageID": message_of(asking), "callID": "call_0" } });
                 let lines: Vec<Value> = begun
                     .iter()
@@ -272,9 +273,12 @@ mod opencode {
                     .chain([served("permission.asked", &asked)])
                     .collect();
                 let live = tree_at(&read(&[part("events.jsonl", &lines)], options(false)), 1300);
-                let kind = |agent: &str| row(&live, agent).liveness.as_ref().map(|live| live.kind);
-                assert_eq!(kind(asking), Some(LivenessKind::Permission), "{asking}, {over:?}");
-                assert_ne!(kind(other), Some(LivenessKind::Permission), "{asking}, {over:?}");
+                let wait = |agent: &str| {
+                    row(&live, agent).liveness.as_ref().map(|live| (live.kind, live.name.clone()))
+                };
+                let asks = Some((LivenessKind::Permission, Some(tool_of(asking).into())));
+                assert_eq!(wait(asking), asks, "{over:?}");
+                assert_ne!(wait(other).map(|(kind, _)| kind), Some(LivenessKind::Permission), "{over:?}");
             }
         }
     }
