@@ -31,7 +31,7 @@ pub enum ClientError {
     #[error("the connection to the hub broke")]
     Broken(#[from] io::Error),
     /// The hub answered with an error status.
-    #[error("the answer is {status}: {message}")]
+    #[error("the answer is {status}{}{message}", if message.is_empty() { "" } else { ": " })]
     Refused {
         /// HTTP status.
         status: u16,

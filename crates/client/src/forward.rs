@@ -8,7 +8,7 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Deserialize;
 
-use crate::{clock::now_ns, error::ClientError, http::error_field, remote::Remote};
+use crate::{clock::now_ns, error::ClientError, remote::Remote};
 
 /// Route that takes snapshots.
 const PATH: &str = "/team/v1/sessions";
@@ -52,9 +52,12 @@ pub enum Delivery {
     Forbidden(ClientError),
 }
 
+/// Answer of a server that has read a batch. `accepted` must be there: other answers in JSON, of a proxy or of another
+/// program at the address, acknowledge nothing.
 #[derive(Deserialize)]
 struct StoreAnswer {
-    #[serde(default)]
+    #[serde(rename = "accepted")]
+    _accepted: u64,
     refused: Vec<Refusal>,
 }
 
@@ -71,16 +74,12 @@ pub fn deliver(remote: &Remote, lines: &[u8]) -> io::Result<Delivery> {
         Ok(answer) => answer,
         Err(error) => return Ok(Delivery::Again { error, after: None }),
     };
-    let refused = || ClientError::Refused {
-        status: answer.status,
-        message: error_field(&answer.body).unwrap_or_default(),
-    };
     let parsed = serde_json::from_slice::<StoreAnswer>(&answer.body);
     Ok(match (answer.status, parsed) {
-        (200 | 400, Ok(StoreAnswer { refused })) => Delivery::Stored(refused),
-        (401 | 403, _) => Delivery::Forbidden(refused()),
+        (200 | 400, Ok(StoreAnswer { refused, .. })) => Delivery::Stored(refused),
+        (401 | 403, _) => Delivery::Forbidden(answer.refused()),
         (413, _) => Delivery::TooLarge,
-        _ => Delivery::Again { error: refused(), after: answer.retry_after.map(Duration::from_secs) },
+        _ => Delivery::Again { error: answer.refused(), after: answer.retry_after.map(Duration::from_secs) },
     })
 }
 
@@ -109,7 +108,73 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{BufRead, BufReader, Read},
+        net::TcpListener,
+        thread,
+    };
+
     use super::*;
+
+    /// Delivers a batch to a server that gives one answer.
+    fn delivered(status: &str, headers: &str, body: &str) -> Delivery {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let server = thread::spawn(move || {
+            let mut reader = BufReader::new(listener.accept().unwrap().0);
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            reader.into_inner().write_all(answer.as_bytes()).unwrap();
+        });
+        let delivery = deliver(&Remote::new(&url, "token").unwrap(), b"{}\n").unwrap();
+        server.join().unwrap();
+        delivery
+    }
+
+    #[test]
+    fn only_answers_that_count_sessions_acknowledge_a_batch() {
+        let none = delivered("200 OK", "", r#"{"accepted":1,"refused":[]}"#);
+        assert!(matches!(&none, Delivery::Stored(refused) if refused.is_empty()), "{none:?}");
+        let one =
+            delivered("400 Bad Request", "", r#"{"accepted":0,"refused":[{"id":null,"line":1,"why":"x"}]}"#);
+        assert!(matches!(&one, Delivery::Stored(refused) if refused.len() == 1), "{one:?}");
+        for (status, body) in [
+            ("200 OK", "{}"),
+            ("200 OK", r#"{"status":"ok"}"#),
+            ("200 OK", "<html>Sign in</html>"),
+            ("204 No Content", ""),
+            ("400 Bad Request", r#"{"error":"the body broke off"}"#),
+            ("502 Bad Gateway", r#"{"accepted":1,"refused":[]}"#),
+        ] {
+            let delivery = delivered(status, "", body);
+            assert!(matches!(delivery, Delivery::Again { .. }), "{status} {body}: {delivery:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_proxies_name_the_redirect_or_only_the_status() {
+        let error = |status: &str, headers: &str| {
+            let Delivery::Again { error, .. } = delivered(status, headers, "") else { panic!("{status}") };
+            error.to_string()
+        };
+        assert_eq!(error("503 Service Unavailable", ""), "the answer is 503");
+        let redirected = error("308 Permanent Redirect", "location: https://host/\r\n");
+        assert_eq!(redirected, "the answer is 308: it redirects to https://host/");
+    }
 
     #[test]
     fn waits_double_up_to_a_minute_and_begin_anew() {

@@ -31,11 +31,21 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Status, wait that is asked for in seconds, and body of an answer.
+/// Status, wait that is asked for in seconds, target of a redirect, and body of an answer.
 pub(crate) struct RemoteAnswer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<u64>,
+    location: Option<String>,
     pub(crate) body: Vec<u8>,
+}
+
+impl RemoteAnswer {
+    /// Returns the error of an answer without success. A redirect is not followed: the token would go with it.
+    pub(crate) fn refused(&self) -> ClientError {
+        let redirect = || self.location.as_ref().map(|url| format!("it redirects to {url}"));
+        let message = error_field(&self.body).or_else(redirect).unwrap_or_default();
+        ClientError::Refused { status: self.status, message }
+    }
 }
 
 impl Remote {
@@ -91,9 +101,11 @@ impl Remote {
         };
         let mut answer = sent.map_err(|error| self.unreachable(error))?;
         let retry_after = retry_after(&answer);
+        let location =
+            answer.headers().get("location").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let body = body.map_err(|error| self.unreachable(error))?;
-        Ok(RemoteAnswer { status: answer.status().as_u16(), retry_after, body })
+        Ok(RemoteAnswer { status: answer.status().as_u16(), retry_after, location, body })
     }
 
     /// Sends a request and returns the body of an answer that is no error.
@@ -108,8 +120,7 @@ impl Remote {
         if matches!(answer.status, 200..300) {
             return Ok(answer.body);
         }
-        let message = error_field(&answer.body).unwrap_or_default();
-        Err(ClientError::Refused { status: answer.status, message })
+        Err(answer.refused())
     }
 
     fn unreachable(&self, error: ureq::Error) -> ClientError {
