@@ -150,3 +150,27 @@ pub(crate) fn router(app: TeamApp) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
         .with_state(app)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    #[test]
+    fn probes_of_the_deployments_are_routes_that_need_no_token() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/teams");
+        let mut probes = Vec::new();
+        for (file, key) in [("Caddyfile", "health_uri "), ("kubernetes/team.yaml", "httpGet: {path: ")] {
+            let text = fs::read_to_string(folder.join(file)).unwrap();
+            let found =
+                text.split(key).skip(1).map(|rest| rest.split([',', '\n', '}']).next().unwrap().trim());
+            let before = probes.len();
+            probes.extend(found.map(str::to_owned));
+            assert!(probes.len() > before, "no probe was found in {file}");
+        }
+        let description = serde_json::to_value(super::description()).unwrap();
+        for probe in probes {
+            let answers = &description["paths"][&probe]["get"]["responses"];
+            assert!(answers["200"].is_object() && answers["401"].is_null(), "{probe}: {answers}");
+        }
+    }
+}

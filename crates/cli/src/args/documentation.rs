@@ -1,6 +1,8 @@
 //! The documentation and the command line agree: every command line of README and book is accepted, and the page of
 //! all commands is what their help says.
 
+mod deployments;
+
 use std::{
     fmt::Write as _,
     fs,
