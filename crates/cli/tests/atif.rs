@@ -30,7 +30,7 @@ fn targets() -> Vec<PathBuf> {
                 let path = entry.unwrap().path();
                 let is_subagent = path.components().any(|part| part.as_os_str() == "subagents");
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                let is_kept = [".jsonl", ".db"].iter().any(|ending| name.ends_with(ending));
+                let is_kept = [".jsonl", ".db", ".log"].iter().any(|ending| name.ends_with(ending));
                 if path.is_dir() {
                     folders.push(path);
                 } else if is_kept && !is_subagent && !name.starts_with("api-") && !name.starts_with("otel") {
@@ -116,6 +116,12 @@ fn every_recording_comes_back_from_its_document() {
             assert_eq!(after["session"][key], before["session"][key], "{what}: {key}");
         }
         assert_eq!(export(&env, &document, ""), ran.stdout, "{what}: exported again");
+        // A step is a line, and a document means the same when it is indented.
+        let indented = serde_json::to_string_pretty(&json(&ran.stdout)).unwrap();
+        let indented = env.write("work/indented.json", &indented);
+        let read = run(&env, "tree --json", &[&indented]);
+        assert_eq!((told(&read), json(&read.stdout)), ((0, ""), after), "{what}: indented");
+        assert!(ran.stdout.lines().all(|line| !line.starts_with(' ')), "{what}");
         count += 1;
     }
     assert!(count > 140, "{count} documents");

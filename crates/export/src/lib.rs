@@ -9,6 +9,7 @@
 mod atif;
 mod checkpoint;
 mod checkpoint_lines;
+mod compact;
 mod csv;
 mod download;
 mod execution;

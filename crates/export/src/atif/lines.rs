@@ -13,6 +13,7 @@ use super::{
     import::{AtifDocument, FoundCall, FoundStep, FoundTrajectory},
     steps::SEPARATOR,
 };
+use crate::compact::compact;
 
 /// Writes the lines.
 pub(super) struct LineWriter<'d, 'a> {
@@ -51,7 +52,8 @@ impl<'d, 'a> LineWriter<'d, 'a> {
             session_id: Cow::Borrowed(&self.session),
             ..line
         };
-        serde_json::to_writer(&mut self.out, &line)?;
+        // Arguments and results are as the document has them: it may be indented.
+        self.out.extend_from_slice(compact(&serde_json::to_string(&line)?).as_bytes());
         self.out.push(b'\n');
         Ok(())
     }

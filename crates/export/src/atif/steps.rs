@@ -13,6 +13,7 @@ use subscope_model::{
 };
 
 use super::{AtifSource, Extra, by_spawn_call, figures::Metrics, is_copied};
+use crate::compact::compact;
 
 /// What separates texts of one response in `message`.
 pub(super) const SEPARATOR: &str = "\n\n";
@@ -400,8 +401,13 @@ impl<'a> StepMaker<'a, '_> {
         }
     }
 
+    /// Reads a payload; without the whitespace that sources may have between tokens, since a step is a line.
     fn raw(&self, payload: Option<&Payload>) -> Option<Box<RawValue>> {
-        RawValue::from_string((self.source.resolve)(payload?)?).ok()
+        let json = RawValue::from_string((self.source.resolve)(payload?)?).ok()?;
+        match compact(json.get()) {
+            Cow::Borrowed(_) => Some(json),
+            Cow::Owned(compacted) => RawValue::from_string(compacted).ok(),
+        }
     }
 
     /// Returns the arguments of a call, and whether they are unknown.

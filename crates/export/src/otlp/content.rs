@@ -2,12 +2,13 @@
 
 use std::{borrow::Cow, collections::HashMap, io::Write as _};
 
-use memchr::{memchr, memchr2};
-
 use serde_json::{Value, json, value::RawValue};
 use subscope_model::{EventKind, Payload, SessionText};
 
-use crate::redact::{Mask, Redacted, redact};
+use crate::{
+    compact::compact,
+    redact::{Mask, Redacted, redact},
+};
 
 /// Most bytes of an attribute: collectors and backends drop or cut longer ones.
 const MAX_BYTES: usize = 60 << 10;
@@ -23,7 +24,7 @@ pub struct Contents<'s> {
 impl Contents<'_> {
     /// Returns arguments or a result; `None` if they cannot be read any more, or are no JSON.
     pub(super) fn payload(&self, payload: Option<&Payload>, mask: Mask) -> Option<String> {
-        write_payload((self.resolve)(payload?)?, mask)
+        write_payload(&(self.resolve)(payload?)?, mask)
     }
 }
 
@@ -92,10 +93,11 @@ impl<'s> Messages<'s> {
     }
 }
 
-fn write_payload(json: String, mask: Mask) -> Option<String> {
-    let json = compact(json)?;
+fn write_payload(json: &str, mask: Mask) -> Option<String> {
+    serde_json::from_str::<&RawValue>(json).ok()?;
+    let json = compact(json);
     let mut masked = match mask {
-        Mask::Nothing => json,
+        Mask::Nothing => json.into_owned(),
         Mask::Secrets => {
             let mut out = Redacted::new(Vec::with_capacity(json.len()));
             out.write_all(json.as_bytes()).ok()?;
@@ -104,36 +106,6 @@ fn write_payload(json: String, mask: Mask) -> Option<String> {
     };
     masked.truncate(cut(&masked, MAX_BYTES).len());
     Some(masked)
-}
-
-/// Returns JSON without spaces between its tokens; `None` if it is none. Nearly all that is recorded has none.
-fn compact(json: String) -> Option<String> {
-    serde_json::from_str::<&RawValue>(&json).ok()?;
-    if !has_space(json.as_bytes()) {
-        return Some(json);
-    }
-    Some(serde_json::from_str::<Value>(&json).ok()?.to_string())
-}
-
-/// Whether valid JSON has spaces between its tokens.
-fn has_space(json: &[u8]) -> bool {
-    let mut rest = json;
-    while let Some(begin) = memchr(b'"', rest) {
-        let (before, string) = rest.split_at(begin);
-        if before.iter().any(u8::is_ascii_whitespace) {
-            return true;
-        }
-        let mut at = 1;
-        while let Some(found) = memchr2(b'"', b'\\', string.get(at..).unwrap_or_default()) {
-            at += found;
-            if string[at] == b'"' {
-                break;
-            }
-            at += 2;
-        }
-        rest = string.get(at + 1..).unwrap_or_default();
-    }
-    rest.iter().any(u8::is_ascii_whitespace)
 }
 
 /// Returns a text as the mask says.
