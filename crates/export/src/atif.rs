@@ -32,7 +32,7 @@ use self::{
 use crate::{
     execution::agent_type,
     pool::{batches, in_order},
-    redact::{Mask, Redacted},
+    redact::Mask,
 };
 
 pub use import::{AtifError, atif_lines, atif_version};
@@ -78,7 +78,7 @@ pub fn write_atif(source: &AtifSource<'_>, w: &mut dyn Write) -> io::Result<()> 
     let sources = AtifSources::new(source);
     let agents = source.tree.agents.iter().enumerate();
     let pieces = agents.flat_map(|(number, agent)| pieces(&sources, number, agent));
-    let work = |piece| mask_piece(write_piece(source, &sources, piece)?, source.mask);
+    let work = |piece| source.mask.json(write_piece(source, &sources, piece)?);
     in_order(pieces, work, &mut |piece: io::Result<Vec<u8>>| w.write_all(&piece?))?;
     w.flush()
 }
@@ -136,17 +136,6 @@ fn write_piece(source: &AtifSource<'_>, sources: &AtifSources<'_>, piece: Piece<
         }
     }
     Ok(json)
-}
-
-fn mask_piece(json: Vec<u8>, mask: Mask) -> io::Result<Vec<u8>> {
-    match mask {
-        Mask::Nothing => Ok(json),
-        Mask::Secrets => {
-            let mut masked = Redacted::new(Vec::with_capacity(json.len()));
-            masked.write_all(&json)?;
-            masked.finish()
-        }
-    }
 }
 
 /// The fields before the steps.

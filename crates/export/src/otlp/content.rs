@@ -1,13 +1,13 @@
 //! Contents of spans: messages, arguments and results as JSON in strings, masked and cut.
 
-use std::{borrow::Cow, collections::HashMap, io::Write as _};
+use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Value, json, value::RawValue};
 use subscope_model::{EventKind, Payload, SessionText};
 
 use crate::{
     compact::compact,
-    redact::{Mask, Redacted, redact},
+    redact::{Mask, redact},
 };
 
 /// Most bytes of an attribute: collectors and backends drop or cut longer ones.
@@ -24,7 +24,7 @@ pub struct Contents<'s> {
 impl Contents<'_> {
     /// Returns arguments or a result; `None` if they cannot be read any more, or are no JSON.
     pub(super) fn payload(&self, payload: Option<&Payload>, mask: Mask) -> Option<String> {
-        write_payload(&(self.resolve)(payload?)?, mask)
+        write_payload((self.resolve)(payload?)?, mask)
     }
 }
 
@@ -93,17 +93,13 @@ impl<'s> Messages<'s> {
     }
 }
 
-fn write_payload(json: &str, mask: Mask) -> Option<String> {
-    serde_json::from_str::<&RawValue>(json).ok()?;
-    let json = compact(json);
-    let mut masked = match mask {
-        Mask::Nothing => json.into_owned(),
-        Mask::Secrets => {
-            let mut out = Redacted::new(Vec::with_capacity(json.len()));
-            out.write_all(json.as_bytes()).ok()?;
-            String::from_utf8(out.finish().ok()?).ok()?
-        }
+fn write_payload(json: String, mask: Mask) -> Option<String> {
+    serde_json::from_str::<&RawValue>(&json).ok()?;
+    let json = match compact(&json) {
+        Cow::Borrowed(_) => json,
+        Cow::Owned(compacted) => compacted,
     };
+    let mut masked = String::from_utf8(mask.json(json.into_bytes()).ok()?).ok()?;
     masked.truncate(cut(&masked, MAX_BYTES).len());
     Some(masked)
 }

@@ -8,7 +8,11 @@ mod prefixed;
 mod rules;
 mod view;
 
-use std::{borrow::Cow, ops::Range};
+use std::{
+    borrow::Cow,
+    io::{self, Write as _},
+    ops::Range,
+};
 
 pub use json::Redacted;
 use rules::RULES;
@@ -27,6 +31,20 @@ pub enum Mask {
     Secrets,
     /// Mask nothing.
     Nothing,
+}
+
+impl Mask {
+    /// Returns JSON with its strings masked as this says.
+    pub(crate) fn json(self, json: Vec<u8>) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Nothing => Ok(json),
+            Self::Secrets => {
+                let mut masked = Redacted::new(Vec::with_capacity(json.len()));
+                masked.write_all(&json)?;
+                masked.finish()
+            }
+        }
+    }
 }
 
 /// Returns a text with secrets masked.
