@@ -454,6 +454,51 @@ fn follow_projects_waits_for_a_root_that_does_not_exist() {
     reader.until_text(&main_in(&root.join("-p")), "main\n");
 }
 
+/// A folder above a root or TARGET was watched while that was missing, and its replacement voids all watches below it.
+#[test]
+fn follow_goes_on_when_a_folder_above_is_moved_or_replaced() {
+    let begin: [fn(&Path) -> Reader; 2] = [Reader::projects, |root| Reader::targets(&[root])];
+    for begin in begin {
+        let folder = tempfile::tempdir().unwrap();
+        let (above, elsewhere) = (folder.path().join(".claude"), folder.path().join("elsewhere"));
+        let main = main_in(&above.join("projects/-p"));
+        let mut reader = begin(&above.join("projects"));
+        fs::create_dir(&above).unwrap();
+        (0..10).for_each(|_| reader.round().unwrap());
+        write(&main, "main\n");
+        reader.until_text(&main, "main\n");
+        fs::rename(&above, &elsewhere).unwrap();
+        fs::rename(&elsewhere, &above).unwrap();
+        (0..10).for_each(|_| reader.round().unwrap());
+        append(&main, "moved\n");
+        reader.until_text(&main, "main\nmoved\n");
+        fs::rename(&above, &elsewhere).unwrap();
+        write(&main, "main\nmoved\n");
+        (0..10).for_each(|_| reader.round().unwrap());
+        append(&main, "replaced\n");
+        reader.until_text(&main, "main\nmoved\nreplaced\n");
+        assert_eq!(reader.known.restarted, 0);
+    }
+}
+
+#[test]
+fn follow_goes_on_after_a_listing_when_a_folder_above_was_replaced_that_is_not_watched() {
+    let begin: [fn(&Path) -> Reader; 2] = [Reader::projects, |root| Reader::targets(&[root])];
+    for begin in begin {
+        let folder = tempfile::tempdir().unwrap();
+        let above = folder.path().join(".claude");
+        let main = main_in(&above.join("projects/-p"));
+        write(&main, "main\n");
+        let mut reader = begin(&above.join("projects"));
+        fs::rename(&above, folder.path().join("elsewhere")).unwrap();
+        write(&main, "main\n");
+        let Reader { follow, known } = &mut reader;
+        follow.read_all(&mut |event| known.take(event)).unwrap();
+        append(&main, "more\n");
+        reader.until_text(&main, "main\nmore\n");
+    }
+}
+
 #[test]
 fn follow_unreadable_things_are_problems_and_never_block() {
     let folder = tempfile::tempdir().unwrap();

@@ -172,7 +172,7 @@ trait Scope: Send {
     /// Looks for what is waited for.
     fn resolve(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) -> Result<(), CollectError>;
 
-    /// A folder was created or replaced.
+    /// A folder was created or replaced: it and all folders below it are to be watched and listed.
     fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>);
 
     /// A bundle was written. Those of its sessions that are followed were looked at.
@@ -375,11 +375,14 @@ impl Follow {
             if path.file_name().is_some_and(skips_folder) {
                 return;
             }
-            // A folder that was watched and is announced again was replaced: its old watch is void.
-            if self.state.watch.forget(path) {
+            // A folder that was watched and is announced again may have been replaced: the watches of it and of all
+            // folders below are void.
+            let was_watched = self.state.watch.forget(path);
+            self.scopes.iter_mut().for_each(|scope| scope.enter(path, &mut self.state, out));
+            // Only now: what is written while they are not watched is reported by nobody.
+            if was_watched {
                 self.state.files.refresh_below(path, out);
             }
-            self.scopes.iter_mut().for_each(|scope| scope.enter(path, &mut self.state, out));
         } else {
             self.scopes.iter_mut().for_each(|scope| scope.take(path, &mut self.state, out));
         }

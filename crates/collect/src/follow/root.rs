@@ -188,9 +188,12 @@ impl Scope for Root {
     }
 
     fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
-        let Some(root) = self.folder.clone().filter(|root| folder.starts_with(root)) else { return };
-        if folder == root {
+        let Some(root) = self.folder.clone() else { return };
+        if root.starts_with(folder) {
             return self.list(state, out);
+        }
+        if !folder.starts_with(&root) {
+            return;
         }
         match self.harness.session_of_folder(&root, folder) {
             Some(files) => self.scan_session(&root, folder, &files, state, out),

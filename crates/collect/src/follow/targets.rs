@@ -68,7 +68,7 @@ impl Scope for Targets {
     fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
-            if target.base() == folder {
+            if target.base().starts_with(folder) {
                 target.list(peeks, &mut |seen| notice(seen, reported, state, out));
             } else if target.covers(folder) {
                 target.list_below(folder, peeks, &mut |seen| notice(seen, reported, state, out));

@@ -1,7 +1,9 @@
 //! The operating system's watcher with a bounded queue that reports its losses: folders in, changed paths out.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -49,7 +51,9 @@ pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
     changes: Receiver<Change>,
     is_incomplete: Arc<AtomicBool>,
-    folders: HashSet<PathBuf>,
+    /// In the order of paths, in which those below a folder follow it. With the device and number of the folder that was
+    /// at the path, since the system watches that one and not the path.
+    folders: BTreeMap<PathBuf, Option<(u64, u64)>>,
     is_polling: bool,
     notices: Vec<Skipped>,
     /// Keeps the queue open, and so waiting possible, where there is no watcher.
@@ -64,7 +68,7 @@ impl Watch {
             watcher: None,
             changes,
             is_incomplete: Arc::default(),
-            folders: HashSet::new(),
+            folders: BTreeMap::new(),
             is_polling: watching == Watching::Polling,
             notices: Vec::new(),
             _open: sender.clone(),
@@ -87,15 +91,20 @@ impl Watch {
 
     /// Watches a folder. Returns whether it was not watched before.
     pub(super) fn folder(&mut self, folder: &Path) -> bool {
+        let identity = fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        if self.folders.get(folder).is_some_and(|watched| *watched != identity) {
+            // Replaced, and nobody said so: a folder above was moved that is not watched.
+            self.forget(folder);
+        }
         let Some(watcher) = &mut self.watcher else { return false };
-        if self.folders.contains(folder)
-            || IS_RECURSIVE && folder.ancestors().any(|up| self.folders.contains(up))
+        if self.folders.contains_key(folder)
+            || IS_RECURSIVE && folder.ancestors().any(|up| self.folders.contains_key(up))
         {
             return false;
         }
         let mode = if IS_RECURSIVE { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         match watcher.watch(folder, mode) {
-            Ok(()) => self.folders.insert(folder.to_owned()),
+            Ok(()) => self.folders.insert(folder.to_owned(), identity).is_none(),
             // It vanished meanwhile: the folder above reports when it comes back.
             Err(error) if is_missing(&error) => false,
             Err(error) => {
@@ -125,19 +134,18 @@ impl Watch {
         above.is_some_and(|up| self.folder(&up))
     }
 
-    /// Forgets a folder that was removed, moved or replaced, and those below it. Returns whether it was watched.
+    /// Forgets a folder that was removed, moved or replaced, and those below it. Returns whether any was watched.
     pub(super) fn forget(&mut self, folder: &Path) -> bool {
-        if !self.folders.contains(folder) {
-            return IS_RECURSIVE;
-        }
-        let below: Vec<PathBuf> = self.folders.extract_if(|watched| watched.starts_with(folder)).collect();
-        for path in below {
+        let from = self.folders.range(folder.to_owned()..).map(|(watched, _)| watched);
+        let below: Vec<PathBuf> = from.take_while(|watched| watched.starts_with(folder)).cloned().collect();
+        for path in &below {
+            self.folders.remove(path);
             if let Some(watcher) = &mut self.watcher {
                 // Fails where the watcher saw it go: then there is nothing to undo.
-                let _ = watcher.unwatch(&path);
+                let _ = watcher.unwatch(path);
             }
         }
-        true
+        IS_RECURSIVE || !below.is_empty()
     }
 
     /// Waits for changes.
