@@ -20,7 +20,7 @@ mod otel_setup;
 pub mod qwen;
 mod recognize;
 mod run;
-mod strangers;
+mod unsupported;
 
 use std::{
     ffi::OsStr,
@@ -39,7 +39,6 @@ pub use recognize::recognize;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
 };
-pub use strangers::stranger;
 pub use subscope_decode::otlp::{
     BodyError, Divided, Encoding, KeptLine, MAX_BODY_BYTES as MAX_OTLP_BYTES, Signal, answer as otlp_answer,
 };
@@ -48,6 +47,7 @@ use subscope_decode::{
     otlp::{OtelSource, Service},
 };
 use subscope_model::ToolClass;
+pub use unsupported::unsupported_program;
 
 /// The registry: one line for each harness. The first that recognizes a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.

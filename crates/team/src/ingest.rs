@@ -18,7 +18,7 @@ use subscope_server::ApiError;
 use tokio::time::timeout;
 
 use crate::{
-    doors::TokenCaller,
+    auth::TokenCaller,
     gather::{GatherError, Room},
     read::TeamFilter,
     routes::TeamApp,

@@ -1,7 +1,7 @@
 //! The store of a team: gathers snapshots of many machines into ClickHouse, and answers queries from it.
 //!
-//! Flow in: request → `doors` (token, role) → `ingest` (decode, at most so many bytes) → `rows` (a snapshot as rows of
-//! tables) → `gather` (many requests become one insert per table) → ClickHouse → answers. Flow out: request → `doors` →
+//! Flow in: request → `auth` (token, role) → `ingest` (decode, at most so many bytes) → `rows` (a snapshot as rows of
+//! tables) → `gather` (many requests become one insert per table) → ClickHouse → answers. Flow out: request → `auth` →
 //! `Reader` (everything below one tenant) → ClickHouse.
 //!
 //! The server keeps nothing: any number of them work side by side, and each may be killed at any time. This is the only
@@ -9,7 +9,7 @@
 //!
 //! Absent on purpose: rules about sessions (rows come derived from the machines), files other than the token file.
 
-mod doors;
+mod auth;
 mod engine;
 mod figures;
 mod gather;

@@ -22,7 +22,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    doors,
+    auth,
     engine::Engine,
     gather::{Gather, chain},
     ingest,
@@ -147,7 +147,7 @@ pub(crate) fn router(app: TeamApp) -> Router {
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
         })
-        .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
+        .layer(middleware::from_fn_with_state(app.clone(), auth::guard))
         .with_state(app)
 }
 

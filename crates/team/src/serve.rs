@@ -1,5 +1,7 @@
 //! The server: listens, with TLS if it has a certificate, until it is stopped.
 
+mod opening;
+
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -8,7 +10,10 @@ use std::{
 };
 
 use axum_server::{Handle, tls_rustls::RustlsConfig};
-use hyper_util::rt::TokioTimer;
+use hyper_util::{
+    rt::{TokioExecutor, TokioTimer},
+    server::conn::auto,
+};
 use tokio::runtime;
 
 use crate::{
@@ -18,10 +23,11 @@ use crate::{
     tables::{Retention, TableError, prepare},
     tokens::{TokenFile, TokenFileError},
 };
+use opening::OpeningTimeout;
 
 /// Time for open requests to end after a stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for a request's head.
+/// Time for a connection's first bytes, and for each request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time after which ClickHouse is tried again when the server starts without it.
 const RETRY: Duration = Duration::from_secs(2);
@@ -119,17 +125,18 @@ pub fn serve(
             stopping.graceful_shutdown(Some(DRAIN_TIMEOUT));
         });
         ready(&url)?;
+        let limit = HEAD_TIMEOUT;
         let served = match certificate {
             Some(config) => {
-                let mut server = axum_server::from_tcp_rustls(listener, config)?.handle(handle);
-                let mut http = server.http_builder().http1();
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                let server = axum_server::from_tcp_rustls(listener, config)?.handle(handle);
+                let mut server = server.map(|inner| OpeningTimeout { inner, limit });
+                limit_heads(server.http_builder());
                 server.serve(service).await
             }
             None => {
-                let mut server = axum_server::from_tcp(listener)?.handle(handle);
-                let mut http = server.http_builder().http1();
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                let server = axum_server::from_tcp(listener)?.handle(handle);
+                let mut server = server.map(|inner| OpeningTimeout { inner, limit });
+                limit_heads(server.http_builder());
                 server.serve(service).await
             }
         };
@@ -138,6 +145,10 @@ pub fn serve(
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
+}
+
+fn limit_heads(http: &mut auto::Builder<TokioExecutor>) {
+    http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
 }
 
 /// Prepares the tables. Waits for a ClickHouse that is starting at the same time.

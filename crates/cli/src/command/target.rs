@@ -538,7 +538,7 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
 /// Returns the unsupported program to which a file or folder seems to belong.
 fn stranger_at(path: &Path) -> Option<&'static str> {
     let path = fs::canonicalize(path).ok()?;
-    subscope_harness::stranger(&path, &read_head(&path).unwrap_or_default())
+    subscope_harness::unsupported_program(&path, &read_head(&path).unwrap_or_default())
 }
 
 /// Returns the only session in the batch; `name` describes its source in errors.

@@ -100,13 +100,13 @@ impl Sent {
 }
 
 /// Addresses for ingestion.
-struct Doors<'a> {
+struct Ingress<'a> {
     env: &'a TestEnv,
     address: String,
     socket: PathBuf,
 }
 
-impl Doors<'_> {
+impl Ingress<'_> {
     /// Ingests it and returns whether it was acknowledged.
     fn send(&self, sent: &Sent) -> bool {
         let path = match sent.way {
@@ -137,7 +137,7 @@ pub(crate) fn is_taken(mut stream: impl Read + Write, request: &[u8]) -> bool {
 }
 
 /// Ingests by all routes until the server is killed, some time after its start.
-fn round(number: u64, doors: &Doors<'_>, kill: impl FnOnce()) -> Vec<Sent> {
+fn round(number: u64, ingress: &Ingress<'_>, kill: impl FnOnce()) -> Vec<Sent> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let posters: Vec<_> = POSTERS
@@ -152,7 +152,7 @@ fn round(number: u64, doors: &Doors<'_>, kill: impl FnOnce()) -> Vec<Sent> {
                         let mut sent = Sent { way: *way, round: number, name, is_acknowledged: false };
                         // A hook that begins after the kill finds no hub.
                         let is_last = is_over.load(Ordering::SeqCst);
-                        sent.is_acknowledged = doors.send(&sent);
+                        sent.is_acknowledged = ingress.send(&sent);
                         let is_last = is_last || !sent.is_acknowledged;
                         all.push(sent);
                         if is_last {
@@ -268,16 +268,16 @@ fn what_was_acknowledged_survives_any_kill_and_is_there_once() {
         if let Some(before) = number.checked_sub(1) {
             is_there_once(&serving, &sent, before);
         }
-        let doors =
-            Doors { env: &env, address: serving.address.clone(), socket: data(&env).join("hub.sock") };
+        let ingress =
+            Ingress { env: &env, address: serving.address.clone(), socket: data(&env).join("hub.sock") };
         // Unacknowledged input is sent again under its name; some of it may be stored.
         for one in sent.iter_mut().filter(|one| !one.is_acknowledged) {
-            one.is_acknowledged = doors.send(one);
+            one.is_acknowledged = ingress.send(one);
             assert!(one.is_acknowledged, "{one:?}");
             again += 1;
         }
         let kill = || assert!(kill_within(&mut serving.child, Duration::from_millis(500), &mut random));
-        sent.extend(round(number, &doors, kill));
+        sent.extend(round(number, &ingress, kill));
         kills += 1;
         is_whole(&data(&env));
     }

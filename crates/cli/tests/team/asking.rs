@@ -11,7 +11,7 @@ use serde_json::Value;
 use subscope_testkit::env::{Terminal, TestEnv, run};
 
 use crate::{
-    doors::post,
+    access::post,
     rig::{Machine, Team},
 };
 

@@ -17,7 +17,7 @@ use subscope_testkit::{
 };
 
 use crate::{
-    doors::get,
+    access::get,
     rig::{Machine, Running, Team, until},
 };
 

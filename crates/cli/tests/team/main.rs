@@ -3,8 +3,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod asking;
-mod doors;
 #[path = "../../../team/tests/engine/mod.rs"]
 mod engine;
 mod hub;

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::DATABASE;
-use crate::{Bundle, FolderBundle, Place, Role, SessionFiles, SqlBundle, strangers::is_of_fork};
+use crate::{Bundle, FolderBundle, Place, Role, SessionFiles, SqlBundle, unsupported::is_of_fork};
 
 /// The variable that names the database.
 pub(super) const DATABASE_VARIABLE: &str = "OPENCODE_DB";

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use subscope_server::ApiError;
 
 use super::TeamApp;
-use crate::doors::{COOKIE, TokenCaller, require_csrf_header};
+use crate::auth::{COOKIE, TokenCaller, require_csrf_header};
 
 /// Most characters of a code.
 const MAX_CODE: usize = 300;

@@ -8,7 +8,7 @@ use subscope_server::ApiError;
 
 use super::TeamApp;
 use crate::{
-    doors::TokenCaller,
+    auth::TokenCaller,
     read::TeamFilter,
     rows::Snapshots,
     tokens::{Identity, TokenRole},

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::TeamApp;
 use crate::{
-    doors::Caller,
+    auth::Caller,
     read::{Reader, TeamFilter},
     tokens::Identity,
 };

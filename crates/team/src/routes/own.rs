@@ -13,7 +13,7 @@ use subscope_hub::clock;
 use subscope_server::ApiError;
 
 use super::TeamApp;
-use crate::{doors::Caller, read::TeamFilter};
+use crate::{auth::Caller, read::TeamFilter};
 
 /// Reports whether the server and its ClickHouse answer. The only route that needs no token.
 #[utoipa::path(

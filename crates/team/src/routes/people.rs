@@ -11,7 +11,7 @@ use subscope_server::ApiError;
 
 use super::{TeamApp, queries::require_days};
 use crate::{
-    doors::Caller,
+    auth::Caller,
     people::{People, WorkingSessions},
     read::TeamFilter,
 };

@@ -19,7 +19,7 @@ use subscope_store::SessionQueries;
 
 use super::TeamApp;
 use crate::{
-    doors::Caller,
+    auth::Caller,
     figures::{GroupQuery, GroupRow, Groups},
     read::TeamFilter,
     rows::parse_day,

@@ -11,7 +11,7 @@ use subscope_server::{ApiError, SessionParameter, TimelinePage};
 use subscope_store::SessionQueries;
 
 use super::TeamApp;
-use crate::{doors::Caller, read::TeamFilter, tokens::Identity};
+use crate::{auth::Caller, read::TeamFilter, tokens::Identity};
 
 /// Most agents of one id.
 const MAX_AGENTS: usize = 50;

@@ -21,7 +21,7 @@ use subscope_server::ApiError;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::TeamApp;
-use crate::{doors::Caller, tokens::Tenant};
+use crate::{auth::Caller, tokens::Tenant};
 
 /// What makes requests equal: the tenant that they read, path and query.
 pub(crate) type RequestKey = (Tenant, String);

@@ -10,35 +10,34 @@ use serde_json::value::RawValue;
 use subscope_decode::lenient::{Num, Str};
 
 /// A program, and parts of paths below which it keeps its sessions.
-struct Stranger {
+struct Program {
     title: &'static str,
     /// Folders in a row, or the name of a file.
     paths: &'static [&'static str],
 }
 
-const STRANGERS: &[Stranger] = &[
-    Stranger { title: "Kilo CLI", paths: &[".local/share/kilo", "kilo/storage"] },
-    Stranger { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
-    Stranger { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
-    Stranger { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
-    Stranger { title: "Cursor", paths: &[".cursor/projects", ".cursor/chats"] },
-    Stranger { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
-    Stranger { title: "Amp", paths: &["amp/threads"] },
-    Stranger { title: "Goose", paths: &["goose/sessions"] },
-    Stranger { title: "Kimi Code", paths: &[".kimi/sessions"] },
-    Stranger { title: "Crush", paths: &[".crush/crush.db"] },
-    Stranger { title: "Continue", paths: &[".continue/sessions"] },
-    Stranger { title: PI, paths: &[".pi/agent/sessions"] },
+const PROGRAMS: &[Program] = &[
+    Program { title: "Kilo CLI", paths: &[".local/share/kilo", "kilo/storage"] },
+    Program { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
+    Program { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
+    Program { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
+    Program { title: "Cursor", paths: &[".cursor/projects", ".cursor/chats"] },
+    Program { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
+    Program { title: "Amp", paths: &["amp/threads"] },
+    Program { title: "Goose", paths: &["goose/sessions"] },
+    Program { title: "Kimi Code", paths: &[".kimi/sessions"] },
+    Program { title: "Crush", paths: &[".crush/crush.db"] },
+    Program { title: "Continue", paths: &[".continue/sessions"] },
+    Program { title: PI, paths: &[".pi/agent/sessions"] },
 ];
 
 const PI: &str = "pi";
 const CLINE: &str = "Cline";
 
 /// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
-pub fn stranger(path: &Path, head: &[u8]) -> Option<&'static str> {
-    let by_path =
-        STRANGERS.iter().find(|stranger| stranger.paths.iter().any(|marks| has_in_row(path, marks)));
-    by_path.map(|stranger| stranger.title).or_else(|| by_content(head))
+pub fn unsupported_program(path: &Path, head: &[u8]) -> Option<&'static str> {
+    let by_path = PROGRAMS.iter().find(|program| program.paths.iter().any(|marks| has_in_row(path, marks)));
+    by_path.map(|program| program.title).or_else(|| by_content(head))
 }
 
 /// Whether a path is in the folder of a program that is a fork of another and keeps its sessions likewise.
@@ -88,7 +87,7 @@ mod tests {
     use crate::{bundle, classify, recognize};
 
     #[test]
-    fn strangers_are_named_and_never_taken_for_a_harness() {
+    fn unsupported_programs_are_named_and_never_taken_for_a_harness() {
         let cases: [(&str, &str, &str); 8] = [
             ("/h/.local/share/kilo/opencode.db", "SQLite format 3", "Kilo CLI"),
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
@@ -100,7 +99,7 @@ mod tests {
             ("/w/.aider.chat.history.md", "# aider chat", "Aider"),
         ];
         for (path, head, title) in cases {
-            assert_eq!(stranger(Path::new(path), head.as_bytes()), Some(title), "{path}");
+            assert_eq!(unsupported_program(Path::new(path), head.as_bytes()), Some(title), "{path}");
             assert_eq!(recognize(head.as_bytes()), None, "{path}");
             assert!(
                 classify(Path::new(path)).dialect.is_none() && bundle(Path::new(path)).is_none(),
@@ -108,7 +107,7 @@ mod tests {
             );
         }
         for none in ["/h/.local/share/opencode/opencode.db", "/h/.codex/sessions", "/h/kilometers.jsonl"] {
-            assert_eq!(stranger(Path::new(none), b"{}"), None, "{none}");
+            assert_eq!(unsupported_program(Path::new(none), b"{}"), None, "{none}");
         }
     }
 }
