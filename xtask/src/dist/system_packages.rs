@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::archive::{Archive, TIME, below};
+use super::targets::LinuxNames;
 use super::{Release, empty_folder, template, tools, write};
 use crate::step::{announce, output};
 
@@ -22,14 +23,14 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
     let (deb, rpm) = (tools::DEB.install()?, tools::RPM.install()?);
     for (archive, names) in linux {
         let folder = manifest(release, archive)?;
-        let file = deb_file(release, names.deb);
+        let file = deb_file(release, names);
         let target = ["--target", archive.target.triple];
         let mut make = tool(&deb, &folder);
         make.args(["--no-build", "--no-strip", "--deb-revision=1", "--quiet", "--output"])
             .arg(&file)
             .args(target);
         output(&mut make).context("cargo-deb")?;
-        let file = release.folder.join(format!("subscope-{}-1.{}.rpm", release.version, names.rpm));
+        let file = rpm_file(release, names);
         let mut make = tool(&rpm, &folder);
         make.args(["--auto-req", "disabled", "--arch", names.rpm, "--output"]).arg(&file).args(target);
         make.arg("--source-date").arg(TIME.to_string());
@@ -38,9 +39,14 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of the .deb for one of Debian's architectures.
-pub(super) fn deb_file(release: &Release, architecture: &str) -> PathBuf {
-    release.folder.join(format!("subscope_{}-1_{architecture}.deb", release.version))
+/// Returns the path of a .deb.
+pub(super) fn deb_file(release: &Release, names: LinuxNames) -> PathBuf {
+    release.folder.join(format!("subscope_{}-1_{}.deb", release.version, names.deb))
+}
+
+/// Returns the path of an .rpm.
+pub(super) fn rpm_file(release: &Release, names: LinuxNames) -> PathBuf {
+    release.folder.join(format!("subscope-{}-1.{}.rpm", release.version, names.rpm))
 }
 
 /// Writes a package with the files of an archive, and returns its folder.

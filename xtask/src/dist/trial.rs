@@ -15,7 +15,8 @@ use anyhow::{Context, Result, bail};
 
 use super::archive::{Archive, SUMS, files};
 use super::recipes::INSTALLER;
-use super::system_packages::deb_file;
+use super::system_packages::{deb_file, rpm_file};
+use super::targets::LinuxNames;
 use super::{Release, empty_folder, file_name, wheel};
 use crate::step::{announce, output, program, root, skip, succeeds};
 use server::{Server, registry_routes};
@@ -54,7 +55,7 @@ pub(super) fn all(release: &Release, archives: &[Archive]) -> Result<()> {
         bail!("the binary prints no tree:\n{}", expected.tree);
     }
     println!("{}", expected.tree);
-    for attempt in [Trial::script, Trial::npx, Trial::npm, Trial::wheel, Trial::deb] {
+    for attempt in [Trial::script, Trial::npx, Trial::npm, Trial::wheel, Trial::deb, Trial::rpm] {
         if let Some((Tried { channel, command, took }, screens)) = attempt(&trial)? {
             if screens != expected {
                 bail!("{channel}: prints something else:\n{}\n{}", screens.demo, screens.tree);
@@ -157,39 +158,71 @@ impl Trial<'_> {
         Ok(Some((tried("wheel", &format!("pip install {}", wheel::NAME), took), screens)))
     }
 
-    /// `dpkg --install` into a root of its own, which then holds nothing else; run in it where this task may.
+    /// `dpkg --install` into a root of its own.
     fn deb(&self) -> Attempt {
-        let Some(names) = self.archive.target.linux else { return Ok(None) };
-        if !succeeds(program("dpkg").arg("--version")) {
-            skip("try deb", "there is no dpkg here");
-            return Ok(None);
-        }
-        let home = self.home("deb")?;
-        for folder in ["var/lib/dpkg/updates", "var/lib/dpkg/info", "tmp", "root"] {
+        let Some(home) = self.empty_root("deb", "dpkg")? else { return Ok(None) };
+        for folder in ["var/lib/dpkg/updates", "var/lib/dpkg/info"] {
             fs::create_dir_all(home.join(folder))?;
         }
         fs::write(home.join("var/lib/dpkg/status"), "")?;
-        let started = now();
         let mut dpkg = program("dpkg");
         dpkg.args(["--force-not-root", "--force-script-chrootless", "--log=/dev/null"]);
         dpkg.arg(format!("--root={}", home.display())).arg("--install");
-        output(dpkg.arg(deb_file(self.release, names.deb)))?;
+        self.installed("deb", &home, &mut dpkg, deb_file)
+    }
+
+    /// `rpm --install` into a root of its own.
+    fn rpm(&self) -> Attempt {
+        let Some(home) = self.empty_root("rpm", "rpm")? else { return Ok(None) };
+        let mut rpm = program("rpm");
+        rpm.arg(format!("--root={}", home.display())).arg("--install");
+        self.installed("rpm", &home, &mut rpm, rpm_file)
+    }
+
+    /// Makes a folder for a root that holds no file; `None` where the tool is missing, or the archive is not for Linux.
+    fn empty_root(&self, channel: &str, tool: &str) -> Result<Option<PathBuf>> {
+        if self.archive.target.linux.is_none() {
+            return Ok(None);
+        }
+        if !succeeds(program(tool).arg("--version")) {
+            skip(&format!("try {channel}"), &format!("there is no {tool} here"));
+            return Ok(None);
+        }
+        let home = self.home(channel)?;
+        for folder in ["tmp", "root"] {
+            fs::create_dir_all(home.join(folder))?;
+        }
+        Ok(Some(home))
+    }
+
+    /// Installs a system package into an empty root with the command, and runs it in that root where this task may.
+    fn installed(
+        &self,
+        channel: &'static str,
+        home: &Path,
+        install: &mut Command,
+        file: fn(&Release, LinuxNames) -> PathBuf,
+    ) -> Attempt {
+        let Some(names) = self.archive.target.linux else { return Ok(None) };
+        let file = file(self.release, names);
+        let started = now();
+        output(install.arg(&file))?;
         let is_root = output(program("id").arg("-u"))?.trim() == "0";
         let (words, session) = if is_root {
             copy_folder(&self.session, &home.join("session"))?;
             (
-                vec![PathBuf::from("chroot"), home.clone(), PathBuf::from("/usr/bin/subscope")],
+                vec![PathBuf::from("chroot"), home.to_owned(), PathBuf::from("/usr/bin/subscope")],
                 Path::new("/session"),
             )
         } else {
             (vec![home.join("usr/bin/subscope")], self.session.as_path())
         };
-        self.printed(&words, &home, &["tree", "--width", "100"], Some(session))?;
+        let tree = self.printed(&words, home, &["tree", "--width", "100"], Some(session))?;
         let took = started.elapsed();
-        let demo = summary(&self.printed(&words, &home, &DEMO, None)?)?;
-        let tree = self.printed(&words, &home, &["tree", "--width", "100"], Some(session))?;
-        let tried = tried("deb", "dpkg --install subscope_….deb, in an empty root", took);
-        Ok(Some((tried, Screens { demo, tree })))
+        let demo = summary(&self.printed(&words, home, &DEMO, None)?)?;
+        let tool = install.get_program().to_string_lossy();
+        let command = format!("{tool} --install {}, in an empty root", file_name(&file));
+        Ok(Some((tried(channel, &command, took), Screens { demo, tree })))
     }
 
     /// Serves the npm packages, and gives an empty home; `None` where there is no npm.
