@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::tools;
-use crate::step::{cargo, output, program, run, skip, target_folder};
+use crate::step::{cargo, output, program, root, run, skip, target_folder};
 
 /// A target of a release, with its names on each channel.
 #[derive(Debug)]
@@ -112,15 +112,7 @@ impl Toolchain {
                 return Ok(None);
             }
         };
-        // FSEvents and the keychain are frameworks, which Apple's own linker finds on a Mac.
         let is_native = target.is_apple() && self.host.contains("apple");
-        if target.is_apple() && !is_native && std::env::var_os("SDKROOT").is_none() {
-            skip(
-                &name,
-                "its frameworks are in Apple's SDK: build it on a Mac, or set SDKROOT to a folder with the SDK",
-            );
-            return Ok(None);
-        }
         let mut build = cargo();
         match &self.zig {
             _ if is_native => {
@@ -140,11 +132,22 @@ impl Toolchain {
         if library == StandardLibrary::Source {
             build.args(["-Z", "build-std"]);
         }
-        if !target.is_apple() {
+        let flags = if !target.is_apple() {
             // The objects that start a program, and the C library, come from zig in either case.
-            let variable =
-                format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace('-', "_"));
-            build.env(variable, "-C link-self-contained=no");
+            Some("-C link-self-contained=no".to_owned())
+        } else if !is_native && std::env::var_os("SDKROOT").is_none() {
+            // zig brings the C library, but none of Apple's frameworks: their names are enough for a linker.
+            Some(format!("-L framework={}", root().join("packaging/macos/frameworks").display()))
+        } else {
+            None
+        };
+        if let Some(flags) = flags {
+            let target = target.triple.to_uppercase().replace('-', "_");
+            build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
+        }
+        if target.is_apple() && !is_native {
+            // The linker signs the binary, as an arm64 Mac demands; stripping it afterwards would void that.
+            build.env("CARGO_PROFILE_DIST_STRIP", "none");
         }
         run(&name, &mut build)?;
         Ok(Some(folder.join(target.triple).join("dist").join("subscope")))
