@@ -1,7 +1,7 @@
 //! `cargo xtask dist [--package] [--try] [TARGET…]`: archives of each target, and the packages made from them.
 //!
 //! An archive is built where the standard library of its target is installed, or its source; what cannot be built is
-//! skipped by name. `--package` builds nothing: it takes the archives that `target/dist` holds, which other machines
+//! skipped by name. `--package` builds nothing: it takes the archives that `target/publish` holds, which other machines
 //! may have built. `--try` installs each package from its file into an empty folder and runs it.
 
 mod archive;
@@ -58,7 +58,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 
 impl Release {
     fn open() -> Result<Self> {
-        let folder = target_folder()?.join("dist");
+        // Not `dist`, where cargo has files of the profile of that name.
+        let folder = target_folder()?.join("publish");
         let scratch = folder.join("scratch");
         fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
         Ok(Self { version: inventory::version()?, folder, scratch })

@@ -67,7 +67,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   runs each fuzz target, or one, for so long (60)
   kills [TIMES]   kills the program so often (100) while it is handed things and while it indexes; nothing may be lost
   dist [--package] [--try] [TARGET…]
-                  builds the archives of a release and every package made from them, into target/dist; --package: from the
+                  builds the archives of a release and every package made from them, into target/publish; --package: from the
                   archives that are there; --try: installs each package into an empty folder and runs it
   workflows       checks .github/workflows with actionlint and zizmor
   team --test     runs the tests of the team store on the real engine of ClickHouse; installs it from PyPI
