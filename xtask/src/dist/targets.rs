@@ -19,6 +19,8 @@ pub(super) struct Target {
     pub(super) wheel: &'static str,
     /// Architecture of a .deb and an .rpm; `None` except for Linux.
     pub(super) linux: Option<LinuxNames>,
+    /// Oldest macOS on which the binary runs, as in the tag of the wheel; `None` for Linux.
+    oldest_macos: Option<&'static str>,
 }
 
 /// Architecture names of Linux packages.
@@ -35,24 +37,28 @@ pub(super) const TARGETS: [Target; 4] = [
         node: ("linux", "x64"),
         wheel: "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64",
         linux: Some(LinuxNames { deb: "amd64", rpm: "x86_64" }),
+        oldest_macos: None,
     },
     Target {
         triple: "aarch64-unknown-linux-musl",
         node: ("linux", "arm64"),
         wheel: "manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64",
         linux: Some(LinuxNames { deb: "arm64", rpm: "aarch64" }),
+        oldest_macos: None,
     },
     Target {
         triple: "aarch64-apple-darwin",
         node: ("darwin", "arm64"),
         wheel: "macosx_11_0_arm64",
         linux: None,
+        oldest_macos: Some("11.0"),
     },
     Target {
         triple: "x86_64-apple-darwin",
         node: ("darwin", "x64"),
         wheel: "macosx_10_12_x86_64",
         linux: None,
+        oldest_macos: Some("10.12"),
     },
 ];
 
@@ -68,7 +74,7 @@ pub(super) fn named(names: &[&str]) -> Result<Vec<&'static Target>> {
 
 impl Target {
     fn is_apple(&self) -> bool {
-        self.linux.is_none()
+        self.oldest_macos.is_some()
     }
 }
 
@@ -145,6 +151,7 @@ impl Toolchain {
             let target = target.triple.to_uppercase().replace('-', "_");
             build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
         }
+        build.envs(target.oldest_macos.map(|version| ("MACOSX_DEPLOYMENT_TARGET", version)));
         if target.is_apple() && !is_native {
             // The linker signs the binary, as an arm64 Mac demands; stripping it afterwards would void that.
             build.env("CARGO_PROFILE_DIST_STRIP", "none");
@@ -196,6 +203,14 @@ fn before_path(folder: &Path) -> Result<std::ffi::OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wheel_says_the_oldest_macos() {
+        for target in &TARGETS {
+            let tag = target.oldest_macos.map(|version| format!("macosx_{}_", version.replace('.', "_")));
+            assert!(tag.is_none_or(|tag| target.wheel.starts_with(&tag)), "{target:?}");
+        }
+    }
 
     #[test]
     fn named_takes_all_or_the_named_ones_and_refuses_others() {

@@ -160,7 +160,7 @@ impl Trial<'_> {
 
     /// `dpkg --install` into a root of its own.
     fn deb(&self) -> Attempt {
-        let Some(home) = self.empty_root("deb", "dpkg")? else { return Ok(None) };
+        let Some((home, names)) = self.empty_root("deb", "dpkg")? else { return Ok(None) };
         for folder in ["var/lib/dpkg/updates", "var/lib/dpkg/info"] {
             fs::create_dir_all(home.join(folder))?;
         }
@@ -168,23 +168,21 @@ impl Trial<'_> {
         let mut dpkg = program("dpkg");
         dpkg.args(["--force-not-root", "--force-script-chrootless", "--log=/dev/null"]);
         dpkg.arg(format!("--root={}", home.display())).arg("--install");
-        self.installed("deb", &home, &mut dpkg, deb_file)
+        self.installed(&home, dpkg.arg(deb_file(self.release, names)), "deb", "dpkg --install")
     }
 
     /// `rpm --nodeps --install` into a root of its own.
     fn rpm(&self) -> Attempt {
-        let Some(home) = self.empty_root("rpm", "rpm")? else { return Ok(None) };
+        let Some((home, names)) = self.empty_root("rpm", "rpm")? else { return Ok(None) };
         let mut rpm = program("rpm");
         // cargo-generate-rpm names `/bin/sh` as needed by every package; this one has no script, and the root no shell.
         rpm.arg(format!("--root={}", home.display())).args(["--nodeps", "--install"]);
-        self.installed("rpm", &home, &mut rpm, rpm_file)
+        self.installed(&home, rpm.arg(rpm_file(self.release, names)), "rpm", "rpm --nodeps --install")
     }
 
     /// Makes a folder for a root that holds no file; `None` where the tool is missing, or the archive is not for Linux.
-    fn empty_root(&self, channel: &str, tool: &str) -> Result<Option<PathBuf>> {
-        if self.archive.target.linux.is_none() {
-            return Ok(None);
-        }
+    fn empty_root(&self, channel: &str, tool: &str) -> Result<Option<(PathBuf, LinuxNames)>> {
+        let Some(names) = self.archive.target.linux else { return Ok(None) };
         if !succeeds(program(tool).arg("--version")) {
             skip(&format!("try {channel}"), &format!("there is no {tool} here"));
             return Ok(None);
@@ -193,21 +191,13 @@ impl Trial<'_> {
         for folder in ["tmp", "root"] {
             fs::create_dir_all(home.join(folder))?;
         }
-        Ok(Some(home))
+        Ok(Some((home, names)))
     }
 
-    /// Installs a system package into an empty root with the command, and runs it in that root where this task may.
-    fn installed(
-        &self,
-        channel: &'static str,
-        home: &Path,
-        install: &mut Command,
-        file: fn(&Release, LinuxNames) -> PathBuf,
-    ) -> Attempt {
-        let Some(names) = self.archive.target.linux else { return Ok(None) };
-        let file = file(self.release, names);
+    /// Installs a system package into an empty root, and runs it in that root where this task may.
+    fn installed(&self, home: &Path, install: &mut Command, channel: &'static str, command: &str) -> Attempt {
         let started = now();
-        output(install.arg(&file))?;
+        output(install)?;
         let is_root = output(program("id").arg("-u"))?.trim() == "0";
         let (words, session) = if is_root {
             copy_folder(&self.session, &home.join("session"))?;
@@ -221,9 +211,7 @@ impl Trial<'_> {
         let tree = self.printed(&words, home, &["tree", "--width", "100"], Some(session))?;
         let took = started.elapsed();
         let demo = summary(&self.printed(&words, home, &DEMO, None)?)?;
-        let tool = install.get_program().to_string_lossy();
-        let command = format!("{tool} --install {}, in an empty root", file_name(&file));
-        Ok(Some((tried(channel, &command, took), Screens { demo, tree })))
+        Ok(Some((tried(channel, &format!("{command}, in an empty root"), took), Screens { demo, tree })))
     }
 
     /// Serves the npm packages, and gives an empty home; `None` where there is no npm.

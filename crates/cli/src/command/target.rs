@@ -536,7 +536,7 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
 }
 
 /// Returns the unsupported program to which a file or folder seems to belong.
-fn stranger_at(path: &Path) -> Option<&'static str> {
+fn unsupported_at(path: &Path) -> Option<&'static str> {
     let path = fs::canonicalize(path).ok()?;
     subscope_harness::unsupported_program(&path, &read_head(&path).unwrap_or_default())
 }
@@ -561,7 +561,7 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
             };
             let error = CliError::new(ErrorKind::Input, message);
             let mut files = problems.iter().filter_map(|problem| problem.at.rsplit_once(':'));
-            Err(match files.find_map(|(file, _)| stranger_at(Path::new(file))) {
+            Err(match files.find_map(|(file, _)| unsupported_at(Path::new(file))) {
                 Some(title) => {
                     error.hint(format!("it looks like a session of {title}, which subscope does not read"))
                 }

@@ -91,6 +91,9 @@ impl Watch {
 
     /// Watches a folder. Returns whether it was not watched before.
     pub(super) fn folder(&mut self, folder: &Path) -> bool {
+        if self.watcher.is_none() {
+            return false;
+        }
         let identity = fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         if self.folders.get(folder).is_some_and(|watched| *watched != identity) {
             // Replaced, and nobody said so: a folder above was moved that is not watched.
