@@ -358,6 +358,29 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   expect(wrong).toEqual([]);
 });
 
+it("shows nothing of an agent that was closed when another is opened", async () => {
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  seen = await look(server, `/s/${recording.session}/a/root`);
+  const { page } = seen;
+  await page.waitForSelector("aside .top > h2");
+  const headings = await page.evaluate(async (other) => {
+    const found = new Set<string>();
+    const click = (selector: string): void => document.querySelector<HTMLElement>(selector)?.click();
+    const note = async (): Promise<void> => {
+      await new Promise((resolve) => setTimeout(resolve));
+      found.add(document.querySelector("aside .top > h2")?.textContent ?? "none");
+    };
+    // Both clicks come before the next frame.
+    click('aside [aria-label="close the conversation"]');
+    await note();
+    click(other);
+    for (let at = 0; at < 50; at += 1) await note();
+    return [...found];
+  }, `${row(agents[1]?.id ?? "")} a`);
+  expect(headings).toEqual(["none", expect.stringContaining("lead")]);
+  isQuiet(seen);
+});
+
 it("asks before it stops an agent, and says that it is stopping", async () => {
   const own = await Server.start();
   const hook = async (body: object): Promise<void> => {
