@@ -7,6 +7,9 @@ use memchr::{memchr, memchr2};
 /// Removes the whitespace between the tokens of valid JSON; names keep their order, numbers and strings their spelling.
 /// Nearly all that is recorded has none.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
+    if json.starts_with('"') && json.ends_with('"') {
+        return Cow::Borrowed(json);
+    }
     let mut out = String::new();
     // What is not copied yet.
     let mut pending = json;

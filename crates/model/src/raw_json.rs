@@ -89,6 +89,10 @@ fn unescape(json: &str) -> Cow<'_, str> {
 /// stays the same, so offsets into the JSON do, too.
 pub fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut out = Cow::Borrowed(json);
+    // Nearly no text has an escaped surrogate, and many have escapes.
+    if !["\\ud", "\\uD"].iter().any(|begin| json.contains(begin)) {
+        return out;
+    }
     let unit = |at: usize| {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
