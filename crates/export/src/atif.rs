@@ -14,11 +14,9 @@ mod import;
 mod lines;
 mod steps;
 
-use std::{
-    collections::HashMap,
-    io::{self, Write},
-};
+use std::io::{self, Write};
 
+use hashbrown::HashMap;
 use serde::Serialize;
 use subscope_model::{
     ATIF_EXTRA_SCHEMA, Agent, AgentStatus, AtifSession, AtifTrajectory, EndEvidence, Flag, Payload,
@@ -42,6 +40,9 @@ const VERSION: &str = "ATIF-v1.8";
 
 /// A name or version that is required and unknown.
 const UNKNOWN: &str = "unknown";
+
+/// About how many bytes a step has besides what is read for it.
+const STEP_BYTES: usize = 1 << 10;
 
 /// A session to be exported as ATIF.
 pub struct AtifSource<'s> {
@@ -114,6 +115,8 @@ fn write_piece(source: &AtifSource<'_>, sources: &AtifSources<'_>, piece: Piece<
             write!(json, "{{{},\"steps\":[", fields(&document_head(source, agent))?)?;
         }
         Piece::Steps { agent, first, parts } => {
+            let to_read = parts.iter().map(|part| part.bytes_to_read(sources, agent));
+            json.reserve(to_read.sum::<usize>() + parts.len() * STEP_BYTES);
             let steps = StepMaker { source, sources, agent };
             for (number, part) in (first..).zip(parts) {
                 json.extend_from_slice(if number == 1 { b"\n" } else { b",\n" });

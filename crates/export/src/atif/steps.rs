@@ -1,10 +1,8 @@
 //! Steps of a trajectory: prompts, responses with their calls, and messages and calls of which no response is known.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-};
+use std::borrow::Cow;
 
+use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use subscope_model::{

@@ -1,7 +1,8 @@
 //! Contents of spans: messages, arguments and results as JSON in strings, masked and cut.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
+use hashbrown::HashMap;
 use serde_json::{Value, json, value::RawValue};
 use subscope_model::{EventKind, Payload, SessionText};
 

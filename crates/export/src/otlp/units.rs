@@ -1,7 +1,6 @@
 //! Tree of a session's units: what one `invoke_agent` span covers, a run of the root or an interval of a subagent.
 
-use std::collections::{HashMap, HashSet};
-
+use hashbrown::{HashMap, HashSet};
 use subscope_model::{
     Agent, AgentStatus, Millis, ResponseDetail, SessionDetail, ToolCall, ToolStatus, Tree, Usage,
 };
