@@ -7,6 +7,7 @@ use memchr::{memchr, memchr2};
 /// Removes the whitespace between the tokens of valid JSON; names keep their order, numbers and strings their spelling.
 /// Nearly all that is recorded has none.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
+    // One string is one token.
     if json.starts_with('"') && json.ends_with('"') {
         return Cow::Borrowed(json);
     }
