@@ -45,6 +45,12 @@ pub trait Driver: Send {
         false
     }
 
+    /// Whether a file of the session was created before this driver: what it held then is not new. `false` where the
+    /// file system does not tell.
+    fn is_older_than_hub(&self, _session: &SessionId) -> bool {
+        false
+    }
+
     /// Whether it tails this file of the session and the file is not deleted.
     fn tails(&self, _session: &SessionId, _file: &Path) -> bool {
         false

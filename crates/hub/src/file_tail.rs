@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use subscope_collect::{
@@ -22,7 +22,7 @@ use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{FileIdentity, SourceFile};
 
 use crate::{
-    clock::{Clock, SystemClock},
+    clock::{self, Clock, SystemClock},
     driver::{Driver, PollResult},
     file_thread::{Drained, FileReaderThread},
     handle::Waker,
@@ -68,6 +68,8 @@ pub struct FileTailDriver {
     files: TailedFiles,
     /// Set by the owner to end the input.
     shutdown: Option<Arc<AtomicBool>>,
+    /// When it was created: files created before are older than the hub.
+    created_ms: Millis,
 }
 
 /// Where the driver waits for files.
@@ -180,7 +182,7 @@ impl FileTailDriver {
     fn new(target: TailTarget, dialect: Option<Dialect>, time: TailTime) -> Result<Self, CollectError> {
         let reader = TailReader::Inline(Box::new(target.follow(&time)?));
         let files = TailedFiles { dialect, ..TailedFiles::default() };
-        Ok(Self { target, time, reader, files, shutdown: None })
+        Ok(Self { target, time, reader, files, shutdown: None, created_ms: clock::now_ms() })
     }
 }
 
@@ -225,6 +227,15 @@ impl Driver for FileTailDriver {
 
     fn follows(&self, session: &SessionId) -> bool {
         self.files.sessions.contains_key(session)
+    }
+
+    fn is_older_than_hub(&self, session: &SessionId) -> bool {
+        let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
+        let mut created = own.filter_map(|id| {
+            let created = fs::metadata(&self.files.all.get(id)?.found.path).ok()?.created().ok()?;
+            Millis::try_from(created.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+        });
+        created.any(|created_ms| created_ms < self.created_ms)
     }
 
     fn tails(&self, session: &SessionId, file: &Path) -> bool {

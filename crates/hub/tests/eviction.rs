@@ -258,6 +258,97 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     }
 }
 
+/// A line of a tool call with a time of its own.
+fn late_call(main: &Path, id: &str, at: Millis) -> String {
+    let text = fs::read_to_string(main).unwrap();
+    let line = text.lines().find(|line| line.contains(r#""type":"assistant""#)).unwrap();
+    let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line["timestamp"] = iso8601(at).into();
+    line["uuid"] = format!("line-{id}").into();
+    line["message"]["id"] = format!("msg-{id}").into();
+    line["message"]["content"] =
+        serde_json::json!([{ "type": "tool_use", "id": id, "name": "Read", "input": { "file_path": id } }]);
+    format!("{line}\n")
+}
+
+/// A hub over a folder without a store before, and its feed after it has caught up.
+fn fresh_hub(folder: &Path, evict_after: Duration) -> (Hub, HubSubscription) {
+    let now = u64::try_from(clock::now_ms()).unwrap();
+    let store = SqliteStore::open(&folder.join("data"), Access::Write, "1", now * 1_000).unwrap();
+    let harness = &subscope_harness::claude_code::ClaudeCode;
+    let root = subscope_harness::Root { harness, folder: folder.join("projects") };
+    let options = HubOptions { evict_after, ..HubOptions::default() };
+    let driver = Box::new(FileTailDriver::roots(vec![root]).unwrap());
+    let hub = Hub::start(driver, Box::new(store), options).unwrap();
+    let mut feed = hub.subscribe();
+    catch_up(&mut feed);
+    (hub, feed)
+}
+
+fn kinds(told: &[Event]) -> Vec<(EventKind, Option<&str>)> {
+    told.iter().map(|event| (event.kind, event.data["tool_use_id"].as_str())).collect()
+}
+
+/// The session is days old, its files are new: a copy, or a session that a person left open.
+#[test]
+fn past_of_a_session_is_not_published_at_its_eviction_or_growth() {
+    let (folder, main) = session();
+    let (hub, mut feed) = fresh_hub(folder.path(), Duration::from_millis(50));
+    let handle = hub.handle();
+    holds(&handle, 0);
+    assert_eq!(kinds(&quiet(&mut feed)), [], "nothing has happened");
+    write(&main, &next_prompt(&main, "thanks", '1'));
+    is_only_prompt(&told(&mut feed), "thanks");
+    // The clock of the program that writes may be wrong: a new line is new, whatever its time.
+    for (round, at) in
+        [("older", 5_000), ("older-still", 1_000), ("future", clock::now_ms() + 900_000)].into_iter()
+    {
+        holds(&handle, 0);
+        quiet(&mut feed);
+        write(&main, &late_call(&main, round, at));
+        let told = told(&mut feed);
+        let calls: Vec<_> = told.iter().filter(|event| event.kind == EventKind::ToolPre).collect();
+        assert_eq!(
+            calls.iter().map(|event| &event.data["tool_use_id"]).collect::<Vec<_>>(),
+            [round],
+            "{told:#?}"
+        );
+        stop(&handle, &calls[0].session_id, round);
+        quiet(&mut feed);
+    }
+}
+
+/// A hub meets sessions late: one that no index has read goes on, one is new.
+#[test]
+fn session_that_is_met_late_is_news_if_it_is_not_past() {
+    let (folder, main) = old_session();
+    let (_hub, mut feed) = fresh_hub(folder.path(), Duration::from_millis(50));
+    let mut line: serde_json::Value = serde_json::from_str(&next_prompt(&main, "once more", '1')).unwrap();
+    line["timestamp"] = iso8601(clock::now_ms()).into();
+    write(&main, &format!("{line}\n"));
+    is_only_prompt(&told(&mut feed), "once more");
+    // Its first line is older than the hub, as those of a replay are.
+    let (id, known) = ("0a0b0c0d-0000-4000-8000-000000000001", main.file_stem().unwrap().to_str().unwrap());
+    let first = next_prompt(&main, "a new session", '2').replace(known, id);
+    fs::write(main.with_file_name(format!("{id}.jsonl")), first).unwrap();
+    let told = told(&mut feed);
+    is_only_prompt(&told, "a new session");
+    assert!(told.iter().any(|event| event.kind == EventKind::SessionStart), "{told:#?}");
+}
+
+/// Events until no more come; none is no failure.
+fn quiet(feed: &mut HubSubscription) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        match feed.next(QUIET) {
+            FeedItem::Update(Update::Event(event)) => all.push(event.into_inner()),
+            FeedItem::Update(_) => {}
+            FeedItem::Idle => return all,
+            FeedItem::Closed => panic!("the hub has ended"),
+        }
+    }
+}
+
 /// A session that only hooks report is evicted, and has all of them when one more arrives; so has the next hub.
 #[test]
 fn what_only_hooks_told_of_rests_and_goes_on() {

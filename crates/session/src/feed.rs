@@ -22,10 +22,11 @@ use crate::{
 /// Published events of one session.
 #[derive(Default)]
 pub(crate) struct SessionFeed {
-    published_ids: HashSet<Text>,
+    published: PublishedIds,
     messages: ReportedMessages,
     lifecycle: LifecycleState,
     guessed: Vec<GuessedEvent>,
+    /// Tools of calls whose begin was published and whose end was not, by call id.
     tool_names: HashMap<String, String>,
     /// Names of the dialects of published events.
     dialects: Vec<Text>,
@@ -35,6 +36,21 @@ pub(crate) struct SessionFeed {
     /// Published begins (`true`) and ends of calls without ids, by the digest of the call: a report with an id that comes
     /// later repeats one of them.
     nameless: HashMap<(bool, u64), u32>,
+}
+
+/// Ids of published events, as hashes: 8 bytes each, since they outlast the eviction of their session.
+#[derive(Default)]
+struct PublishedIds(HashSet<u64>);
+
+impl PublishedIds {
+    /// Adds an id. Returns whether it is new.
+    fn insert(&mut self, id: &str) -> bool {
+        self.0.insert(stable_hash(id))
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.0.contains(&stable_hash(id))
+    }
 }
 
 /// How long the events of calls without ids are held back while sources grow: the hook of a call may come before its
@@ -207,6 +223,20 @@ impl SessionFeed {
         (self.messages, self.held) = Default::default();
     }
 
+    /// Reduces the feed of an evicted session to what was published. Reading the same sources again publishes nothing
+    /// again, whatever the times of their lines are, and a new line is published.
+    pub(crate) fn suspend(mut self) -> Self {
+        self.restart();
+        self.answers = HashMap::new();
+        self.published.0.shrink_to_fit();
+        self
+    }
+
+    /// Number of events that were published.
+    pub(crate) fn published_count(&self) -> usize {
+        self.published.0.len()
+    }
+
     /// Returns the time at which [`Self::advance`] has events without new input.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         // The end of a run waits for what is held back.
@@ -234,7 +264,7 @@ impl SessionFeed {
         let mut placed: Vec<PlacedEvent> = Vec::with_capacity(pending.len());
         placed.extend(pending.into_iter().zip(orders).filter_map(publish));
         let mut lifecycle = self.lifecycle.advance(derived, now, unread, self.held.since.is_some());
-        lifecycle.retain(|event| self.published_ids.insert(event.id.clone()));
+        lifecycle.retain(|event| self.published.insert(&event.id));
         let lines = placed.len();
         lifecycle.sort_by_key(|event| event.kind == EventKind::RunStart);
         let mut calls = PlacedCalls::default();
@@ -302,15 +332,13 @@ impl SessionFeed {
         if let Some((message, request)) = answer_of(&pending) {
             if message.is_none() {
                 id = self.answers.get(&stable_hash(request)).cloned().unwrap_or(id);
-            } else if self.published_ids.contains(&event_id(&tree.session.id, &request_key(request))) {
+            } else if self.published.contains(&event_id(&tree.session.id, &request_key(request))) {
                 // A source that names only the request reported it first.
-                self.published_ids.insert(id);
+                self.published.insert(&id);
                 return None;
             }
         }
-        if !pending.is_mark
-            && (!self.published_ids.insert(id.clone()) || self.repeats_nameless(&pending, attribution))
-        {
+        if !pending.is_mark && (!self.published.insert(&id) || self.repeats_nameless(&pending, attribution)) {
             return None;
         }
         let mut data = std::mem::take(&mut pending.data);
@@ -379,6 +407,9 @@ impl SessionFeed {
                 Some(_) => {}
                 None => added
                     .extend(self.tool_names.get(id).map(|name| ("tool_name", Value::from(name.as_str())))),
+            }
+            if matches!(pending.kind, EventKind::ToolPost | EventKind::ToolFailure) {
+                self.tool_names.remove(id);
             }
         }
         if let (Some(begin), Some(end)) = attribution.call_times(call, place)

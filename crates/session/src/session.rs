@@ -36,20 +36,36 @@ pub struct SessionUpdate {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, harness: Option<&str>, options: &RouterOptions) -> Self {
+    /// Creates a session without input. `feed` is what was published of it before it was evicted, if it was.
+    pub(crate) fn new(
+        id: SessionId,
+        harness: Option<&str>,
+        options: &RouterOptions,
+        feed: SessionFeed,
+    ) -> Self {
         Self {
             tracker: Tracker::new(id, harness, options.keep, options.cutoff),
             sources: BTreeSet::new(),
             pending_events: Vec::new(),
-            feed: SessionFeed::default(),
+            feed,
         }
+    }
+
+    /// Drops everything but what was published.
+    pub(crate) fn into_feed(self) -> SessionFeed {
+        self.feed
+    }
+
+    /// Whether events of it were published.
+    pub(crate) fn has_published(&self) -> bool {
+        self.feed.published_count() > 0
     }
 
     /// Forgets everything but what was published, so that the same input publishes nothing again.
     pub(crate) fn reset(&mut self, options: &RouterOptions) {
         let mut feed = std::mem::take(&mut self.feed);
         feed.restart();
-        *self = Self { feed, ..Self::new(self.tracker.session().clone(), None, options) };
+        *self = Self::new(self.tracker.session().clone(), None, options, feed);
     }
 
     /// Whether it has any input; not after a reset.
@@ -114,17 +130,19 @@ impl Session {
     }
 
     /// Derives the session for a moment. `unassigned` are the problems of sources without a known session, `lines` the
-    /// lines of problems.
+    /// lines of problems. With `is_settled`, no event waits for a better source.
     pub(crate) fn update(
         &mut self,
         now: &Now<'_>,
+        is_settled: bool,
         unassigned: &[Problem],
         lines: &UnreadLines,
     ) -> SessionUpdate {
         let mut derived = self.tracker.derive(now);
         add_problems(&mut derived.tree, unassigned);
         let pending = std::mem::take(&mut self.pending_events);
-        let events = self.feed.advance(&derived, pending, now, lines);
+        let waits = Now { is_growing: now.is_growing && !is_settled, ..now.clone() };
+        let events = self.feed.advance(&derived, pending, &waits, lines);
         let events = events.into_iter().map(EventRecord::into_event).collect();
         let deadline = next_deadline(&derived.tree, now).into_iter().chain(self.feed.next_due()).min();
         SessionUpdate { tree: derived.tree, events, deadline }

@@ -167,7 +167,13 @@ impl EventLoop {
         for session in sessions {
             let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
             let is_reread = is_reloading || !self.startup.is_done;
-            let Some(mut update) = self.router.update(session, &now) else {
+            let live = self.sessions.load(session);
+            let published = live.published(session, &self.startup, &self.store, &self.router, &*self.driver);
+            let update = match published.is_some_and(|published| published.is_settled(is_reread)) {
+                true => self.router.update_settled(session, &now),
+                false => self.router.update(session, &now),
+            };
+            let Some(mut update) = update else {
                 self.sessions.set_deadline(session, None);
                 continue;
             };
@@ -180,7 +186,7 @@ impl EventLoop {
             update.events.extend(budget.alerts(&update.tree, at));
             let live = self.sessions.load(session);
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
-            if let Some(published) = live.published(session, &self.startup, &self.store) {
+            if let Some(published) = &live.published {
                 published.retain_new(&mut update.events, is_reread);
             }
             self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
@@ -221,8 +227,7 @@ impl EventLoop {
             limits: Limits::endless(),
         };
         let Some(SessionUpdate { mut events, .. }) = self.router.update(session, &now) else { return };
-        let published = self.sessions.load(session).published(session, &self.startup, &self.store);
-        if let Some(published) = published {
+        if let Some(published) = self.published(session) {
             published.retain_new(&mut events, true);
         }
         if !events.is_empty() {

@@ -13,7 +13,7 @@ use std::{
 use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Commit, ListQuery};
 
-use super::{EventLoop, duty_cycle::DutyCycle, session_table::Task};
+use super::{EventLoop, duty_cycle::DutyCycle, publish_dedup::PublishedEvents, session_table::Task};
 use crate::command::IngestError;
 
 /// Delay before changed rows are saved.
@@ -145,8 +145,10 @@ impl EventLoop {
         let mut sources = Vec::new();
         for tree in &trees {
             sources.extend(self.driver.take_read_files(&tree.session.id));
-            let live = self.sessions.live_mut(&tree.session.id);
-            sources.extend(live.into_iter().flat_map(|live| std::mem::take(&mut live.unsaved_files)));
+            if let Some(live) = self.sessions.live_mut(&tree.session.id) {
+                sources.append(&mut live.unsaved_files);
+                live.published.iter_mut().for_each(PublishedEvents::end_first_content);
+            }
         }
         let rows = Commit { trees, deadlines, session_keys, sources, ..Commit::default() };
         let outcome = self.commit(Commit { is_provisional: true, ..rows });

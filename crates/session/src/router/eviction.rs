@@ -1,11 +1,53 @@
 //! Evicts sessions, and empties those that are reloaded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use subscope_model::{SessionId, SourceId};
 
 use super::SessionRouter;
-use crate::source::SourceOrigin;
+use crate::{feed::SessionFeed, session::Session, source::SourceOrigin};
+
+/// Most events whose ids are kept for evicted sessions: 16 MB. Beyond it the session evicted first is dropped; the
+/// store's change log and rows then decide what is new of it.
+const MAX_SUSPENDED_EVENTS: usize = 2_000_000;
+
+/// Feeds of evicted sessions, by session and in order of eviction.
+#[derive(Default)]
+pub(super) struct SuspendedFeeds {
+    feeds: HashMap<SessionId, (u64, SessionFeed)>,
+    order: BTreeMap<u64, SessionId>,
+    next: u64,
+    events: usize,
+}
+
+impl SuspendedFeeds {
+    fn add(&mut self, session: SessionId, feed: SessionFeed) {
+        self.take(&session);
+        self.events += feed.published_count();
+        self.order.insert(self.next, session.clone());
+        self.feeds.insert(session, (self.next, feed));
+        self.next += 1;
+        while self.events > MAX_SUSPENDED_EVENTS
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.take(&oldest);
+        }
+    }
+
+    /// Removes the feed of a session; an empty one if there is none.
+    pub(super) fn take(&mut self, session: &SessionId) -> SessionFeed {
+        let Some((number, feed)) = self.feeds.remove(session) else { return SessionFeed::default() };
+        self.order.remove(&number);
+        self.events -= feed.published_count();
+        feed
+    }
+
+    pub(super) fn contains(&self, session: &SessionId) -> bool {
+        self.feeds.contains_key(session)
+    }
+}
 
 impl SessionRouter {
     /// Evicts a session and its sources. `tailed` are the sources of its driver's files. Returns the closed sources;
@@ -19,7 +61,9 @@ impl SessionRouter {
             return None;
         }
         let closed = self.close_sources(number, tailed)?;
-        self.sessions.all.try_remove(number);
+        if let Some(evicted) = self.sessions.all.try_remove(number).filter(Session::has_published) {
+            self.sessions.suspended.add(session.clone(), evicted.into_feed().suspend());
+        }
         self.sessions.by_id.remove(session);
         Some(closed)
     }

@@ -18,6 +18,7 @@ pub use self::options::{EventScope, RouterOptions};
 use self::routes::SessionRoutes;
 pub(crate) use self::routes::UnreadLines;
 use crate::{
+    feed::SessionFeed,
     session::{Session, SessionUpdate},
     source::OpenSource,
 };
@@ -97,8 +98,8 @@ impl SessionRouter {
         for (_, session) in other.sessions.all {
             let id = session.tracker.session().clone();
             let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
-            let number =
-                *by_id.entry(id.clone()).or_insert_with(|| all.insert(Session::new(id, None, options)));
+            let new = || all.insert(Session::new(id.clone(), None, options, SessionFeed::default()));
+            let number = *by_id.entry(id.clone()).or_insert_with(new);
             // Also an empty session: its sources are renumbered.
             if let Some(known) = all.get_mut(number) {
                 known.join(session, base);
@@ -147,10 +148,33 @@ impl SessionRouter {
     /// Derives a session for a moment: its tree, its new events since the last call in order, and its next deadline;
     /// `None` for an unknown session.
     pub fn update(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
+        self.update_events(session, now, false)
+    }
+
+    /// Derives a session as [`SessionRouter::update`] does, after all its content up to now was read: no event waits
+    /// for another source to report it better.
+    pub fn update_settled(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
+        self.update_events(session, now, true)
+    }
+
+    fn update_events(
+        &mut self,
+        session: &SessionId,
+        now: &Now<'_>,
+        is_settled: bool,
+    ) -> Option<SessionUpdate> {
         let number = self.index_of(session)?;
         let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
         let session = all.get_mut(number).filter(|session| session.has_input())?;
-        Some(session.update(now, unassigned_problems, unread_lines))
+        Some(session.update(now, is_settled, unassigned_problems, unread_lines))
+    }
+
+    /// Returns whether events of a session were published since the router was created, also if it is evicted.
+    pub fn has_published(&self, session: &SessionId) -> bool {
+        match self.index_of(session).and_then(|number| self.sessions.all.get(number)) {
+            Some(session) => session.has_published(),
+            None => self.sessions.suspended.contains(session),
+        }
     }
 
     /// Returns a session's whole feed in order of time; events without a time follow their predecessor. Only for a

@@ -10,7 +10,7 @@ use slab::Slab;
 use subscope_decode::Dialect;
 use subscope_model::{Observation, Problem, SessionId, SourceKind, SourcePosition};
 
-use super::RouterOptions;
+use super::{RouterOptions, eviction::SuspendedFeeds};
 use crate::{session::Session, source::SourceSpec};
 
 /// Sessions, in order of appearance.
@@ -18,6 +18,8 @@ use crate::{session::Session, source::SourceSpec};
 pub(super) struct SessionRoutes {
     pub(super) all: Slab<Session>,
     pub(super) by_id: HashMap<SessionId, usize>,
+    /// What was published of evicted sessions.
+    pub(super) suspended: SuspendedFeeds,
     /// Numbers of sessions with new input since [`take_changed`](super::SessionRouter::take_changed).
     pub(super) changed: BTreeSet<usize>,
     /// Problems of sources without a known session.
@@ -111,7 +113,8 @@ impl SessionRoutes {
             }
             return *known;
         }
-        let number = self.all.insert(Session::new(named.clone(), dialect.harness(), options));
+        let feed = self.suspended.take(&named);
+        let number = self.all.insert(Session::new(named.clone(), dialect.harness(), options, feed));
         self.by_id.insert(named, number);
         number
     }
