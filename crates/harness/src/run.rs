@@ -68,6 +68,8 @@ pub struct ProcessNote {
     pub session: String,
     /// When the process made the note, by its clock. A stale note is older than the process that now has its number.
     pub started_ms: Millis,
+    /// When the process started, as the system tells it on Linux: clock ticks since boot (proc_pid_stat(5), field 22).
+    pub start_ticks: Option<String>,
     /// Whether it draws a screen of its own on its terminal.
     pub has_screen: bool,
 }

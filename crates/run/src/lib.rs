@@ -23,6 +23,7 @@ mod line_tap;
 mod listener;
 pub mod passthrough;
 mod process_end;
+mod process_identity;
 mod process_notes;
 mod process_watch;
 mod queue;

@@ -6,7 +6,6 @@
 
 use std::{
     collections::HashMap,
-    fs,
     iter::successors,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -22,7 +21,10 @@ use subscope_hub::clock;
 use subscope_model::{Millis, SessionId};
 
 use crate::{
-    CommandRunError, HarnessHome, WorkingFolder, line_tap::SessionName, run_driver::RunHandle,
+    CommandRunError, HarnessHome, WorkingFolder,
+    line_tap::SessionName,
+    process_identity::{ProcessStart, parent},
+    run_driver::RunHandle,
     working_folder::FolderWatch,
 };
 
@@ -213,7 +215,8 @@ impl FinderWorker {
             self.session.set_if_unknown(&session);
             following.follow(path);
             let (process, started_ms) = (self.child.as_raw(), self.since);
-            self.followed.lock().push(ProcessNote { process, session, started_ms, has_screen: false });
+            let note = ProcessNote { process, session, started_ms, start_ticks: None, has_screen: false };
+            self.followed.lock().push(note);
         }
     }
 
@@ -236,7 +239,10 @@ pub fn session_of_caller(homes: &[HarnessHome]) -> Option<String> {
     let distance = |process: i32| ancestors.iter().position(|ancestor| *ancestor == process);
     let notes = homes.iter().flat_map(HarnessHome::note_files).filter_map(|file| {
         let distance = distance(file.process)?;
-        Some((distance, file.read()?.session))
+        let note = file.read()?;
+        // The number of a process that was killed may be another's by now.
+        let start = ProcessStart::of(note.process)?;
+        start.is_of(&note).then_some((distance, note.session))
     });
     notes.min().map(|(_, session)| session)
 }
@@ -251,13 +257,4 @@ fn follow(homes: &[HarnessHome], session: &str, following: &RunHandle) -> bool {
     let roots = homes.iter().flat_map(|home| home.roots.iter().map(|root| (home.harness, root)));
     let found = roots.flat_map(|(harness, root)| harness.transcripts_of(root, session));
     found.map(|path| following.follow(path)).count() > 0
-}
-
-/// Returns the parent of a process; Linux only, other systems only check the process group.
-fn parent(process: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // After the command name, which may contain anything: state and parent (proc_pid_stat(5)).
-    let (_, fields) = stat.rsplit_once(')')?;
-    let parent = fields.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Pid::from_raw(parent)).filter(|parent| parent.as_raw() > 1)
 }

@@ -73,10 +73,16 @@ fn agent_of_a_killed_process_is_lost() {
     });
 }
 
+/// Other programs remove notes, a person a whole folder: the process still runs.
 #[test]
-fn agent_of_a_process_that_has_removed_its_file_is_lost() {
+fn agent_of_a_process_whose_note_vanished_is_lost_when_the_process_ends() {
     agent_is_lost_after(|env, process| {
-        let note = format!("home/.claude/sessions/{}.json", process.id());
-        fs::remove_file(env.path(&note)).unwrap();
+        fs::remove_dir_all(env.path("home/.claude/sessions")).unwrap();
+        let tree = || json(&env.run(&["tree", SESSION, "--json"]).success());
+        // Several intervals of the watch.
+        thread::sleep(Duration::from_secs(3));
+        assert_eq!(agent(&tree()), Some(("running", "")));
+        process.kill().unwrap();
+        process.wait().unwrap();
     });
 }

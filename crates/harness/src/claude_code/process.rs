@@ -23,6 +23,8 @@ struct Written {
     pid: i32,
     session_id: String,
     started_at: Millis,
+    /// Not in notes of 2.1.197.
+    proc_start: Option<String>,
     entrypoint: Option<String>,
 }
 
@@ -33,9 +35,15 @@ pub(super) fn process_of(name: &OsStr) -> Option<i32> {
 
 /// Reads a note; `None` where it is none, or is just being written.
 pub(super) fn read(bytes: &[u8]) -> Option<ProcessNote> {
-    let Written { pid, session_id, started_at, entrypoint } = serde_json::from_slice(bytes).ok()?;
-    let has_screen = entrypoint.is_some_and(|word| word == AT_TERMINAL);
-    Some(ProcessNote { process: pid, session: session_id, started_ms: started_at, has_screen })
+    let Written { pid, session_id, started_at, proc_start, entrypoint } =
+        serde_json::from_slice(bytes).ok()?;
+    Some(ProcessNote {
+        process: pid,
+        session: session_id,
+        started_ms: started_at,
+        start_ticks: proc_start,
+        has_screen: entrypoint.is_some_and(|word| word == AT_TERMINAL),
+    })
 }
 
 #[cfg(test)]
@@ -49,11 +57,15 @@ mod tests {
             process: 4711,
             session: "5e55".to_owned(),
             started_ms: 1_795_293_783_518,
+            start_ticks: None,
             has_screen: false,
         };
         assert_eq!(read(text.as_bytes()), Some(note.clone()));
         let at_terminal = text.replace("sdk-cli", "cli");
-        assert_eq!(read(at_terminal.as_bytes()), Some(ProcessNote { has_screen: true, ..note }));
+        assert_eq!(read(at_terminal.as_bytes()), Some(ProcessNote { has_screen: true, ..note.clone() }));
+        let with_start = text.replace(r#""kind""#, r#""procStart":"123128","kind""#);
+        let start_ticks = Some("123128".to_owned());
+        assert_eq!(read(with_start.as_bytes()), Some(ProcessNote { start_ticks, ..note }));
         for cut in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..cut]), None);
         }
