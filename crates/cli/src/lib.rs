@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(run::exec_command(&args));
     }
     // The shell asks for completions: answers and exits.
-    CompleteEnv::with_factory(Cli::command).var(init::COMPLETE).complete();
+    CompleteEnv::with_factory(Cli::command).var(init::COMPLETE).shells(init::SHELLS).complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {

@@ -4,12 +4,13 @@
 
 mod common;
 
-use std::fs;
+use std::{fs, time::Duration};
 
-use subscope_testkit::env::TestEnv;
+use subscope_testkit::env::{Terminal, TestEnv};
 
 use self::common::env;
 
+const LIMIT: Duration = Duration::from_secs(60);
 const SETTINGS: &str = "home/.claude/settings.json";
 
 /// Runs the program; returns its exit code, stdout and stderr.
@@ -67,6 +68,74 @@ fn ids_of_sessions_and_agents_are_completed_and_nothing_is_written() {
     assert_eq!(candidates(&env, &["subscope", "tree", "feed"]), ["feed1234-0000-4000-8000-000000000000"]);
     assert!(candidates(&env, &["subscope", "sto"]).contains(&"stop".to_owned()));
     assert!(!candidates(&env, &["subscope", "hoo"]).contains(&"hook".to_owned()), "it is hidden");
+}
+
+/// An id that a shell would run.
+const EVIL: &str = "S$(touch${IFS}PWNED)";
+
+#[test]
+fn nothing_that_bash_completes_is_run() {
+    let env = env();
+    let line = |session: &str, of: &str| {
+        let line = r#"{"type":"user","sessionId":"SESSION","uuid":"OF","timestamp":"2026-11-20T09:00:00Z","cwd":"/p","version":"2.1.330","message":{"role":"user","content":"Go."}}"#;
+        line.replace("SESSION", session).replace("OF", of) + "\n"
+    };
+    let projects = "home/.claude/projects/-p";
+    env.write(&format!("{projects}/{EVIL}-file.jsonl"), line(&format!("{EVIL}-file"), "u1"));
+    let good = "51111111-2222-4333-8444-555555555555";
+    env.write(&format!("{projects}/{good}.jsonl"), line(&format!("{EVIL}-inner"), "u2"));
+    let document = serde_json::json!({
+        "schema_version": "ATIF-v1.6", "session_id": format!("{EVIL}-import"), "agent": {"name": "x", "version": "1"},
+        "steps": [{"step_id": 1, "source": "user", "message": "hi", "timestamp": "2026-11-20T09:00:00Z"}],
+    });
+    let document = env.write("t.json", document.to_string());
+    assert_eq!(run(&env, &format!("import {}", document.display())).0, 0);
+    let hook = serde_json::json!({
+        "session_id": format!("{EVIL}-hook"), "transcript_path": "/x", "cwd": "/x", "hook_event_name": "PreToolUse",
+        "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t1",
+    });
+    common::run_with_stdin(&env, "hook", &[], hook.to_string().as_bytes());
+    // File names are offered, too.
+    fs::write(env.work().join(format!("{EVIL} and more.jsonl")), "").unwrap();
+    fs::write(env.work().join("~"), "").unwrap();
+    assert_eq!(run(&env, "ls").0, 0);
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = env.command();
+        command.env("SUBSCOPE_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
+        let ran = command.args(["--", "subscope", "show", "S"]).output().unwrap();
+        assert!(ran.status.success() && ran.stdout.is_empty(), "{shell}: {ran:?}");
+    }
+    let shell = TestEnv::new("/bin/bash");
+    let Some(terminal) = Terminal::start(&shell, 100, 50, &["--norc", "--noprofile", "-i"]) else { return };
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_subscope")).parent().unwrap();
+    let settings: String = env
+        .command()
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("export {}='{}'; ", name.to_str()?, value?.to_str()?)))
+        .collect();
+    let script = format!(
+        "{settings}cd '{}'; PATH='{}:/usr/bin:/bin'; source <(subscope init bash --no-prompt); clear; echo ready\n",
+        env.work().display(),
+        folder.display()
+    );
+    let script = shell.write("settings.sh", script);
+    terminal.type_text(&format!("source '{}'", script.display()));
+    terminal.send(&["Enter"]);
+    terminal.wait_for(LIMIT, |screen| screen.starts_with("ready"));
+    for (number, verb) in ["tree", "export", "forget", "watch", "replay", "show", "stop"].iter().enumerate() {
+        // The word after Tab is an argument of echo: what bash would run is run, and nothing else.
+        terminal.type_text(&format!("subscope {verb} S"));
+        terminal.send(&["Tab", "Home"]);
+        terminal.type_text("echo ");
+        terminal.send(&["End"]);
+        terminal.type_text(&format!(" ; echo done {number}"));
+        terminal.send(&["Enter"]);
+        let screen = terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == format!("done {number}")));
+        assert!(!env.work().join("PWNED").exists(), "{verb}:\n{screen}");
+        if *verb == "tree" {
+            assert!(screen.contains(&format!("subscope tree {EVIL} and more.jsonl")), "a path is quoted:\n{screen}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use subscope_harness::{Place, Role, classify};
-use subscope_model::Millis;
+use subscope_model::{Millis, true_id};
 
 use crate::{
     archive::Kept,
@@ -49,9 +49,10 @@ impl Found {
         Self { path, what, len, modified_ms: Some(modified_ms), kept_at: None }
     }
 
-    /// Finds a known file of a session again, on disk or in the archive; `None` if neither has it.
+    /// Finds a known file of a session, given by its safe id, again: on disk or in the archive; `None` if neither has it.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
         let mut place = classify(path);
+        let session = &*true_id(session);
         // An agent with the id of its session is the session's root.
         let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
         place.session = Some(session.to_owned());

@@ -1,13 +1,14 @@
 //! A dialect: one machine-readable output of a harness, or of ours, with everything that is asked of it.
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{Hash, Hasher},
 };
 
-use subscope_model::{AgentId, SessionId, ToolUseId};
+use subscope_model::{AgentId, SessionId, ToolUseId, safe_id};
 
-use crate::{Decoder, Hint};
+use crate::{Decoder, Hint, safe_ids::SafeIds};
 
 /// A machine-readable output of a harness, or of ours. Two are equal if their names are.
 #[derive(Clone, Copy)]
@@ -26,12 +27,15 @@ pub struct DialectSpec {
     pub is_main: bool,
     /// Whether lines make sense without a path, so that programs may ingest them.
     pub is_ingestible: bool,
-    /// Makes a decoder for one source.
+    /// Returns the safe form of an id of its lines: [`safe_id`], or [`own_id`](subscope_model::own_id) where subscope
+    /// writes the lines, with ids that are safe already.
+    pub safe_id: fn(&str) -> Cow<'_, str>,
+    /// Makes a decoder for one source, which gives ids as they are written.
     pub decoder: fn(&Hint) -> Box<dyn Decoder>,
-    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be
-    /// of the same, or none names it.
+    /// Returns the session that whole lines of a live process are of, as it is written; `None` where the dialect's lines
+    /// need not all be of the same, or none names it.
     pub session_of: fn(&[u8]) -> Option<String>,
-    /// Returns the session of one line of a body that may hold lines of many sessions.
+    /// Returns the session of one line of a body that may hold lines of many sessions, as it is written.
     pub line_session: fn(&[u8]) -> LineSession,
     /// Which lines change the state of agents.
     pub lifecycle: Lifecycle,
@@ -99,6 +103,7 @@ impl DialectSpec {
             is_object: false,
             is_main: false,
             is_ingestible: true,
+            safe_id,
             decoder,
             session_of: |_| None,
             line_session: |_| LineSession::Unknown,
@@ -144,25 +149,37 @@ impl Dialect {
         self.0.lifecycle
     }
 
-    /// Returns a decoder for one source.
+    /// Returns a decoder for one source, whose observations have safe ids.
     pub fn decoder(self, hint: &Hint) -> Box<dyn Decoder> {
-        (self.0.decoder)(hint)
+        Box::new(SafeIds::new((self.0.decoder)(hint), self.0.safe_id))
     }
 
-    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be
-    /// of the same, or none names it.
+    /// Returns the session that whole lines of a live process are of, by its safe id; `None` where the dialect's lines
+    /// need not all be of the same, or none names it.
     pub fn session_of(self, lines: &[u8]) -> Option<String> {
-        (self.0.session_of)(lines)
+        (self.0.session_of)(lines).map(|session| self.safe(session))
     }
 
-    /// Returns the session of one line of a body that may hold lines of many sessions.
+    /// Returns the session of one line of a body that may hold lines of many sessions, by its safe id.
     pub fn line_session(self, line: &[u8]) -> LineSession {
-        (self.0.line_session)(line)
+        match (self.0.line_session)(line) {
+            LineSession::Named(session) => LineSession::Named(self.safe(session)),
+            other @ (LineSession::Same | LineSession::Unknown) => other,
+        }
+    }
+
+    fn safe(self, id: String) -> String {
+        match (self.0.safe_id)(&id) {
+            Cow::Borrowed(_) => id,
+            Cow::Owned(safe) => safe,
+        }
     }
 
     /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
     pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
-        self.0.answers.and_then(|answers| (answers.asker)(bytes))
+        let Asker { moment, session, agent, call } = self.0.answers.and_then(|answers| (answers.asker)(bytes))?;
+        let (session, agent) = (SessionId::from_outside(&session), AgentId::from_outside(&agent));
+        Some(Asker { moment, session, agent, call: call.map(|call| ToolUseId::from_outside(&call)) })
     }
 
     /// Returns the answer that makes such an agent stop, for the harness's version where that is known.

@@ -24,6 +24,7 @@ mod lines;
 pub mod otlp;
 mod own;
 pub mod process_ends;
+mod safe_ids;
 pub mod stop_orders;
 pub mod subagent_events;
 mod tool_arguments;

@@ -1,7 +1,7 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder, TrajectoryLine};
+use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder, TrajectoryLine, own_id};
 
 use crate::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, executions::Executions, feed::FeedLines,
@@ -20,6 +20,7 @@ pub const SUBAGENT_EVENTS: Dialect = Dialect::new(&DialectSpec {
 
 /// Our own `subscope.event/1`: what exports and `watch --json` write.
 pub const FEED: Dialect = Dialect::new(&DialectSpec {
+    safe_id: own_id,
     line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
     lifecycle: Lifecycle {
         changes: &["subagent.st", "session.", "agent.renamed"],
@@ -31,18 +32,21 @@ pub const FEED: Dialect = Dialect::new(&DialectSpec {
 
 /// Our own `subscope.stop/1`: what a person ordered. Orders have a route of their own.
 pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
+    safe_id: own_id,
     is_ingestible: false,
     ..DialectSpec::new("stop-orders", |hint| Box::new(LinesDecoder::new(hint.source, StopOrders)))
 });
 
 /// Our own `subscope.process/1`: how the processes of sessions ended.
 pub const PROCESS_ENDS: Dialect = Dialect::new(&DialectSpec {
+    safe_id: own_id,
     line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
     ..DialectSpec::new("process-ends", |hint| Box::new(LinesDecoder::new(hint.source, ProcessEnds)))
 });
 
 /// Our own `subscope.execution/1`: the execution traces of a checkpoint.
 pub const EXECUTIONS: Dialect = Dialect::new(&DialectSpec {
+    safe_id: own_id,
     line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
     ..DialectSpec::new("executions", |hint| Box::new(LinesDecoder::new(hint.source, Executions::new(hint))))
 });

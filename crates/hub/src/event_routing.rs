@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use subscope_model::{AgentId, SessionId, event_id, parse_event_time};
+use subscope_model::{AgentId, SessionId, event_id, parse_event_time, safe_id, true_id};
 use subscope_session::SUBAGENT_EVENTS;
 
 use self::run_parents::RunParents;
@@ -95,9 +95,10 @@ impl EventRouter {
                 }
                 let root = self.0.root(run, parent);
                 let session = root.session.unwrap_or_else(|| format!("{SESSION_PREFIX}{}", root.run));
-                (session, (!root.is_resolved).then(|| root.run.as_str().into()))
+                (session, (!root.is_resolved).then(|| AgentId::from_outside(&root.run)))
             }
         };
+        let session = safe_id(&session).into_owned();
         // Key: its own id, else the tool call's, else a hash of its content (design, "Keys").
         let key = match (text(&event.event_id), text(&event.tool_call_id)) {
             (Some(id), _) => format!("id/{id}"),
@@ -106,7 +107,7 @@ impl EventRouter {
                 format!("hash/{run}/{timestamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
             }
         };
-        let run = AgentId::from(run);
+        let run = AgentId::from_outside(run);
         let ingest = Ingest {
             source: format!("posted/{session}"),
             session: Some(session),
@@ -122,10 +123,13 @@ impl EventRouter {
 
     /// Records the sessions that contain an unresolved run.
     pub(crate) fn resolve(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
-        let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION_PREFIX));
-        match (root, sessions_of_agent) {
-            (None, [session, ..]) => self.0.set_session(run.as_str(), session.as_str()),
-            (root, _) => self.0.set_root(run.as_str(), root.unwrap_or(run.as_str())),
+        // Events name runs and sessions by their true ids.
+        let run = true_id(run);
+        let sessions: Vec<_> = sessions_of_agent.iter().map(|session| true_id(session)).collect();
+        let root = sessions.iter().find_map(|session| session.strip_prefix(SESSION_PREFIX));
+        match (root, sessions.as_slice()) {
+            (None, [session, ..]) => self.0.set_session(&run, session),
+            (root, _) => self.0.set_root(&run, root.unwrap_or(&run)),
         }
     }
 }

@@ -347,7 +347,7 @@ impl TailedFiles {
             FileEvent::Problem { path, what } => {
                 polled.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
-            FileEvent::Whole { session } => polled.loaded.push(SessionId::from(session)),
+            FileEvent::Whole { session } => polled.loaded.push(SessionId::from_outside(session)),
             FileEvent::CaughtUp => {
                 (self.is_at_end, self.is_caught_up) = (true, true);
                 polled.is_caught_up = true;
@@ -434,7 +434,7 @@ impl TailedFiles {
             let mut own: BTreeSet<SessionId> =
                 files.clone().filter_map(|file| router.session_of(file.source?).cloned()).collect();
             if own.is_empty() {
-                own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from)));
+                own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from_outside)));
             }
             if own.is_empty() {
                 (group.is_replaced, group.is_evicted) = (false, true);
@@ -495,7 +495,7 @@ impl TailedFiles {
             groups.push(SessionFiles::default());
             groups.len() - 1
         };
-        match found.session.as_deref().map(SessionId::from) {
+        match found.session.as_deref().map(SessionId::from_outside) {
             Some(session) => *sessions.entry(session).or_insert_with(new),
             None => new(),
         }

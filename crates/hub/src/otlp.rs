@@ -3,6 +3,7 @@
 
 use sha2::{Digest as _, Sha256};
 use subscope_harness::{Encoding, Signal, divide_otlp};
+use subscope_model::safe_id;
 
 use crate::command::{Asks, Ingest};
 
@@ -34,7 +35,7 @@ pub fn otlp_ingests(signal: Signal, encoding: Encoding, body: &[u8]) -> Result<O
         all.records += kept.records;
         all.ingests.push(Ingest {
             source: SOURCE.to_owned(),
-            session: Some(kept.session),
+            session: Some(safe_id(&kept.session).into_owned()),
             dialect: Some(kept.dialect),
             key: format!("{hash}/{number}"),
             received_ms: None,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use subscope_model::{Millis, SourceId};
+use subscope_model::{Millis, SourceId, true_id};
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{ReceivedInput, SessionPart};
 
@@ -88,7 +88,7 @@ impl Partitions {
                 label: source.to_owned(),
                 dialect,
                 group,
-                session: named.map(str::to_owned),
+                session: named.map(|named| true_id(named).into_owned()),
                 origin: SourceOrigin::Inbox,
                 ..SourceSpec::default()
             })

@@ -4,6 +4,8 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::safe_id;
+
 /// Shared immutable text; cloning increments a reference count.
 pub type Text = Arc<str>;
 
@@ -17,6 +19,11 @@ macro_rules! text_id {
         pub struct $name(pub Text);
 
         impl $name {
+            /// Takes an id from outside, in its safe form ([`safe_id`]).
+            pub fn from_outside(id: &str) -> Self {
+                Self(safe_id(id).into())
+            }
+
             /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -24,6 +24,7 @@ mod problem;
 mod process;
 mod raw_json;
 mod record;
+mod safe_id;
 mod schema;
 mod sending;
 mod session_keys;
@@ -74,6 +75,7 @@ pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
+pub use safe_id::{own_id, safe_id, true_id};
 pub use schema::{FORMAT_SCHEMAS, FormatSchema};
 pub use sending::{SENDING_SCHEMA, Sending};
 pub use session_keys::SessionKeys;

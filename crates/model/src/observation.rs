@@ -6,6 +6,7 @@
 
 mod call;
 mod end;
+mod ids;
 mod response;
 mod spawn;
 

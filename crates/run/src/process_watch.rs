@@ -88,7 +88,7 @@ impl Watched {
                 (ProcessState::Ended, _) => ProcessState::Ended,
                 (_, Some(start)) => ProcessState::Running(start),
                 (ProcessState::Running(_), None) => {
-                    gone.push(SessionId::from(process.note.session.as_str()));
+                    gone.push(SessionId::from_outside(&process.note.session));
                     ProcessState::Ended
                 }
                 (ProcessState::Unseen, None) => ProcessState::Unseen,

@@ -18,7 +18,7 @@ use std::{
 use nix::unistd::{Pid, getpgid, getppid};
 use subscope_harness::ProcessNote;
 use subscope_hub::clock;
-use subscope_model::{Millis, SessionId};
+use subscope_model::{Millis, SessionId, own_id};
 
 use crate::{
     CommandRunError, HarnessHome, WorkingFolder,
@@ -60,7 +60,7 @@ impl FollowedSessions {
     /// Returns their ids, each once.
     pub(crate) fn ids(&self) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> =
-            self.lock().iter().map(|note| SessionId::from(note.session.as_str())).collect();
+            self.lock().iter().map(|note| SessionId(own_id(&note.session).into())).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -212,9 +212,10 @@ impl FinderWorker {
     fn look_at_folder(&mut self, is_last: bool) {
         let (Some(folder), Some(following)) = (&mut self.folder, &self.following) else { return };
         for (session, path) in folder.look(is_last) {
-            self.session.set_if_unknown(&session);
+            self.session.set_if_unknown(session.as_str());
             following.follow(path);
             let (process, started_ms) = (self.child.as_raw(), self.since);
+            let session = session.to_string();
             let note = ProcessNote { process, session, started_ms, start_ticks: None, has_screen: false };
             self.followed.lock().push(note);
         }

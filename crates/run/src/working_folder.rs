@@ -52,7 +52,7 @@ impl FolderWatch {
 
     /// Returns the sessions that appeared since the last look, with their transcripts; looks only where it is time to,
     /// or `is_last`.
-    pub(crate) fn look(&mut self, is_last: bool) -> Vec<(String, PathBuf)> {
+    pub(crate) fn look(&mut self, is_last: bool) -> Vec<(SessionId, PathBuf)> {
         let began = clock::tick();
         if began < self.next && !is_last {
             return Vec::new();
@@ -84,12 +84,12 @@ impl FolderWatch {
 }
 
 /// Returns the row of the session that a transcript is of.
-fn session_of(path: &Path, session: &str) -> Option<Session> {
+fn session_of(path: &Path, session: &SessionId) -> Option<Session> {
     let options = RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
     let read = BatchRead::read(expand(path).ok()?, options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };
-    read.router.tree(&SessionId::from(session), &now).map(|tree| tree.session)
+    read.router.tree(session, &now).map(|tree| tree.session)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

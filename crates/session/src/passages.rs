@@ -10,7 +10,8 @@ use std::{
 use subscope_decode::{Decoder, Dialect, Hint, ToolArguments, otlp::SPAN_LINE};
 use subscope_harness::{harness_of_service, otel_sources, tool_class};
 use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn, stable_hash,
+    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn, safe_id,
+    stable_hash,
 };
 
 /// Class of a passage.
@@ -96,7 +97,7 @@ impl PassageReader {
         Self {
             decoder: dialect.decoder(&hint),
             state: ReadState {
-                agents: AgentLookup { file: agent, identified: None },
+                agents: AgentLookup { file: agent.map(|agent| safe_id(&agent).into_owned()), identified: None },
                 open_calls: OpenCalls::new(),
                 encoded: EncodedTexts::default(),
             },

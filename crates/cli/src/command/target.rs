@@ -142,7 +142,7 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     }
     let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
     let mut found: Vec<SessionId> =
-        on_disk.filter(|(id, _)| id.starts_with(word)).map(|(id, _)| SessionId::from(id.as_str())).collect();
+        on_disk.map(|(id, _)| id).filter(|id| id.starts_with(word)).collect();
     // Files can be found without a store.
     if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
         found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);
@@ -162,7 +162,7 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
 /// Returns the main transcripts of a session below these roots: one, unless it was continued elsewhere.
 pub(crate) fn transcripts_of(roots: &[Root], session: &SessionId) -> Vec<PathBuf> {
     let all = roots.iter().flat_map(main_transcripts);
-    all.filter(|(id, _)| id == session.as_str()).map(|(_, path)| path).collect()
+    all.filter(|(id, _)| id == session).map(|(_, path)| path).collect()
 }
 
 /// Returns all sources of a session.

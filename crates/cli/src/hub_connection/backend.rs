@@ -75,7 +75,7 @@ impl Backend {
         };
         if !context.data_folder()?.exists() {
             let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
-            let on_disk: Vec<_> = on_disk.map(|(id, _)| SessionId::from(id.as_str())).collect();
+            let on_disk: Vec<_> = on_disk.map(|(id, _)| id).collect();
             if start == StartPolicy::Never || on_disk.is_empty() {
                 return Ok(Self::Nothing(on_disk));
             }

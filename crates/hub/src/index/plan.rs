@@ -73,7 +73,7 @@ pub(super) fn plan(
     let mut emptied = Vec::new();
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
         let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        let named = |found: &Found| found.session.as_deref().map(SessionId::from);
+        let named = |found: &Found| found.session.as_deref().map(SessionId::from_outside);
         let is_in = |sessions: &HashSet<SessionId>| {
             let of = |found: &Found| session_of(found).cloned().or_else(|| named(found));
             files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(&session)))
@@ -105,7 +105,7 @@ pub(super) fn plan(
             files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
-            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
+            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from_outside);
             let is_past = |it: &(Found, FileIdentity)| {
                 session_of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it))
             };
@@ -215,7 +215,7 @@ impl MissingFiles {
     ) {
         let taken = options.roots.iter().flat_map(|root| options.archive.left_behind(root));
         for (path, session) in taken {
-            let id = SessionId::from(session.as_str());
+            let id = SessionId::from_outside(&session);
             if known.contains_key(&path) || self.frozen.contains(&id) {
                 continue;
             }

@@ -69,7 +69,7 @@ fn read_all(
     let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
         // A file that no rows were derived from yet belongs to the session that its path names.
-        let named = found.session.as_deref().map(SessionId::from);
+        let named = found.session.as_deref().map(SessionId::from_outside);
         let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
             continue;
         };
