@@ -5,6 +5,7 @@
 //! either `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions},
     io::{self, BufWriter},
@@ -13,11 +14,13 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use subscope_harness::classify;
+
 use crate::{
     bundle::bundle_of,
-    expand,
     frames::{self, FrameWriter, Frames, Table},
     list::{self, Kind},
+    peek,
     read::{open_regular, read_file, read_span},
 };
 
@@ -112,19 +115,40 @@ impl Archive {
         self.find(original)
     }
 
-    /// Returns the archived files below a folder whose originals were deleted, by original path and with their
-    /// sessions. Files that [`Archive::settle`] has compressed are left out.
-    pub fn left_behind(&self, root: &Path) -> Vec<(PathBuf, String)> {
-        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        let Ok(mirror) = self.place(&root) else { return Vec::new() };
-        let Ok(mirrored) = expand(&mirror) else { return Vec::new() };
-        let files = mirrored.groups.into_iter().flat_map(|group| group.files);
-        let below = mirror.canonicalize().unwrap_or(mirror);
-        let originals = files.filter_map(|found| {
-            let original = root.join(found.path.strip_prefix(&below).ok()?);
-            (!original.exists()).then_some((original, found.what.session?))
-        });
-        originals.collect()
+    /// Returns the originals of all archived files, deleted or not, with their sessions: what the archive itself says,
+    /// whatever a store knows.
+    ///
+    /// # Errors
+    ///
+    /// If a folder of the archive cannot be read.
+    pub fn originals(&self) -> io::Result<Vec<(PathBuf, String)>> {
+        let (mut originals, mut folders) = (BTreeMap::new(), vec![self.folder.clone()]);
+        while let Some(folder) = folders.pop() {
+            let entries = match list::entries(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for (path, kind) in entries {
+                match kind {
+                    Kind::Folder => folders.push(path),
+                    Kind::File => originals.extend(self.original(&path)),
+                    Kind::Link | Kind::Special => {}
+                }
+            }
+        }
+        Ok(originals.into_iter().collect())
+    }
+
+    /// Returns the original of a file of the archive, and its session; `None` if neither path nor first line name one.
+    fn original(&self, own: &Path) -> Option<(PathBuf, String)> {
+        let plain = if frames::is_frames(own) { own.with_extension("") } else { own.to_owned() };
+        let original = Path::new("/").join(plain.strip_prefix(&self.folder).ok()?);
+        let place = classify(&original);
+        let named = match place.session {
+            Some(_) => place.session,
+            None => peek::complete(own, &original, &place)?.session,
+        };
+        Some((original, named?))
     }
 
     /// Returns the archived copy of a file; `None` if it was never archived.

@@ -28,7 +28,7 @@ impl Peeks {
         if let Some(known) = self.0.get(path) {
             return Some(known.clone());
         }
-        let known = complete(path, place)?;
+        let known = complete(path, path, place)?;
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
@@ -37,9 +37,10 @@ impl Peeks {
     }
 }
 
-/// Classifies a file by path and first line, reading at most 64 KiB; `None` where the line names no session.
-pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
-    let mut file = Source::open(path).ok()?;
+/// Classifies a file, whose bytes are at `at`, by path and first line, reading at most 64 KiB; `None` where the line names
+/// no session.
+pub(crate) fn complete(at: &Path, path: &Path, place: &Place) -> Option<Place> {
+    let mut file = Source::open(at).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
     let found = complete_by(path, &head, place);
@@ -71,7 +72,7 @@ mod tests {
             let line = format!("{{\"text\":\"{}\",\"sessionId\":\"s\"}}\n", "x".repeat(padding));
             std::fs::write(&path, line).unwrap();
             assert_eq!(
-                complete(&path, &place).and_then(|place| place.session).as_deref(),
+                complete(&path, &path, &place).and_then(|place| place.session).as_deref(),
                 expected,
                 "{padding}"
             );

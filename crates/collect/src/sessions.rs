@@ -44,7 +44,8 @@ fn list(root: &Root, folder: &Path, since: SystemTime, depth: usize, found: &mut
         match root.harness.classify_below(&root.folder, &path) {
             Some(place) if is_new(&path) => {
                 // The session of a file, and that it is the main transcript, may be known from its first line only.
-                let place = if place.session.is_none() { complete(&path, &place) } else { Some(place) };
+                let place =
+                    if place.session.is_none() { complete(&path, &path, &place) } else { Some(place) };
                 let main = place.filter(|place| place.role == Role::Main);
                 found.extend(main.and_then(session_of).map(|session| (session, path)));
             }

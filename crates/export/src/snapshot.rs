@@ -121,6 +121,7 @@ fn reduced_row(level: ContentLevel, row: &SessionRow) -> SessionRow {
         user: None,
         team: None,
         project: None,
+        problem: None,
         ..*row
     }
 }

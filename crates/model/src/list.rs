@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, SessionId, Text, ToolStatus, Tree, Usage,
+    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, Problem, SessionId, Text, ToolStatus, Tree,
+    Usage,
 };
 
 /// Schema version of session lists.
@@ -70,6 +71,9 @@ pub struct SessionRow {
     /// Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_at_ms: Option<Millis>,
+    /// What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Text>,
     /// The machine that it ran on; only in a team's store, as the next three.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Text>,
@@ -120,6 +124,7 @@ impl SessionRow {
             cost_floor: summary.cost_floor,
             root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
+            problem: None,
             machine: None,
             user: None,
             team: None,
@@ -148,6 +153,7 @@ impl SessionRow {
             cost_floor: false,
             root: None,
             kept_at_ms: None,
+            problem: None,
             machine: None,
             user: None,
             team: None,
@@ -339,4 +345,7 @@ pub struct Stats {
     /// Names of the fields that this store cannot answer: they are empty for that reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<Text>,
+    /// What is wrong with stored rows, if anything, and which sessions the figures lack for that reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
 }

@@ -366,6 +366,7 @@ mod tests {
             attention: Attention::Live,
             root: Some(AgentStatus::Running),
             kept_at_ms: None,
+            problem: None,
             machine: None,
             user: None,
             team: None,

@@ -24,7 +24,8 @@ pub use days::{DayCost, ModelFigures, agent_figures, cost_of_day, tool_figures};
 pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
 pub use sqlite::{
-    Access, Location, OpenError, ReadSnapshot, RepairError, Repaired, SharedHistory, SqliteStore, StoredRev,
+    Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, SetAside,
+    SharedHistory, SqliteStore, StoredRev,
 };
 pub use stats::is_below;
 use subscope_model::{
@@ -153,6 +154,12 @@ pub enum StoreError {
         "the store is damaged; `subscope doctor --repair` sets it aside and keeps what can be read of it"
     )]
     Damaged(#[source] rusqlite::Error),
+    /// A stored row is not as it was written.
+    #[error(
+        "a row of {0} in the store is damaged; `subscope index` derives it again from its transcript, and \
+         `subscope doctor --repair` takes it out"
+    )]
+    DamagedRow(String),
     /// The full-text index was damaged and is deleted: the next index run rebuilds it.
     #[error("the full-text index was damaged and is being rebuilt: try again in a moment")]
     TextsDamaged,

@@ -7,14 +7,13 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, SlowCall, Stats,
-    StatsQuery, Text, Tree,
+    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery,
+    Text, Tree,
 };
 
 use crate::{
     AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart,
-    SessionQueries, StoreResult, StoredSessionKeys, days,
-    stats::{self, Sums},
+    SessionQueries, StoreResult, StoredSessionKeys, days, stats::Sums,
 };
 
 /// Default size of the event log, at some hundred bytes an event. Readers that fall further behind restart from a
@@ -213,19 +212,7 @@ impl SessionQueries for MemoryStore {
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
         let mut sums = Sums::new(query);
-        let (first, last) = sums.day_range();
-        for tree in self.trees.values() {
-            let session = SessionRow::of(tree);
-            if !sums.covers(&session) {
-                continue;
-            }
-            let rows = days::days(tree).into_iter().filter(|((day, ..), _)| (first..=last).contains(day));
-            let rows: Vec<_> = rows.map(|((day, by, _), row)| (day, by, row)).collect();
-            sums.add_session(&session, &rows);
-            sums.add_work(&stats::at_work(tree));
-            let named = |call| SlowCall { session_title: session.title.clone(), ..call };
-            sums.add_calls(stats::slow_calls(tree).into_iter().map(named));
-        }
+        self.trees.values().for_each(|tree| sums.add_tree(tree));
         Ok(sums.finish())
     }
 }

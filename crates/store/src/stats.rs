@@ -11,7 +11,7 @@ use subscope_model::{
     StatsQuery, StatsRow, Tree, iso8601,
 };
 
-use crate::days::{By, DAY_MS, UNKNOWN};
+use crate::days::{By, DAY_MS, UNKNOWN, days};
 
 /// Most slow calls of a session, and of the answer.
 const SLOW_CALLS_OF_SESSION: usize = 5;
@@ -128,6 +128,21 @@ impl<'q> Sums<'q> {
         }
     }
 
+    /// Adds a session by its tree, if the query covers it.
+    pub(crate) fn add_tree(&mut self, tree: &Tree) {
+        let session = SessionRow::of(tree);
+        if !self.covers(&session) {
+            return;
+        }
+        let (first, last) = self.day_range();
+        let rows = days(tree).into_iter().filter(|((day, ..), _)| (first..=last).contains(day));
+        let rows: Vec<_> = rows.map(|((day, by, _), row)| (day, by, row)).collect();
+        self.add_session(&session, &rows);
+        self.add_work(&at_work(tree));
+        let named = |call| SlowCall { session_title: session.title.clone(), ..call };
+        self.add_calls(slow_calls(tree).into_iter().map(named));
+    }
+
     /// Adds the intervals of a session's agents ([`at_work`]).
     pub(crate) fn add_work(&mut self, intervals: &[[Millis; 2]]) {
         let (first, last) = self.day_range();
@@ -188,6 +203,7 @@ impl<'q> Sums<'q> {
                 .collect(),
             slowest: self.slowest,
             concurrency: concurrency(self.edges),
+            problems: Vec::new(),
             without: Vec::new(),
         }
     }

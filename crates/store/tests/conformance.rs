@@ -159,28 +159,6 @@ impl FilledStore for CommittedTrees<'_> {
 }
 
 #[test]
-fn store_of_version_1_gets_the_figures_that_it_lacks() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
-    store.commit(&Commit { trees: vec![real("b-parallel")], ..Commit::default() }).unwrap();
-    let stats = store.stats(&StatsQuery::default()).unwrap();
-    drop(store);
-    let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    db.execute_batch(
-        "DROP TABLE at_work; DROP TABLE slow_calls; DROP INDEX sessions_rev;
-        ALTER TABLE sessions DROP COLUMN rev; PRAGMA user_version = 1",
-    )
-    .unwrap();
-    drop(db);
-    let session = real("b-parallel").session.id;
-    let reader = SqliteStore::open(folder.path(), Access::Read, "1", 1).unwrap();
-    assert!(reader.tree(&session).unwrap().is_some(), "what is there is read");
-    drop(reader);
-    let store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
-    assert_eq!(store.stats(&StatsQuery::default()).unwrap(), stats);
-}
-
-#[test]
 fn events_are_numbered_and_found_after_a_number() {
     for_each_store(|which, store| {
         let logged =
@@ -521,7 +499,7 @@ fn forgotten_content_is_overwritten_and_ids_stay() {
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [4, 1_000, -1] {
+    for version in [5, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();

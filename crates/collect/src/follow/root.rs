@@ -223,7 +223,7 @@ impl Scope for Root {
 
 /// The session of a file, by its path or its first line, and what the file is to it.
 fn with_session(path: &Path, place: Place) -> Option<(String, Place)> {
-    let place = if place.session.is_some() { place } else { complete(path, &place)? };
+    let place = if place.session.is_some() { place } else { complete(path, path, &place)? };
     Some((place.session.clone()?, place))
 }
 

@@ -122,7 +122,7 @@ pub fn index(
     callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = IndexRun::new(store, texts.as_deref(), options, callback)?;
+    let mut run = IndexRun::new(store, true, texts.as_deref(), options, callback)?;
     // A pass replaces each row once at most, so one revision is enough.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
     run.index_rows(ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;
@@ -151,7 +151,7 @@ pub fn index_beside(
     callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = IndexRun::new(store, Some(texts), options, callback)?;
+    let mut run = IndexRun::new(store, true, Some(texts), options, callback)?;
     run.index_beside(store, &mut |commit| Ok(hub.commit_index_batch(commit)?))?;
     run.report.facts = began.elapsed();
     run.index_text(store, texts)?;
@@ -166,7 +166,7 @@ pub(crate) fn index_rows(
     options: &IndexOptions,
     sink: CommitSink<'_>,
 ) -> Result<(), IndexError> {
-    IndexRun::new(store, None, options, &mut |_| ControlFlow::Continue(()))?.index_beside(store, sink)
+    IndexRun::new(store, true, None, options, &mut |_| ControlFlow::Continue(()))?.index_beside(store, sink)
 }
 
 fn keep(store: &mut SqliteStore, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
@@ -193,6 +193,12 @@ pub fn forget(
     let all: HashSet<&SessionId> = sessions.iter().collect();
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
         archive.remove(&source.path).map_err(IndexError::Archive)?;
+    }
+    // Also files that no row knows.
+    for (original, session) in archive.originals().map_err(IndexError::Archive)? {
+        if all.contains(&SessionId::from(session.as_str())) {
+            archive.remove(&original).map_err(IndexError::Archive)?;
+        }
     }
     // The rows last: after an interruption they show what is still to be removed.
     Ok(store.forget(sessions)?)
@@ -222,7 +228,7 @@ pub fn index_texts(
     options: &IndexOptions,
     callback: ProgressCallback<'_>,
 ) -> Result<(), IndexError> {
-    IndexRun::new(store, Some(texts), options, callback)?.index_text(store, texts)
+    IndexRun::new(store, false, Some(texts), options, callback)?.index_text(store, texts)
 }
 
 /// A running index.
@@ -238,12 +244,13 @@ struct IndexRun<'a> {
 impl<'a> IndexRun<'a> {
     fn new(
         store: &SqliteStore,
+        writes_rows: bool,
         texts: Option<&TextIndex>,
         options: &'a IndexOptions,
         callback: ProgressCallback<'a>,
     ) -> Result<Self, IndexError> {
         let mut report = Report::default();
-        let plan = plan::plan(store, texts, options, &mut report)?;
+        let plan = plan::plan(store, writes_rows, texts, options, &mut report)?;
         let total_bytes = plan.fact_bytes() + plan.text_bytes();
         let mut run = Self {
             plan,

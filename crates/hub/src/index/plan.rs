@@ -10,7 +10,7 @@ use subscope_collect::{CollectError, Found, Group, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
-use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
+use subscope_store::{DamagedSessions, FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 use crate::loader::found_identity;
@@ -50,19 +50,37 @@ impl Plan {
     }
 }
 
+/// Plans the work. `checks_rows` says whether sessions with damaged rows are looked for, to derive them again.
 pub(super) fn plan(
     store: &SqliteStore,
+    checks_rows: bool,
     texts: Option<&TextIndex>,
     options: &IndexOptions,
     report: &mut Report,
 ) -> Result<Plan, IndexError> {
     let known: HashMap<PathBuf, (SessionId, FileIdentity)> =
         store.sources()?.into_iter().map(|source| (source.path, (source.session, source.identity))).collect();
-    let due: HashSet<SessionId> = store.due_sessions(options.now_ms)?.into_iter().collect();
+    let mut due: HashSet<SessionId> = store.due_sessions(options.now_ms)?.into_iter().collect();
     let forgotten: HashSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     let indexed: HashMap<PathBuf, FileIdentity> =
         texts.map(TextIndex::files).transpose()?.unwrap_or_default().into_iter().collect();
-    let groups = find_groups(options, report)?;
+    let at = store.location();
+    let (groups, damaged) = std::thread::scope(|scope| {
+        // It reads all rows, which takes about as long as listing the folders.
+        let damaged =
+            checks_rows.then(|| scope.spawn(|| at.open()?.damaged_sessions().map_err(IndexError::from)));
+        let groups = find_groups(options, report);
+        let damaged =
+            damaged.map(|damaged| damaged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        (groups, damaged)
+    });
+    let groups = groups?;
+    let damaged = match damaged.transpose()? {
+        Some(DamagedSessions::Some(sessions)) => sessions,
+        Some(DamagedSessions::All) => known.values().map(|(session, _)| session.clone()).collect(),
+        None => Vec::new(),
+    };
+    due.extend(damaged.iter().cloned());
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && length(path).is_none());
@@ -136,6 +154,10 @@ pub(super) fn plan(
         sort_files(&mut files);
         consider(files, report)?;
     }
+    for session in damaged.iter().filter(|session| missing.frozen.contains(*session)) {
+        let what = "its stored rows may be damaged, and its transcript is gone: `subscope doctor` says more";
+        report.problems.push(Problem { at: session.to_string(), what: what.to_owned() });
+    }
     plan.frozen = missing.frozen.into_iter().chain(emptied).collect();
     plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
     plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
@@ -204,8 +226,8 @@ impl MissingFiles {
         all
     }
 
-    /// Adds archived files that came and went while no index ran: a hub archived them, and no rows were derived from
-    /// them here.
+    /// Adds archived files that no rows were derived from here, as far as is known: they came and went while a hub archived
+    /// them and no index ran, or the store was damaged.
     fn add_unknown(
         &mut self,
         known: &HashMap<PathBuf, (SessionId, FileIdentity)>,
@@ -213,10 +235,13 @@ impl MissingFiles {
         options: &IndexOptions,
         report: &mut Report,
     ) {
-        let taken = options.roots.iter().flat_map(|root| options.archive.left_behind(root));
-        for (path, session) in taken {
+        let originals = options.archive.originals().unwrap_or_else(|error| {
+            report.problems.push(Problem { at: "archive".to_owned(), what: error.to_string() });
+            Vec::new()
+        });
+        for (path, session) in originals {
             let id = SessionId::from_outside(&session);
-            if known.contains_key(&path) || self.frozen.contains(&id) {
+            if known.contains_key(&path) || length(&path).is_some() || self.frozen.contains(&id) {
                 continue;
             }
             if forgotten.contains(&id) {

@@ -8,6 +8,7 @@
 use hashbrown::HashSet;
 use rusqlite::{Connection, Transaction, params};
 
+use super::layout::INBOX;
 use crate::{ReceivedInput, StoreResult};
 
 /// Rows per batch. More would delay a commit for longer; fewer would share fewer pages.
@@ -108,10 +109,7 @@ pub(super) struct IndexUpdate {
 /// Appends an inbox row and returns its number.
 pub(super) fn append(db: &Transaction<'_>, row: &ReceivedInput, packed: &[u8]) -> StoreResult<i64> {
     let ReceivedInput { source, session, key, dialect, received_ms, .. } = row;
-    let mut add = db.prepare_cached(
-        "INSERT INTO inbox(source, session, key, dialect, received_ms, sessions, body)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
+    let mut add = db.prepare_cached(INBOX.insert())?;
     Ok(add.insert(params![source, session, key, dialect, received_ms, sessions_json(row)?, packed])?)
 }
 

@@ -16,6 +16,7 @@ use subscope_model::SessionId;
 
 use super::{
     deferred_index::DeferredIndex,
+    layout::{INBOX, SESSIONS},
     private_file_options,
     query::{clamp, identity_at, path_at, select},
 };
@@ -36,13 +37,12 @@ pub(super) fn forget(
     sessions: &[SessionId],
     rev: u64,
 ) -> StoreResult<usize> {
-    if sessions.is_empty() {
-        return Ok(0);
-    }
     db.pragma_update(None, "secure_delete", "ON")?;
     let outcome = delete_sessions(db, index, sessions, rev);
+    // Pages that SQLite once divided may still have what was moved out of them: it writes all of them anew.
+    let count = outcome.and_then(|count| db.execute_batch("VACUUM").map(|()| count));
     db.pragma_update(None, "secure_delete", "OFF")?;
-    let count = outcome?;
+    let count = count?;
     write_record(db, folder)?;
     // The WAL still has the old pages. Readers may keep a part of it for a while.
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -82,13 +82,14 @@ pub(super) fn keep_forgotten(db: &Transaction<'_>, folder: &Path) -> StoreResult
         // A line that is no longer one is a forgotten session less.
         let Ok((session, source)) = serde_json::from_str::<(String, Source)>(line) else { continue };
         db.prepare_cached(
-            "INSERT INTO sessions(id, last_ms, is_live, is_forgotten, rules, row) VALUES(?1, 0, 0, 1, '', '')
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO sessions(id, last_ms, is_live, is_forgotten, rules, row, sum)
+             VALUES(?1, 0, 0, 1, '', '', row_sum('sessions', ?1, 0, 0, 1, '', '')) ON CONFLICT DO NOTHING",
         )?
         .execute([&session])?;
         let Some((path, inode, bytes, modified_ns)) = source else { continue };
         db.prepare_cached(
-            "INSERT OR IGNORE INTO sources SELECT ?1, no, ?2, ?3, ?4 FROM sessions WHERE id = ?5 AND is_forgotten = 1",
+            "INSERT OR IGNORE INTO sources SELECT ?1, no, ?2, ?3, ?4, row_sum('sources', ?1, no, ?2, ?3, ?4)
+                 FROM sessions WHERE id = ?5 AND is_forgotten = 1",
         )?
         .execute(params![path, inode.cast_signed(), bytes.cast_signed(), modified_ns, session])?;
     }
@@ -119,8 +120,11 @@ fn delete_sessions(
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
         count += transaction.execute(
-            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '', rev = ?2
+            &format!(
+                "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '', rev = ?2, sum = {}
                  WHERE no = ?1",
+                SESSIONS.sum_with(&[("is_forgotten", "1"), ("is_live", "0"), ("row", "''")])
+            ),
             [no, clamp(rev)],
         )?;
     }
@@ -134,9 +138,12 @@ fn delete_sessions(
 fn delete_received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
     let id = session.as_str();
     db.execute(
-        "UPDATE inbox SET body = x'', session = NULL, sessions = NULL WHERE no IN (
-             SELECT o.no FROM inbox_of o WHERE o.session = ?1
-             AND NOT EXISTS (SELECT 1 FROM inbox_of other WHERE other.no = o.no AND other.session <> ?1))",
+        &format!(
+            "UPDATE inbox SET body = x'', session = NULL, sessions = NULL, sum = {} WHERE no IN (
+                 SELECT o.no FROM inbox_of o WHERE o.session = ?1
+                 AND NOT EXISTS (SELECT 1 FROM inbox_of other WHERE other.no = o.no AND other.session <> ?1))",
+            INBOX.sum_with(&[("body", "x''"), ("session", "NULL"), ("sessions", "NULL")])
+        ),
         params![id],
     )?;
     db.execute(

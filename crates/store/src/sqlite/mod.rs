@@ -1,12 +1,15 @@
 //! Persistent store in SQLite.
 
+mod backup;
 mod checkpoints;
 mod deferred_index;
 mod forget;
+mod layout;
 mod location;
 mod pack;
 mod query;
 mod repair;
+mod rows;
 mod schema;
 mod session_keys;
 mod write;
@@ -23,8 +26,9 @@ use subscope_model::{Event, SessionId};
 pub use location::Location;
 pub use query::StoredRev;
 pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
-pub use repair::{RepairError, Repaired};
+pub use repair::{RepairError, Repaired, SetAside};
 pub(crate) use repair::{delete_database, find_damage};
+pub use rows::DamagedSessions;
 pub use session_keys::SharedHistory;
 
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
@@ -117,6 +121,8 @@ pub struct SqliteStore {
     rules: String,
     next_seq: u64,
     next_rev: u64,
+    /// Whether rows have sums; not in a store of an older version that is only read.
+    has_sums: bool,
     packer: Packer,
     /// Held as long as this lives; the system releases it when the process ends, however it ends.
     _lock: Option<File>,
@@ -149,11 +155,14 @@ impl SqliteStore {
             return Err(database_error(repair::malformed()));
         }
         let mut db = connect(&path, access).map_err(database_error)?;
+        let mut has_sums = true;
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
             // Only statistics and forwarding need what they lack.
-            schema::WITHOUT_WORK | schema::WITHOUT_REV if access == Access::Read => {}
-            found @ (schema::WITHOUT_WORK | schema::WITHOUT_REV) => {
+            schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS if access == Access::Read => {
+                has_sums = false;
+            }
+            found @ (schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS) => {
                 schema::upgrade(&mut db, found).map_err(database_error)?;
             }
             0 if repair::has_tables(&db).map_err(database_error)? => {
@@ -185,6 +194,7 @@ impl SqliteStore {
             rules: rules.to_owned(),
             next_seq,
             next_rev,
+            has_sums,
             packer: Packer::default(),
             _lock: lock,
         })
@@ -203,7 +213,21 @@ impl SqliteStore {
 
     /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are
     /// not touched and stay recorded as sources: only a file that changes is indexed again.
+    ///
+    /// They are removed from the backup too, and files that a repair has set aside are deleted.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
+        if sessions.is_empty() {
+            return Ok(0);
+        }
+        // The rows last: after an interruption they show what is still to be removed.
+        let folder = self.location.folder();
+        backup::forget(folder, sessions, &self.rules)?;
+        SetAside::before(folder, u64::MAX)?.delete()?;
+        self.forget_here(sessions)
+    }
+
+    /// Deletes sessions from this database.
+    fn forget_here(&mut self, sessions: &[SessionId]) -> StoreResult<usize> {
         let rev = self.reserve_revs(1)?;
         forget::forget(&mut self.db, &mut self.index, self.location.folder(), sessions, rev)
     }
@@ -265,6 +289,7 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         private_file_options().open(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
     }
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    layout::add_row_sum(&db)?;
     db.busy_timeout(BUSY)?;
     if access == Access::Read {
         db.pragma_update(None, "mmap_size", MAP_BYTES)?;

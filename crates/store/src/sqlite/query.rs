@@ -3,21 +3,23 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
 use hashbrown::{HashMap, HashSet};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery, StatsRow, Text,
-    Tree, Usage,
+    AgentId, Event, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
+    StatsRow, Text, Tree, Usage,
 };
 
 use super::{
-    SharedHistory, SqliteStore, deferred_index, pack,
+    FILE, SharedHistory, SqliteStore, deferred_index,
+    layout::{AT_WORK, DAYS, INBOX, INBOX_PARTS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
+    pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
 };
 use crate::{
     AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart,
-    SessionQueries, SourceFile, StoreResult,
+    SessionQueries, SourceFile, StoreError, StoreResult,
     days::{By, DAY_MS},
     stats::{DayFigures, Sums},
 };
@@ -72,17 +74,21 @@ pub(crate) fn size_bytes(db: &Connection) -> StoreResult<u64> {
     Ok(db.query_row(SIZE, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
 
-const LIST_NEWEST: &str = "SELECT row, kept_ms FROM sessions
+/// Rows of the session list, newest first.
+const LIST_NEWEST: &str = "FROM sessions
     WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1) AND ?5 = 0
     ORDER BY last_ms DESC, id LIMIT ?4";
-const LIST_RECENTLY_CHANGED: &str = "SELECT row, kept_ms FROM sessions INDEXED BY sessions_kept
+const LIST_RECENTLY_CHANGED: &str = "FROM sessions INDEXED BY sessions_kept
     WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
     ORDER BY last_ms DESC, id LIMIT ?4";
+/// Places of columns of [`SESSIONS`] in a query of its checked columns, and of the columns after these.
+const ID: usize = 0;
+const LAST_MS: usize = 1;
+const ROW: usize = 5;
+const AFTER_SESSION: usize = 7;
 
-/// Rows of `days` in a range of days, session by session, as [`figures_row`] reads them.
-const FIGURES: &str =
-    "SELECT session_no, day, by, name, agents, calls, errors, denied, busy_ms, input, output, cache_read,
-    cache_write, floor, cost FROM days WHERE day BETWEEN ?1 AND ?2 ORDER BY session_no";
+/// Rows of `days` in a range of days, session by session; with their checked columns [`figures_row`] reads them.
+const FIGURES: &str = "FROM days WHERE day BETWEEN ?1 AND ?2 ORDER BY session_no";
 
 fn figures_row(row: &Row<'_>) -> rusqlite::Result<DayFigures> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
@@ -125,6 +131,20 @@ fn received_input(row: &Row<'_>) -> StoreResult<ReceivedInput> {
         parts: Vec::new(),
         sessions: Vec::new(),
     })
+}
+
+/// Input in the place of a delivery that is damaged: a line that nothing can decode becomes a problem of its session.
+fn damaged_input(session: &SessionId, no: u64) -> ReceivedInput {
+    ReceivedInput {
+        source: format!("{FILE}, delivery {no}"),
+        session: Some(session.to_string()),
+        dialect: String::new(),
+        key: String::new(),
+        received_ms: 0,
+        body: b"(damaged in the store)\n".to_vec(),
+        parts: Vec::new(),
+        sessions: Vec::new(),
+    }
 }
 
 /// A session with the highest rev of its rows.
@@ -178,8 +198,12 @@ impl SqliteStore {
 
     /// Returns all files that rows were derived from.
     pub fn sources(&self) -> StoreResult<Vec<SourceFile>> {
-        let sql = "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no";
-        self.select(sql, [], |row| {
+        // A damaged row would name a file that there never was.
+        let is_intact = if self.has_sums { SOURCES.is_intact() } else { "1" };
+        let sql = format!(
+            "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no WHERE {is_intact}"
+        );
+        self.select(&sql, [], |row| {
             let (path, session) = (path_at(row, 0)?, SessionId(row.get(1)?));
             Ok(SourceFile { path, session, identity: identity_at(row, 2)? })
         })
@@ -245,8 +269,12 @@ impl SqliteStore {
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
     ) -> StoreResult<Option<u64>> {
+        let (inbox, part) = match self.has_sums {
+            true => (INBOX.is_intact(), INBOX_PARTS.is_intact().replace("inbox_parts.", "part.")),
+            false => ("1", "1".to_owned()),
+        };
         let mut statement = self.db.prepare_cached(&format!(
-            "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body, inbox.no
+            "SELECT {RECEIVED_COLUMNS}, part.line, part.offset, part.body, inbox.no, {inbox} AND {part}
              FROM inbox {JOIN_PARTS} WHERE inbox.no IN ({}) AND inbox.no > ?2 ORDER BY inbox.no, part.line",
             deferred_index::INBOX_ROWS_OF_SESSION
         ))?;
@@ -259,7 +287,11 @@ impl SqliteStore {
                 return Ok(Some(last));
             }
             last = no;
-            let mut received = received_input(row)?;
+            let intact = if row.get(10)? { received_input(row).ok() } else { None };
+            let Some(mut received) = intact else {
+                each(damaged_input(session, no));
+                continue;
+            };
             if let Some(line) = row.get::<_, Option<i64>>("line")? {
                 received.parts.push(SessionPart {
                     session: session.clone(),
@@ -278,7 +310,10 @@ impl SqliteStore {
     /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least
     /// one row if there is one. Bodies split by session are joined. `sessions` is empty for rows of forgotten sessions.
     pub fn received_after(&self, row: u64, bytes: u64) -> StoreResult<Vec<(u64, ReceivedInput)>> {
-        let sql = format!("SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
+        let is_intact = if self.has_sums { INBOX.is_intact() } else { "1" };
+        let sql = format!(
+            "SELECT {RECEIVED_COLUMNS}, no, sessions FROM inbox WHERE no > ?1 AND {is_intact} ORDER BY no"
+        );
         let mut statement = self.db.prepare_cached(&sql)?;
         let mut rows = statement.query([clamp(row)])?;
         let (mut all, mut taken) = (Vec::new(), 0);
@@ -319,21 +354,29 @@ impl SessionQueries for SqliteStore {
         // Words are looked for in the rows themselves: all of them are read.
         let limit = if query.words.is_empty() { clamp(query.limit) } else { i64::MAX };
         let values = params![last_ms, id, query.only_live, limit, kept_since];
-        let rows = self.select(sql, values, |row| {
-            let kept_ms: Millis = row.get(1)?;
-            // A row of another version of the model has other rules: the next index run rebuilds it.
-            let known = serde_json::from_str::<SessionRow>(row.get_ref(0)?.as_str()?).ok();
-            let known = known.filter(|row| row.matches(&query.words));
-            Ok(known.map(|row| SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row }))
+        let columns = SESSIONS.checked_columns(self.has_sums);
+        let sql = format!("SELECT {columns}, kept_ms {sql}");
+        let rows = self.select(&sql, values, |row| {
+            let found = self.row_at(row)?;
+            Ok(Some(found).filter(|row| row.matches(&query.words)))
         })?;
         Ok(rows.into_iter().flatten().take(query.limit).collect())
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
-        let sql = "SELECT body FROM trees JOIN sessions ON no = session_no WHERE id = ?1";
-        let body = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
+        let columns = TREES.checked_columns(self.has_sums);
+        let sql = format!("SELECT {columns} FROM trees JOIN sessions ON no = session_no WHERE id = ?1");
+        let body = select_one(&self.db, &sql, [session.as_str()], |row| {
+            Ok(if TREES.is_read_intact(row)? {
+                row.get_ref(1)?.as_blob().ok().map(<[u8]>::to_vec)
+            } else {
+                None
+            })
+        })?;
         let Some(body) = body else { return Ok(None) };
-        Ok(Some(serde_json::from_slice(&pack::unpack(body)?)?))
+        let unpacked = body.and_then(|body| pack::unpack(body).ok());
+        let tree = unpacked.and_then(|body| serde_json::from_slice(&body).ok());
+        tree.map(Some).ok_or_else(|| StoreError::DamagedRow(format!("session {session}")))
     }
 
     fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
@@ -375,51 +418,136 @@ impl SessionQueries for SqliteStore {
     }
 
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
-        let sql = "SELECT row, kept_ms FROM sessions WHERE id = ?1 AND is_forgotten = 0";
-        let found = select_one(&self.db, sql, [session.as_str()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?))
-        })?;
-        let Some((json, kept_ms)) = found else { return Ok(None) };
-        let row = serde_json::from_str::<SessionRow>(&json).ok();
-        Ok(row.map(|row| SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row }))
+        let columns = SESSIONS.checked_columns(self.has_sums);
+        let sql = format!("SELECT {columns}, kept_ms FROM sessions WHERE id = ?1 AND is_forgotten = 0");
+        Ok(select_one(&self.db, &sql, [session.as_str()], |row| self.row_at(row))?)
     }
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        match self.stats_of_rows(query)? {
+            Some(stats) => Ok(stats),
+            None => self.stats_of_trees(query),
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Reads a row of the session list from a query of its checked columns and `kept_ms`. One that is damaged, or of
+    /// another version of the model, is made from the session's tree, or is empty, and says so.
+    fn row_at(&self, row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+        let kept_ms: Millis = row.get(AFTER_SESSION)?;
+        let kept_at_ms = (kept_ms > 0).then_some(kept_ms);
+        if let Some(found) = session_row_at(row)? {
+            return Ok(SessionRow { kept_at_ms, ..found });
+        }
+        let id = SessionId::from(String::from_utf8_lossy(row.get_ref(ID)?.as_bytes()?).as_ref());
+        let (found, what) = match self.tree(&id) {
+            Ok(Some(tree)) => {
+                (SessionRow::of(&tree), "its stored row cannot be read: this one is made from its tree")
+            }
+            Ok(None) | Err(_) => {
+                let last_event_at_ms = Some(row.get(LAST_MS)?).filter(|last| *last > 0);
+                let found = SessionRow { last_event_at_ms, ..SessionRow::empty(id) };
+                (found, "its stored row cannot be read, and its tree neither: its figures are missing")
+            }
+        };
+        Ok(SessionRow { kept_at_ms, problem: Some(what.into()), ..found })
+    }
+
+    /// Sums the stored figures; `None` if a row is damaged.
+    fn stats_of_rows(&self, query: &StatsQuery) -> StoreResult<Option<Stats>> {
         let mut sums = Sums::new(query);
-        let sql = "SELECT no, row FROM sessions WHERE is_forgotten = 0";
-        let rows = self.select(sql, [], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
-        // A row of another version of the model has other rules: the next index run rebuilds it.
-        let readable = rows.into_iter().filter_map(|(no, row)| Some((no, serde_json::from_str(&row).ok()?)));
-        let sessions: HashMap<i64, SessionRow> = readable.filter(|(_, row)| sums.covers(row)).collect();
+        let mut is_intact = true;
+        let mut sessions: HashMap<i64, SessionRow> = HashMap::new();
+        let columns = SESSIONS.checked_columns(self.has_sums);
+        let sql = format!("SELECT {columns}, no FROM sessions WHERE is_forgotten = 0");
+        self.select(&sql, [], |row| {
+            match session_row_at(row)? {
+                Some(found) if sums.covers(&found) => {
+                    sessions.insert(row.get(AFTER_SESSION)?, found);
+                }
+                Some(_) => {}
+                None => is_intact = false,
+            }
+            Ok(())
+        })?;
         let (first, last) = sums.day_range();
-        let rows = self.select(FIGURES, [first, last], |row| Ok((row.get(0)?, figures_row(row)?)))?;
-        for rows in rows.chunk_by(|(one, _), (other, _): &(i64, DayFigures)| one == other) {
+        let sql = format!("SELECT {} {FIGURES}", DAYS.checked_columns(self.has_sums));
+        let rows = self.select(&sql, [first, last], |row| {
+            if !DAYS.is_read_intact(row)? {
+                is_intact = false;
+                return Ok(None);
+            }
+            Ok(Some((row.get(0)?, figures_row(row)?)))
+        })?;
+        let rows: Vec<(i64, DayFigures)> = rows.into_iter().flatten().collect();
+        for rows in rows.chunk_by(|(one, _), (other, _)| one == other) {
             if let Some(session) = rows.first().and_then(|(no, _)| sessions.get(no)) {
                 sums.add_session(session, rows.iter().map(|(_, figures)| figures));
             }
         }
         let from = first.saturating_mul(DAY_MS);
-        let sql =
-            "SELECT session_no, intervals FROM at_work JOIN sessions ON no = session_no WHERE last_ms >= ?1";
-        for (no, json) in
-            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            if sessions.contains_key(&no) {
-                sums.add_work(&serde_json::from_str::<Vec<[Millis; 2]>>(&json)?);
-            }
-        }
-        let sql =
-            "SELECT session_no, call FROM slow_calls JOIN sessions ON no = session_no WHERE last_ms >= ?1";
-        for (no, json) in
-            self.select(sql, [from], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
-        {
-            if let Some(session) = sessions.get(&no) {
-                let call: SlowCall = serde_json::from_str(&json)?;
+        let mut read = |table: &Table, text: usize, each: &mut dyn FnMut(&SessionRow, &str) -> bool| {
+            let (name, columns) = (table.name, table.checked_columns(self.has_sums));
+            let sql =
+                format!("SELECT {columns} FROM {name} JOIN sessions ON no = session_no WHERE last_ms >= ?1");
+            self.select(&sql, [from], |row| {
+                let is_read = table.is_read_intact(row)?
+                    && match (sessions.get(&row.get::<_, i64>(0)?), row.get_ref(text)?) {
+                        (Some(session), ValueRef::Text(json)) => {
+                            std::str::from_utf8(json).is_ok_and(|json| each(session, json))
+                        }
+                        (session, _) => session.is_none(),
+                    };
+                is_intact &= is_read;
+                Ok(())
+            })
+        };
+        read(&AT_WORK, 1, &mut |_, json| {
+            let intervals = serde_json::from_str::<Vec<[Millis; 2]>>(json);
+            intervals.is_ok_and(|intervals| {
+                sums.add_work(&intervals);
+                true
+            })
+        })?;
+        read(&SLOW_CALLS, 2, &mut |session, json| {
+            serde_json::from_str::<SlowCall>(json).is_ok_and(|call| {
                 sums.add_calls([SlowCall { session_title: session.title.clone(), ..call }]);
+                true
+            })
+        })?;
+        Ok(is_intact.then(|| sums.finish()))
+    }
+
+    /// Sums the figures of all trees, and names the sessions without one that can be read.
+    fn stats_of_trees(&self, query: &StatsQuery) -> StoreResult<Stats> {
+        let mut sums = Sums::new(query);
+        let mut problems = vec![Problem {
+            at: FILE.to_owned(),
+            what: "stored figures are damaged: these are made from the sessions' trees".to_owned(),
+        }];
+        for session in self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])? {
+            match self.tree(&session) {
+                Ok(Some(tree)) => sums.add_tree(&tree),
+                Ok(None) | Err(StoreError::DamagedRow(_)) => {
+                    let what = "its tree is damaged, too: the figures lack it".to_owned();
+                    problems.push(Problem { at: session.to_string(), what });
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(sums.finish())
+        Ok(Stats { problems, ..sums.finish() })
     }
+}
+
+/// Reads a row of the session list from a query of its checked columns; `None` if it is damaged, or of another version of
+/// the model.
+fn session_row_at(row: &Row<'_>) -> rusqlite::Result<Option<SessionRow>> {
+    if !SESSIONS.is_read_intact(row)? {
+        return Ok(None);
+    }
+    let ValueRef::Text(json) = row.get_ref(ROW)? else { return Ok(None) };
+    Ok(serde_json::from_slice(json).ok())
 }
 
 impl History for SqliteStore {
@@ -435,7 +563,8 @@ impl History for SqliteStore {
 
     fn received_row(&self, row: u64) -> StoreResult<Option<ReceivedInput>> {
         let no = clamp(row);
-        let sql = format!("SELECT {RECEIVED_COLUMNS} FROM inbox WHERE no = ?1");
+        let is_intact = if self.has_sums { INBOX.is_intact() } else { "1" };
+        let sql = format!("SELECT {RECEIVED_COLUMNS} FROM inbox WHERE no = ?1 AND {is_intact}");
         let mut statement = self.db.prepare_cached(&sql)?;
         let mut rows = statement.query([no])?;
         let Some(row) = rows.next()? else { return Ok(None) };
@@ -513,7 +642,10 @@ impl History for SqliteStore {
         session: Option<&SessionId>,
         limit: usize,
     ) -> StoreResult<Option<Vec<Event>>> {
-        let first: Option<i64> = self.db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
+        // After a repair older events may be missing.
+        let sql =
+            "SELECT max(min(seq), ifnull((SELECT value FROM meta WHERE key = 'log_from'), 0)) FROM changes";
+        let first: Option<i64> = self.db.query_row(sql, [], |row| row.get(0))?;
         let first = first.map_or(self.next_seq, i64::cast_unsigned);
         if seq != 0 && seq.saturating_add(1) < first {
             return Ok(None);

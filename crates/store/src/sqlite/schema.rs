@@ -2,17 +2,19 @@
 //!
 //! Rows are derived from transcripts and the inbox and can be rebuilt; only `inbox` and `inbox_parts` hold what exists nowhere else.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use subscope_model::Tree;
 
-use super::{pack, write::write_work};
+use super::{layout::CHECKED, pack, write::write_work};
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 3;
+pub(super) const VERSION: i64 = 4;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
 pub(super) const WITHOUT_REV: i64 = 2;
+/// Version without the columns `sum` ([`super::layout`]), which is brought up to date.
+pub(super) const WITHOUT_SUMS: i64 = 3;
 
 /// Bits of `days.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
@@ -95,12 +97,25 @@ ALTER TABLE sessions ADD COLUMN rev INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sessions_rev ON sessions(rev);
 ";
 
+/// Adds what version 3 lacks. Rows that are there have no sum until they are written again.
+fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
+    for table in CHECKED {
+        db.execute_batch(&format!("ALTER TABLE {} ADD COLUMN sum BLOB", table.name))?;
+    }
+    Ok(())
+}
+
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch(REV_COLUMN)?;
+    if found < WITHOUT_SUMS {
+        transaction.execute_batch(REV_COLUMN)?;
+    }
     if found == WITHOUT_WORK {
         transaction.execute_batch(WORK_TABLES)?;
+    }
+    add_sums(&transaction)?;
+    if found == WITHOUT_WORK {
         let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -122,6 +137,7 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(WORK_TABLES)?;
     transaction.execute_batch(REV_COLUMN)?;
+    add_sums(&transaction)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()

@@ -3,7 +3,10 @@
 use rusqlite::{Transaction, params, types::ValueRef};
 use subscope_model::{SessionId, SessionKeys};
 
-use super::write::session_no;
+use super::{
+    layout::{HOLDINGS, KIN},
+    write::session_no,
+};
 use crate::{DuplicateScan, StoredSessionKeys};
 
 /// Keys that a session shares with an earlier one. A key is owned by the session that started first of all that have
@@ -22,8 +25,8 @@ pub(super) fn write_keys(db: &Transaction<'_>, written: &StoredSessionKeys) -> r
     let SessionKeys { session, began_ms, first_keys, keys } = &written.keys;
     let Some(no) = session_no(db, session)? else { return Ok(()) };
     db.prepare_cached(
-        "INSERT INTO held(session_no, began_ms, heads) VALUES(?1, ?2, ?3)
-         ON CONFLICT(session_no) DO UPDATE SET began_ms = ?2, heads = ?3,
+        "INSERT INTO held(session_no, began_ms, heads, sum) VALUES(?1, ?2, ?3, row_sum('held', ?1, ?2, ?3))
+         ON CONFLICT(session_no) DO UPDATE SET began_ms = ?2, heads = ?3, sum = excluded.sum,
              is_compared = CASE WHEN is_compared <> 0 AND heads = ?3 THEN 2 ELSE 0 END",
     )?
     .execute(params![no, began_ms, pack(first_keys)])?;
@@ -31,8 +34,7 @@ pub(super) fn write_keys(db: &Transaction<'_>, written: &StoredSessionKeys) -> r
         db.prepare_cached("DELETE FROM holdings WHERE session_no = ?1")?.execute([no])?;
     }
     if !keys.is_empty() {
-        db.prepare_cached("INSERT INTO holdings(session_no, keys) VALUES(?1, ?2)")?
-            .execute(params![no, pack(keys)])?;
+        db.prepare_cached(HOLDINGS.insert())?.execute(params![no, pack(keys)])?;
     }
     Ok(())
 }
@@ -55,7 +57,7 @@ pub(super) fn write_scan(db: &Transaction<'_>, scan: &DuplicateScan) -> rusqlite
     }
     for SharedHistory { later, earlier, shared } in &scan.shared {
         let (later, earlier) = (session_no(db, later)?, session_no(db, earlier)?);
-        db.execute("INSERT OR REPLACE INTO kin VALUES(?1, ?2, ?3)", params![later, earlier, *shared as i64])?;
+        db.execute(KIN.insert(), params![later, earlier, *shared as i64])?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use subscope_model::{Event, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
     SqliteStore, deferred_index,
+    layout::{AGENTS, AT_WORK, CHANGES, DAYS, INBOX_PARTS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
     pack::Packer,
     query::{clamp, select_one},
     schema::{COST_FLOOR, TOKENS_FLOOR},
@@ -86,23 +87,22 @@ pub(super) fn write_session(
     let json = serde_json::to_string(&row)?;
     let no: i64 = db
         .prepare_cached(
-            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms, rev)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms, rev, sum)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, row_sum('sessions', ?1, ?2, ?3, 0, ?5, ?6))
              ON CONFLICT(id) DO UPDATE SET last_ms = ?2, is_live = ?3, deadline_ms = ?4, rules = ?5, row = ?6,
-                 rev = max(rev, ?8), is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
+                 rev = max(rev, ?8), is_forgotten = 0, is_frozen = 0, sum = excluded.sum,
+                 kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
              RETURNING no",
         )?
-        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, commit.at_ms, clamp(tree.rev())], |row| {
-            row.get(0)
-        })?;
+        .query_row(
+            params![row.id.as_str(), last, is_live, deadline, rules, json, commit.at_ms, clamp(tree.rev())],
+            |row| row.get(0),
+        )?;
     let body = serde_json::to_vec(tree)?;
-    db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
-        .execute(params![no, packer.pack(&body)?])?;
+    db.prepare_cached(TREES.insert())?.execute(params![no, packer.pack(&body)?])?;
     db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([row.id.as_str()])?;
     db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached(
-        "INSERT OR IGNORE INTO agents(id, session_no, spawned_by, type, description) VALUES(?1, ?2, ?3, ?4, ?5)",
-    )?;
+    let mut add = db.prepare_cached(AGENTS.insert())?;
     for agent in tree.agents.iter().filter(|agent| !agent.id.is_root()) {
         let spawn = agent.spawned_by.as_ref().map(|call| call.as_str());
         add.execute(params![
@@ -114,9 +114,7 @@ pub(super) fn write_session(
         ])?;
     }
     db.prepare_cached("DELETE FROM days WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached(
-        "INSERT INTO days VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-    )?;
+    let mut add = db.prepare_cached(DAYS.insert())?;
     for ((day, by, name), row) in days(tree) {
         add.execute(params![
             no,
@@ -143,10 +141,9 @@ pub(super) fn write_session(
 pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
     let json_error = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let intervals = serde_json::to_string(&stats::at_work(tree)).map_err(json_error)?;
-    db.prepare_cached("INSERT OR REPLACE INTO at_work(session_no, intervals) VALUES(?1, ?2)")?
-        .execute(params![no, intervals])?;
+    db.prepare_cached(AT_WORK.insert())?.execute(params![no, intervals])?;
     db.prepare_cached("DELETE FROM slow_calls WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached("INSERT INTO slow_calls(session_no, place, call) VALUES(?1, ?2, ?3)")?;
+    let mut add = db.prepare_cached(SLOW_CALLS.insert())?;
     for (place, call) in (0_i64..).zip(stats::slow_calls(tree)) {
         let json = serde_json::to_string(&call).map_err(json_error)?;
         add.execute(params![no, place, json])?;
@@ -156,7 +153,7 @@ pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite
 
 fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()> {
     let Some(session) = session_no(db, &file.session)? else { return Ok(()) };
-    db.prepare_cached("INSERT OR REPLACE INTO sources VALUES(?1, ?2, ?3, ?4, ?5)")?.execute(params![
+    db.prepare_cached(SOURCES.insert())?.execute(params![
         file.path.as_os_str().as_bytes(),
         session,
         file.identity.inode.cast_signed(),
@@ -168,14 +165,12 @@ fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()>
 
 fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> StoreResult<()> {
     let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
-    let mut add = db.prepare_cached(
-        "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
-    )?;
+    let mut add = db.prepare_cached(INBOX_PARTS.insert())?;
     for SessionPart { session, line, offset, body } in &row.parts {
         let body = packer.pack(body)?;
         add.execute(params![no, session.as_str(), line.cast_signed(), offset.cast_signed(), body])?;
     }
-    let mut mark = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session) VALUES(?1)")?;
+    let mut mark = db.prepare_cached(UNSETTLED.insert())?;
     for session in &row.sessions {
         mark.execute([session.as_str()])?;
     }
@@ -183,7 +178,7 @@ fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput
 }
 
 fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> StoreResult<()> {
-    let mut add = db.prepare_cached("INSERT INTO changes(seq, session, body) VALUES(?1, ?2, ?3)")?;
+    let mut add = db.prepare_cached(CHANGES.insert())?;
     for event in events {
         let body = serde_json::to_string(event)?;
         add.execute(params![event.seq.cast_signed(), event.session_id.as_str(), body])?;

@@ -301,6 +301,8 @@ impl TextIndex {
         // FTS5 only marks them as deleted, until it rewrites its segments.
         transaction.execute("INSERT INTO words(words) VALUES('optimize')", [])?;
         transaction.commit()?;
+        // Pages that SQLite once divided may still have what was moved out of them.
+        self.db.execute_batch("VACUUM")?;
         self.db.pragma_update(None, "secure_delete", "OFF")?;
         // The WAL still has the old pages.
         Ok(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)

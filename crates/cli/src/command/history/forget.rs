@@ -3,7 +3,7 @@
 use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
 use subscope_render::text::plural;
-use subscope_store::{Access, SessionQueries, SqliteStore, TextIndex};
+use subscope_store::{Access, SessionQueries, SetAside, SqliteStore, TextIndex};
 
 use super::{index::run_index, index_options, open_exclusively};
 use crate::{command::target::root_folders, hub_connection::session_in, prelude::*};
@@ -15,6 +15,11 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     let options = index_options(root_folders(context), context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = sessions_to_forget(args, &store, context)?;
+    let aside = SetAside::before(&context.data_folder()?, u64::MAX)
+        .map_err(|error| CliError::because("cannot list the data folder", error))?;
+    if !sessions.is_empty() && !aside.is_empty() {
+        context.info(&format!("files of a damaged store, which may have them, are deleted: {aside}"));
+    }
     let count = forget(&mut store, &mut texts, &options.archive, &sessions)?;
     output::print(&format!("{} forgotten\n", plural(count, "session")))?;
     if count > 0 && context.settings().team.url.is_some() {

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
-use subscope_model::{Health, HubMode, StatsQuery};
+use subscope_model::{Health, HubMode, Millis, StatsQuery};
 use subscope_render::text;
-use subscope_store::{Access, SqliteStore, StoreError, TextIndex};
+use subscope_store::{Access, Location, SetAside, SqliteStore, StoreError, TextIndex};
 
 use super::{index_options, open_exclusively};
 use crate::{command::target::root_folders, config::KEEP_DAYS, hub_connection, prelude::*};
@@ -62,6 +62,7 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let options = index_options(roots, context)?;
     let report = run_index(&mut store, texts.as_mut(), &options, context)?;
     let forgotten = remove_expired(&mut store, texts.as_mut(), &options, context)?;
+    maintain(store.location(), context.now_ms(), &mut |what| context.warn(what));
     let ms = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let text_bytes = texts.as_ref().map(TextIndex::bytes).transpose()?.unwrap_or(0);
     let (total_ms, store_bytes) = (ms(report.total), store.bytes()? + text_bytes);
@@ -123,6 +124,20 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
     }
     let added = text::plural(added, "session");
     output::print(&format!("the hub that runs (process {pid}) has read them: {added} more\n"))
+}
+
+/// Time after which files that a repair has set aside are deleted.
+const KEEP_SET_ASIDE_MS: Millis = 30 * 86_400_000;
+
+/// Makes a backup of the store if one is due, and deletes what old repairs have set aside. Says what failed.
+pub(crate) fn maintain(store: &Location, now_ms: Millis, warn: &mut dyn FnMut(&str)) {
+    if let Err(error) = store.back_up(now_ms) {
+        warn(&format!("no backup of the store was made: {error}"));
+    }
+    let before_us = u64::try_from(now_ms.saturating_sub(KEEP_SET_ASIDE_MS)).unwrap_or(0) * 1000;
+    if let Err(error) = SetAside::before(store.folder(), before_us).and_then(SetAside::delete) {
+        warn(&format!("files of a damaged store were not deleted: {error}"));
+    }
 }
 
 /// Removes sessions whose retention time has passed, also from the full text (which is opened if `texts` is `None`).

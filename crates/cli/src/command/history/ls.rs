@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use subscope_model::{SessionId, SessionRow};
+use subscope_model::{Problem, SessionId, SessionRow};
 use subscope_render::{
     safe,
     table::{SHORT_ID, render_sessions},
@@ -17,8 +17,10 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
     let words = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
     let page = backend.sessions(args.limit, args.live, &words.unwrap_or_default())?;
+    let problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
     if args.json {
-        return output::print_json(&page);
+        output::print_json(&page)?;
+        return context.report(&problems);
     }
     if page.sessions.is_empty() && args.limit > 0 {
         let nothing = if args.live { "nothing is at work" } else { "no sessions yet" };
@@ -31,7 +33,12 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if page.next.is_some() {
         context.info("more with -n");
     }
-    Ok(())
+    context.report(&problems)
+}
+
+/// Returns what is wrong with what is stored of a session, if anything.
+fn problem_of(row: &SessionRow) -> Option<Problem> {
+    row.problem.as_ref().map(|what| Problem { at: row.id.to_string(), what: what.to_string() })
 }
 
 /// Most sessions looked up that have the same first characters in their ids.

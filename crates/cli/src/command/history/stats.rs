@@ -15,11 +15,13 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
     };
     let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
     if args.json {
-        return output::print_json(&stats);
+        output::print_json(&stats)?;
+        return context.report(&stats.problems);
     }
     if stats.total.sessions == 0 {
         context.info("no sessions yet");
-        return Ok(());
+        return context.report(&stats.problems);
     }
-    output::print(&render_stats(&stats, &context.style(None)))
+    output::print(&render_stats(&stats, &context.style(None)))?;
+    context.report(&stats.problems)
 }

@@ -21,6 +21,7 @@ use subscope_server::{IndexRequest, Indexer};
 use subscope_store::{Access, Location, TextIndex};
 
 use super::{background, has_ended};
+use crate::command::history::index::maintain;
 
 /// Most waiting requests. All that wait when a round begins are answered by that round.
 pub(super) const MAX_REQUESTS: usize = 64;
@@ -99,6 +100,7 @@ pub(super) fn run(
                 }
             }
         }
+        maintain(location, options.now_ms, &mut |what| tracing::warn!("{what}"));
         let first = match queue.recv_timeout(TEXTS_INTERVAL) {
             Ok(request) => Some(request),
             Err(RecvTimeoutError::Timeout) => None,
