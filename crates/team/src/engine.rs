@@ -298,12 +298,8 @@ impl Scoped {
         within(self.query(&select).fetch_optional()).await
     }
 
-    /// Deletes the bodies of sessions at once.
-    pub(crate) async fn delete_bodies(
-        &self,
-        table: TenantTable,
-        sessions: &[String],
-    ) -> Result<(), EngineError> {
+    /// Deletes the rows of sessions at once.
+    pub(crate) async fn delete(&self, table: TenantTable, sessions: &[String]) -> Result<(), EngineError> {
         let sql = format!(
             "DELETE FROM {} WHERE tenant = {{tenant:String}} AND session_id IN {{ids:Array(String)}}",
             table.name()

@@ -13,6 +13,7 @@ use flate2::read::MultiGzDecoder;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::json;
+use subscope_hub::clock;
 use subscope_model::{SessionId, Snapshot};
 use subscope_server::ApiError;
 use tokio::time::timeout;
@@ -22,7 +23,7 @@ use crate::{
     gather::{GatherError, Room},
     read::TeamFilter,
     routes::TeamApp,
-    rows::Snapshots,
+    rows::{Snapshots, day_name},
     tokens::{Identity, TokenRole},
 };
 
@@ -32,6 +33,9 @@ const MAX_BODY_BYTES: usize = 8 << 20;
 const MAX_TEXT_BYTES: usize = 32 << 20;
 /// Most sessions of a request.
 const MAX_SESSIONS: usize = 500;
+/// How far the rev of a snapshot, in microseconds since 1970, may be ahead of this server's clock. One that is further
+/// ahead would outrank all that its machine sends until that day, its removal too.
+const MAX_REV_AHEAD_US: u64 = 24 * 60 * 60 * 1_000_000;
 /// Bytes that are decompressed at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Time for a body, and between two parts of it.
@@ -46,6 +50,16 @@ struct RefusedLine {
     /// Its line, from 1.
     line: usize,
     why: String,
+}
+
+/// Returns the current rev: microseconds since 1970.
+pub(crate) fn current_rev() -> u64 {
+    u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000)
+}
+
+/// Returns the latest rev that is accepted now.
+pub(crate) fn latest_rev() -> u64 {
+    current_rev() + MAX_REV_AHEAD_US
 }
 
 /// Stores snapshots of sessions. Tenant and user are those of the token.
@@ -79,11 +93,12 @@ pub(crate) async fn post(
     let identity = caller.identity;
     // Decompressing and parsing take milliseconds a session.
     let by = identity.clone();
-    let decoded = tokio::task::spawn_blocking(move || decode(&body, is_gzip, room, &by)).await;
+    let latest = latest_rev();
+    let decoded = tokio::task::spawn_blocking(move || decode(&body, is_gzip, room, &by, latest)).await;
     let DecodedBody { mut rows, mut refused, removals, room } =
         decoded.map_err(|error| ApiError::unavailable(error.to_string()))??;
-    if identity.role != TokenRole::Admin && !removals.is_empty() {
-        for line in others(&app, &identity, removals).await? {
+    if !removals.is_empty() {
+        for line in remove(&app, &identity, removals).await? {
             rows.drop_session(&line.session);
             let why = "it is another user's session: an admin's token removes it".to_owned();
             refused.push(RefusedLine { id: Some(shown(&line.session)), line: line.number, why });
@@ -164,17 +179,43 @@ struct DecodedBody {
 struct Removal {
     number: usize,
     session: SessionId,
+    rev: u64,
+    day: String,
+    /// Number of passages that it removes by name.
+    texts: u64,
 }
 
-/// Returns the removals of sessions that are other users'.
-async fn others(app: &TeamApp, by: &Identity, removals: Vec<Removal>) -> Result<Vec<Removal>, ApiError> {
+/// Deletes the rows that removals name but their tombstones would not replace. Returns the removals that are refused:
+/// of sessions of other users, unless an admin sends them.
+async fn remove(app: &TeamApp, by: &Identity, removals: Vec<Removal>) -> Result<Vec<Removal>, ApiError> {
     let sessions: Vec<SessionId> = removals.iter().map(|removal| removal.session.clone()).collect();
-    let owners = app.ask(by, TeamFilter::default(), move |reader| reader.users_of(&sessions)).await?;
-    let is_others = |removal: &Removal| owners.get(&removal.session).is_some_and(|user| *user != by.user);
-    Ok(removals.into_iter().filter(is_others).collect())
+    let stored = app.ask(by, TeamFilter::default(), move |reader| reader.stored(&sessions)).await?;
+    let is_others = |removal: &Removal| {
+        let rows = stored.get(&removal.session).map(Vec::as_slice).unwrap_or_default();
+        by.role != TokenRole::Admin && rows.iter().any(|row| row.user != by.user)
+    };
+    let (refused, removals): (Vec<_>, Vec<_>) = removals.into_iter().partition(is_others);
+    let outlives = |removal: &&Removal| {
+        let rows = stored.get(&removal.session).map(Vec::as_slice).unwrap_or_default();
+        rows.iter().any(|row| {
+            row.rev >= removal.rev || day_name(row.day) != removal.day || row.texts > removal.texts
+        })
+    };
+    let outliving: Vec<SessionId> =
+        removals.iter().filter(outlives).map(|removal| removal.session.clone()).collect();
+    if !outliving.is_empty() {
+        app.ask(by, TeamFilter::default(), move |reader| reader.delete_rows(&outliving)).await?;
+    }
+    Ok(refused)
 }
 
-fn decode(body: &[u8], is_gzip: bool, mut room: Room, by: &Identity) -> Result<DecodedBody, ApiError> {
+fn decode(
+    body: &[u8],
+    is_gzip: bool,
+    mut room: Room,
+    by: &Identity,
+    latest: u64,
+) -> Result<DecodedBody, ApiError> {
     let text = if is_gzip { decompress(body, &mut room)? } else { body.to_vec() };
     let (mut rows, mut refused, mut removals) = (Snapshots::default(), Vec::new(), Vec::new());
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
@@ -185,10 +226,16 @@ fn decode(body: &[u8], is_gzip: bool, mut room: Room, by: &Identity) -> Result<D
         }
         match serde_json::from_slice::<Snapshot>(json) {
             Ok(snapshot) => {
-                let (id, is_removal) = (snapshot.row.id.clone(), snapshot.deleted);
-                match rows.add(snapshot, by) {
-                    Ok(()) if is_removal => removals.push(Removal { number: line, session: id }),
-                    Ok(()) => {}
+                let id = snapshot.row.id.clone();
+                let removal = snapshot.deleted.then(|| Removal {
+                    number: line,
+                    session: id.clone(),
+                    rev: snapshot.rev,
+                    day: snapshot.day.to_string(),
+                    texts: snapshot.texts.len() as u64,
+                });
+                match rows.add(snapshot, by, latest) {
+                    Ok(()) => removals.extend(removal),
                     Err(why) => {
                         refused.push(RefusedLine { id: Some(shown(&id)), line, why: why.to_owned() });
                     }

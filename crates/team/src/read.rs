@@ -70,6 +70,16 @@ pub struct Reader {
     runtime: Handle,
 }
 
+/// What is stored of a session under one day.
+#[derive(Debug)]
+pub(crate) struct StoredSession {
+    pub(crate) user: String,
+    pub(crate) day: u16,
+    pub(crate) rev: u64,
+    /// Number of its passages.
+    pub(crate) texts: u64,
+}
+
 /// A column of one text.
 #[derive(Row, Deserialize)]
 struct TreeBody {
@@ -154,29 +164,62 @@ impl Reader {
         Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.day, row.rev)).collect())
     }
 
-    /// Returns the users whose sessions these are; sessions that are unknown or deleted are left out.
-    pub(crate) fn users_of(&self, sessions: &[SessionId]) -> StoreResult<HashMap<SessionId, String>> {
+    /// Returns the rows of these sessions, one for each day under which they are stored; sessions that are unknown or
+    /// deleted are left out.
+    pub(crate) fn stored(
+        &self,
+        sessions: &[SessionId],
+    ) -> StoreResult<HashMap<SessionId, Vec<StoredSession>>> {
         #[derive(Row, Deserialize)]
-        struct SessionUser {
+        struct SessionHead {
             session_id: String,
             user: String,
+            day: u16,
+            rev: u64,
         }
-        let ids = sessions.iter().map(ToString::to_string).collect();
-        let select = TenantQuery::new("session_id, user", TenantTable::Sessions, Versions::Newest).matching(
-            "session_id IN ?",
-            "Array(String)",
-            BoundValue::Texts(ids),
-        );
-        let rows: Vec<SessionUser> = self.runtime.block_on(self.scoped.rows(select))?;
-        Ok(rows.into_iter().map(|row| (SessionId(row.session_id.into()), row.user)).collect())
+        #[derive(Row, Deserialize)]
+        struct TextCount {
+            session_id: String,
+            count: u64,
+        }
+        let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+        let of_these = |select: TenantQuery| {
+            select.matching("session_id IN ?", "Array(String)", BoundValue::Texts(ids.clone()))
+        };
+        let columns = "session_id, user, day, rev";
+        let select = of_these(TenantQuery::new(columns, TenantTable::Sessions, Versions::Newest));
+        let heads: Vec<SessionHead> = self.runtime.block_on(self.scoped.rows(select))?;
+        let columns = "session_id, count() AS count";
+        let select = of_these(TenantQuery::new(columns, TenantTable::Texts, Versions::Newest));
+        let counts: Vec<TextCount> =
+            self.runtime.block_on(self.scoped.rows(select.tail("GROUP BY session_id")))?;
+        let counts: HashMap<String, u64> =
+            counts.into_iter().map(|row| (row.session_id, row.count)).collect();
+        let mut stored: HashMap<SessionId, Vec<StoredSession>> = HashMap::new();
+        for SessionHead { session_id, user, day, rev } in heads {
+            let texts = counts.get(&session_id).copied().unwrap_or(0);
+            let row = StoredSession { user, day, rev, texts };
+            stored.entry(SessionId(session_id.into())).or_default().push(row);
+        }
+        Ok(stored)
     }
 
     /// Deletes trees and passages of sessions at once.
     pub(crate) fn delete_bodies(&self, sessions: &[SessionId]) -> StoreResult<()> {
+        self.delete_from(&[TenantTable::Texts, TenantTable::Trees], sessions)
+    }
+
+    /// Deletes all rows of sessions at once, whatever their revs.
+    pub(crate) fn delete_rows(&self, sessions: &[SessionId]) -> StoreResult<()> {
+        self.delete_from(&[TenantTable::Sessions, TenantTable::Texts, TenantTable::Trees], sessions)
+    }
+
+    fn delete_from(&self, tables: &[TenantTable], sessions: &[SessionId]) -> StoreResult<()> {
         let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
         for ids in ids.chunks(1000) {
-            self.runtime.block_on(self.scoped.delete_bodies(TenantTable::Texts, ids))?;
-            self.runtime.block_on(self.scoped.delete_bodies(TenantTable::Trees, ids))?;
+            for table in tables {
+                self.runtime.block_on(self.scoped.delete(*table, ids))?;
+            }
         }
         Ok(())
     }

@@ -130,17 +130,22 @@ impl Snapshots {
         self.texts.append(&mut other.texts);
     }
 
-    /// Adds a snapshot that a user sent. Tenant, user and team are those of the token's user, never those in the snapshot.
+    /// Adds a snapshot that a user sent, of a rev up to `latest`. Tenant, user and team are those of the token's user, never
+    /// those in the snapshot.
     ///
     /// # Errors
     /// Why it cannot be stored.
-    pub fn add(&mut self, snapshot: Snapshot, by: &Identity) -> Result<(), &'static str> {
+    pub fn add(&mut self, snapshot: Snapshot, by: &Identity, latest: u64) -> Result<(), &'static str> {
         if &*snapshot.schema != SNAPSHOT_SCHEMA {
             return Err("its schema is not subscope.team/1");
         }
         let day = parse_day(&snapshot.day).ok_or("its day is none")?;
         if snapshot.rev == 0 {
             return Err("its rev is 0");
+        }
+        if snapshot.rev > latest {
+            return Err("its field rev is a time more than a day ahead of the server's clock: \
+                 set the clock of the machine that sent it");
         }
         if snapshot.row.id.is_empty() || snapshot.row.id.len() > MAX_NAME_CHARS {
             return Err("its session has no id, or one that is too long");

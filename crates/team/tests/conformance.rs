@@ -58,7 +58,7 @@ impl Team {
 
     fn send(&self, snapshots: Vec<Snapshot>) {
         let mut rows = Snapshots::default();
-        snapshots.into_iter().for_each(|one| rows.add(one, &self.identity).unwrap());
+        snapshots.into_iter().for_each(|one| rows.add(one, &self.identity, u64::MAX).unwrap());
         self.runtime.block_on(self.gather.put(rows)).unwrap();
     }
 

@@ -43,6 +43,11 @@ impl DueQueue {
         self.version != Some(version) || !self.pending.is_empty()
     }
 
+    /// Looks at all sessions again.
+    pub(super) fn restart(&mut self) {
+        (self.from, self.version) = (0, None);
+    }
+
     pub(super) fn forwarded(&self, session: &SessionId) -> Option<&Forwarded> {
         self.forwarded.get(session)
     }
@@ -79,7 +84,8 @@ impl DueQueue {
                 }
                 let is_gone = one.is_forgotten || is_excluded(store, options, &one.session)?;
                 let is_new = match before {
-                    None => !is_gone,
+                    // Whether the server ever had a forgotten session is unknown where the record was lost.
+                    None => !is_gone || one.is_forgotten,
                     Some(before) => {
                         one.rev > before.rev
                             || before.level > options.level

@@ -46,6 +46,9 @@ const EXAMPLES: usize = 100;
 /// How often a session at work is sent, at most.
 const LIVE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How far ahead of this machine's clock a rev is sent: the server takes a day, and its clock is another one.
+const MAX_REV_AHEAD_US: u64 = 12 * 60 * 60 * 1_000_000;
+
 /// Settings of forwarding.
 #[derive(Clone, Debug)]
 pub(crate) struct ForwardOptions {
@@ -110,12 +113,16 @@ pub(crate) struct SessionForwarder {
     sent_at: HashMap<SessionId, Instant>,
     /// Sessions that the server does not take, with the rev of their rows.
     refused: HashMap<SessionId, u64>,
+    /// Latest time of this machine's clock.
+    latest_us: u64,
 }
 
 /// A session as it is sent, and what to record when it is acknowledged.
 struct Prepared {
     session: SessionId,
-    line: Vec<u8>,
+    /// A line; with one before it that removes what the server has, if that has a rev that nothing outranks.
+    lines: Vec<u8>,
+    line_count: usize,
     forwarded: Forwarded,
     is_live: bool,
 }
@@ -128,7 +135,7 @@ impl SessionForwarder {
     /// [`ForwardError::Open`]: no store, or another forwarder.
     pub(crate) fn open(options: ForwardOptions, team: &str, access: Access) -> Result<Self, ForwardError> {
         let store = SqliteStore::open(&options.data, Access::Read, &options.rules, 0)?;
-        let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
+        let now_us = now_us();
         let log = match ForwardLog::open(&options.data, access, team, now_us) {
             Err(OpenError::Missing(_)) if access == Access::Read => None,
             opened => Some(opened?),
@@ -136,11 +143,20 @@ impl SessionForwarder {
         let since_us = log.as_ref().map(ForwardLog::since_us).transpose()?.flatten().unwrap_or(now_us);
         let forwarded = log.as_ref().map(ForwardLog::all).transpose()?;
         let ledger = DueQueue::new(forwarded.unwrap_or_default());
-        Ok(Self { options, store, log, since_us, ledger, sent_at: HashMap::new(), refused: HashMap::new() })
+        let (sent_at, refused) = (HashMap::new(), HashMap::new());
+        Ok(Self { options, store, log, since_us, ledger, sent_at, refused, latest_us: now_us })
     }
 
-    /// Whether the store may have something new since the last call.
+    /// Whether there may be something to send since the last call: the store has changed, or the clock was set back, so that
+    /// the server may take what it refused.
     pub(crate) fn has_news(&mut self) -> Result<bool, ForwardError> {
+        let now_us = now_us();
+        if now_us + MAX_REV_AHEAD_US < self.latest_us {
+            self.latest_us = now_us;
+            self.refused.clear();
+            self.ledger.restart();
+        }
+        self.latest_us = self.latest_us.max(now_us);
         Ok(self.ledger.has_news(self.store.data_version()?))
     }
 
@@ -168,7 +184,7 @@ impl SessionForwarder {
         let mut due = due.into_iter().peekable();
         while let Some(next) = due.next() {
             if let Some(prepared) = self.prepare(&next)? {
-                bytes += prepared.line.len();
+                bytes += prepared.lines.len();
                 batch.push(prepared);
             } else {
                 round.waiting -= 1;
@@ -192,9 +208,8 @@ impl SessionForwarder {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_to_print(options: ForwardOptions, team: &str) -> Result<Self, ForwardError> {
-        let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
         // Another forwarder has its record already.
-        let _ = ForwardLog::open(&options.data, Access::Write, team, now_us);
+        let _ = ForwardLog::open(&options.data, Access::Write, team, now_us());
         Self::open(options, team, Access::Read)
     }
 
@@ -209,7 +224,7 @@ impl SessionForwarder {
             }
             let due = DueSession { session: row.id, rev: 0, is_live: false, is_gone: false };
             if let Some(prepared) = self.prepare(&due)? {
-                return Ok(Some(prepared.line));
+                return Ok(Some(prepared.lines));
             }
         }
         Ok(None)
@@ -223,7 +238,7 @@ impl SessionForwarder {
         let mut count = 0;
         for due in self.due()? {
             if let Some(prepared) = self.prepare(&due)? {
-                out.write_all(&prepared.line)?;
+                out.write_all(&prepared.lines)?;
                 count += 1;
             }
         }
@@ -237,7 +252,7 @@ impl SessionForwarder {
             if part.is_empty() {
                 continue;
             }
-            let lines: Vec<u8> = part.iter().flat_map(|prepared| prepared.line.iter().copied()).collect();
+            let lines: Vec<u8> = part.iter().flat_map(|prepared| prepared.lines.iter().copied()).collect();
             match deliver(server, &lines)? {
                 Delivery::Stored(refusals) => self.acknowledge(part, refusals, round)?,
                 Delivery::Again { error, after } => {
@@ -266,9 +281,12 @@ impl SessionForwarder {
         round: &mut Round,
     ) -> Result<(), ForwardError> {
         let mut acknowledged = Vec::new();
-        for (line, prepared) in (1..).zip(batch) {
+        let mut next = 1;
+        for prepared in batch {
+            let lines = next..next + prepared.line_count;
+            next = lines.end;
             round.waiting = round.waiting.saturating_sub(1);
-            if let Some(refusal) = refusals.iter().find(|refusal| refusal.line == line) {
+            if let Some(refusal) = refusals.iter().find(|refusal| lines.contains(&refusal.line)) {
                 self.refused.insert(prepared.session.clone(), prepared.forwarded.rev);
                 self.ledger.dismiss(&prepared.session);
                 let id = Some(prepared.session.to_string());
@@ -293,12 +311,10 @@ impl SessionForwarder {
     /// Returns a due session as it is sent; `None` if it is gone, or needs not be sent after all.
     fn prepare(&self, due: &DueSession) -> Result<Option<Prepared>, ForwardError> {
         let before = self.ledger.forwarded(&due.session);
-        // The server may have a session that is missing in the record, from an earlier record that was lost: with an
-        // older rev.
-        let sent_rev = due.rev.max(before.map_or(self.since_us, |before| before.sent_rev + 1));
-        let head = |day: Text, project: Option<Text>| SnapshotHead {
+        let (sent_rev, replaces_later) = self.rev_to_send(due);
+        let head = |rev: u64, day: Text, project: Option<Text>| SnapshotHead {
             machine: self.options.machine.clone(),
-            rev: sent_rev,
+            rev,
             day,
             project,
             level: self.options.level,
@@ -312,16 +328,21 @@ impl SessionForwarder {
             project: project.cloned().unwrap_or_default(),
             docs,
         };
-        let mut line = Vec::new();
+        let mut lines = Vec::new();
+        let mut line_count = 1;
         if due.is_gone {
-            // A session that the server never had needs no removal.
-            let Some(before) = before.filter(|before| !before.is_deleted) else { return Ok(None) };
+            if before.is_some_and(|before| before.is_deleted) {
+                return Ok(None);
+            }
+            // The server knows the day of a session that is missing in the record.
+            let day = before.map_or_else(|| day_of_time(clock::now_ms()), |before| before.day.clone());
             let docs = self.docs(&due.session)?;
-            let mut gone = tombstone(head(before.day.clone(), None), &due.session);
+            let mut gone = tombstone(head(sent_rev, day.clone(), None), &due.session);
             gone.texts = docs.into_iter().map(deleted_text).collect();
-            snapshot_line(&gone, HarmlessJson::new(&mut line))?;
-            let forwarded = record(before.day.clone(), None, Vec::new(), due.rev);
-            return Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: false }));
+            snapshot_line(&gone, HarmlessJson::new(&mut lines))?;
+            let forwarded = record(day, None, Vec::new(), due.rev);
+            let session = due.session.clone();
+            return Ok(Some(Prepared { session, lines, line_count, forwarded, is_live: false }));
         }
         let Some(row) = self.store.session_row(&due.session)? else { return Ok(None) };
         let Some(tree) = self.store.tree(&due.session)? else { return Ok(None) };
@@ -335,11 +356,34 @@ impl SessionForwarder {
         let gone = self.docs(&due.session)?.into_iter().filter(|doc| !docs.contains(doc));
         let texts = texts.into_iter().chain(gone.map(deleted_text)).collect();
         let rev = due.rev.max(tree.rev());
-        let snapshot = snapshot(head(day.clone(), project.clone()), &row, &tree, texts);
+        if replaces_later {
+            let gone = tombstone(head(sent_rev - 1, day.clone(), None), &due.session);
+            snapshot_line(&gone, HarmlessJson::new(&mut lines))?;
+            line_count += 1;
+        }
+        let snapshot = snapshot(head(sent_rev, day.clone(), project.clone()), &row, &tree, texts);
         // Escaped as for a terminal, so that `--dry-run` prints the bytes that leave.
-        snapshot_line(&snapshot, HarmlessJson::new(&mut line))?;
+        snapshot_line(&snapshot, HarmlessJson::new(&mut lines))?;
         let forwarded = record(day, project.as_ref(), docs, rev);
-        Ok(Some(Prepared { session: due.session.clone(), line, forwarded, is_live: due.is_live }))
+        let session = due.session.clone();
+        Ok(Some(Prepared { session, lines, line_count, forwarded, is_live: due.is_live }))
+    }
+
+    /// Returns the rev under which to send a session, and whether the server has the session under one that it would not
+    /// outrank: it was sent while this machine's clock was ahead.
+    fn rev_to_send(&self, due: &DueSession) -> (u64, bool) {
+        let before = self.ledger.forwarded(&due.session).map(|before| before.sent_rev);
+        // The server may have a session that is missing in the record, from an earlier record that was lost: with an
+        // older rev.
+        let next = due.rev.max(before.map_or(self.since_us, |before| before + 1));
+        let now_us = now_us();
+        let latest = now_us + MAX_REV_AHEAD_US;
+        match before {
+            _ if next <= latest => (next, false),
+            Some(before) if before < latest => (now_us.max(before + 1), false),
+            Some(_) => (now_us, true),
+            None => (now_us, false),
+        }
     }
 
     /// Returns the passages of a session that the server has.
@@ -363,6 +407,11 @@ impl SessionForwarder {
     }
 }
 
+/// Returns the time in microseconds since 1970, as revs are.
+fn now_us() -> u64 {
+    u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000)
+}
+
 fn deleted_text(doc: u64) -> SnapshotText {
     SnapshotText { doc, deleted: true, ..SnapshotText::default() }
 }
@@ -371,7 +420,11 @@ fn deleted_text(doc: u64) -> SnapshotText {
 fn day_of(tree: &Tree, kept_at_ms: Option<Millis>) -> Text {
     let at = tree.session.started_at_ms.or(tree.session.ended_at_ms).or(kept_at_ms).unwrap_or(0);
     // A time before 2000 comes from a wrong clock; the server accepts days from 2000 on.
-    let at = at.max(946_684_800_000);
+    day_of_time(at.max(946_684_800_000))
+}
+
+/// Returns the day (UTC) of a time.
+fn day_of_time(at: Millis) -> Text {
     iso8601(at).chars().take(10).collect::<String>().into()
 }
 

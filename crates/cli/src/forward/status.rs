@@ -39,7 +39,6 @@ pub(crate) fn status(
     for one in store.sessions_from_rev(0)? {
         match forwarded.get(&one.session) {
             Some(before) if before.rev >= one.rev => {}
-            None if one.is_forgotten => {}
             Some(_) | None => status.behind += 1,
         }
     }

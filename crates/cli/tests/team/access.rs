@@ -299,6 +299,37 @@ fn writers_remove_their_own_sessions_only() {
 }
 
 #[test]
+fn a_rev_that_is_too_late_is_refused_by_line_and_the_rest_is_stored() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let machine = team.machine("one", "ana");
+    let snapshot = snapshot_of(&machine, &server);
+    let named = |id: &str, rev: u64| {
+        let mut one = snapshot.clone();
+        (one["row"]["id"], one["tree"]["session"]["id"], one["rev"]) = (id.into(), id.into(), rev.into());
+        one
+    };
+    let day = 24 * 60 * 60 * 1_000_000;
+    let now = subscope_hub::clock::now_ms() as u64 * 1_000;
+    let body = [
+        named("pinned", u64::MAX),
+        named("soon", now + day - 60_000_000),
+        named("late", now + day + 60_000_000),
+        named("now", now),
+    ];
+    let body: String = body.iter().map(|one| format!("{one}\n")).collect();
+    let answer = post(&server, &machine.token(), body.as_bytes());
+    assert_eq!((answer.status, answer.json()["accepted"].as_u64()), (200, Some(2)));
+    let refused = &answer.json()["refused"];
+    for (place, (id, line)) in [("pinned", 1), ("late", 3)].into_iter().enumerate() {
+        assert_eq!((refused[place]["id"].as_str(), refused[place]["line"].as_u64()), (Some(id), Some(line)));
+        assert!(refused[place]["why"].as_str().unwrap().contains("field rev"), "{refused}");
+    }
+    let tree = |id: &str| get(&server, &format!("/api/v1/sessions/{id}/tree"), &machine.token()).status;
+    assert_eq!(["pinned", "soon", "late", "now"].map(tree), [404, 200, 404, 200]);
+}
+
+#[test]
 fn sums_are_a_table_that_runs_nothing_in_a_spreadsheet() {
     let Some(team) = Team::start() else { return };
     let server = team.serve();

@@ -275,11 +275,7 @@ fn without_the_record_of_what_was_sent_the_newest_snapshot_still_counts() {
         let tree: Value = serde_json::from_str(&tree.stdout).unwrap();
         Some((tree["session"]["title"].as_str() == Some(&*title), is_found))
     };
-    let lose_record = || {
-        for name in ["team.db", "team.db-wal", "team.db-shm"] {
-            let _ = fs::remove_file(machine.env.path("data/subscope").join(name));
-        }
-    };
+    let lose_record = || machine.lose_record();
     let send = |level: &str| drop(machine.forward(&server.url, &["--content", level]).success());
     let exclude = |folders: &str| {
         let text = format!("[team]\nexclude = [{folders}]\n");
@@ -317,4 +313,107 @@ fn without_the_record_of_what_was_sent_the_newest_snapshot_still_counts() {
     machine.env.run(&["forget", &id]).success();
     send("text");
     assert_eq!(seen(), None, "forgotten");
+}
+
+/// Returns the numbers of sessions, trees and passages that the engine has, deleted and replaced rows left out.
+fn stored(team: &Team) -> Vec<String> {
+    let count = |table: &str| team.sql(&format!("SELECT count() FROM subscope.{table} FINAL"));
+    ["sessions", "trees", "texts"].map(count).to_vec()
+}
+
+#[test]
+fn forgetting_reaches_the_team_without_the_record_of_what_was_sent() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let (machine, id, _) = with_one_session(&team);
+    machine.adopt("b-parallel");
+    machine.forward(&server.url, &["--content", "text"]).success();
+    let (_, other) = (&id, machine.sessions().iter().find(|row| row["id"] != *id).unwrap()["id"].clone());
+    machine.lose_record();
+    machine.env.run(&["forget", &id]).success();
+    machine.forward(&server.url, &["--content", "text"]).success();
+    assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(1));
+    assert_eq!(stored(&team)[..2], ["1", "1"]);
+    machine.lose_record();
+    machine.env.run(&["forget", other.as_str().unwrap()]).success();
+    machine.forward(&server.url, &["--content", "text"]).success();
+    assert_eq!(stored(&team), ["0", "0", "0"], "no passage is left either");
+    let again = machine.forward(&server.url, &[]);
+    assert!(again.stderr.contains("0 sessions sent"), "{}", again.stderr);
+}
+
+#[test]
+fn forgetting_beats_a_rev_that_is_stored_whatever_it_is() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let (machine, id, title) = with_one_session(&team);
+    let word = title.split_whitespace().next().unwrap();
+    let send = || machine.forward(&server.url, &["--all", "--content", "text"]).success();
+    // As a server did that took any rev.
+    let pin = |rev: &str| {
+        for table in ["sessions", "trees", "texts"] {
+            team.sql(&format!(
+                "INSERT INTO subscope.{table} SELECT * REPLACE(toUInt64({rev}) AS rev) FROM subscope.{table} FINAL"
+            ));
+        }
+    };
+    // Its transcript grows: the session is there again, for the team as well.
+    let grow = || {
+        let main = machine.main_transcript();
+        let lines = fs::read_to_string(&main).unwrap();
+        let more = r#"{"type":"summary","summary":"more","leafUuid":"x"}"#;
+        fs::write(&main, format!("{lines}{more}\n")).unwrap();
+        machine.env.run(&["index"]).success();
+    };
+    for rev in ["18446744073709551615", "4611686018427387904"] {
+        send();
+        pin(rev);
+        machine.env.run(&["forget", &id]).success();
+        send();
+        assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(1), "{rev}");
+        assert_eq!(stored(&team), ["0", "0", "0"], "{rev}");
+        let hits = machine.ask_json(&server.url, &["search", word, "--json"]);
+        assert!(hits["hits"].as_array().unwrap().is_empty(), "{hits}");
+        grow();
+        send();
+        assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(0), "{rev}");
+    }
+    pin("18446744073709551615");
+    let admin = Machine::alone("desk", &team.token("acme", "root", "admin"));
+    admin.ask(&server.url, &["team", "forget", "--user", "ana"]).success();
+    assert_eq!(stored(&team), ["0", "0", "0"]);
+    grow();
+    send();
+    assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(0), "what is sent later counts");
+}
+
+#[test]
+fn what_a_clock_that_was_ahead_has_sent_is_lowered_and_forgotten_once_it_is_right() {
+    let Some(team) = Team::start() else { return };
+    let server = team.serve();
+    let (machine, id, title) = with_one_session(&team);
+    machine.forward(&server.url, &["--content", "text"]).success();
+    // As after sending by a clock that was 400 days ahead to a server that took it: store, record and server have that rev.
+    let ahead = "toUInt64(toUnixTimestamp(now() + INTERVAL 400 DAY) * 1000000)";
+    for table in ["sessions", "trees", "texts"] {
+        team.sql(&format!(
+            "INSERT INTO subscope.{table} SELECT * REPLACE({ahead} AS rev) FROM subscope.{table} FINAL"
+        ));
+    }
+    let ahead: i64 = team.sql(&format!("SELECT {ahead}")).parse().unwrap();
+    let data = machine.env.path("data/subscope");
+    for (file, sql) in [
+        ("team.db", "UPDATE forwarded SET sent_rev = ?1, rev = ?1"),
+        ("store.db", "UPDATE sessions SET rev = ?1"),
+    ] {
+        rusqlite::Connection::open(data.join(file)).unwrap().execute(sql, [ahead]).unwrap();
+    }
+    machine.forward(&server.url, &["--content", "figures"]).success();
+    let found = machine.ask_json(&server.url, &["tree", &id, "--json"]);
+    assert_eq!(found["session"]["title"], Value::Null, "lowered: {title}");
+    assert_eq!(stored(&team), ["1", "1", "0"]);
+    machine.env.run(&["forget", &id]).success();
+    machine.forward(&server.url, &[]).success();
+    assert_eq!(machine.ask(&server.url, &["tree", &id]).code, Some(1), "forgotten");
+    assert_eq!(stored(&team), ["0", "0", "0"]);
 }

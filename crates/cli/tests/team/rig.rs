@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read as _, Write as _},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -56,6 +57,22 @@ impl Team {
     /// Stops the engine as a signal does, or lets it go on: what is sent to it meanwhile waits in the servers.
     pub(crate) fn signal_engine(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.clickhouse.child), signal).unwrap();
+    }
+
+    /// Runs a statement in the engine and returns its answer.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        let address = self.clickhouse.url.rsplit(['@', '/']).next().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            statement.len()
+        );
+        stream.write_all(format!("{head}{statement}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(" 200 "), "{statement}: {answer}");
+        body.trim().to_owned()
     }
 
     /// Makes a token and adds its line to the file of all servers.
@@ -160,6 +177,13 @@ impl Machine {
     pub(crate) fn sessions(&self) -> Vec<Value> {
         let listed = self.env.run(&["ls", "-n", "100000", "--json"]).success();
         serde_json::from_str::<Value>(&listed).unwrap()["sessions"].as_array().unwrap().clone()
+    }
+
+    /// Deletes the record of what was sent.
+    pub(crate) fn lose_record(&self) {
+        for name in ["team.db", "team.db-wal", "team.db-shm"] {
+            let _ = fs::remove_file(self.env.path("data/subscope").join(name));
+        }
     }
 
     /// The one main transcript below its home.

@@ -9,6 +9,7 @@ use subscope_server::ApiError;
 use super::TeamApp;
 use crate::{
     auth::TokenCaller,
+    ingest::{current_rev, latest_rev},
     read::TeamFilter,
     rows::Snapshots,
     tokens::{Identity, TokenRole},
@@ -43,8 +44,17 @@ pub(super) async fn post(
     let sessions = app.ask(&identity, TeamFilter::default(), move |reader| reader.sessions_of(&user)).await?;
     let owner = Identity { user: request.user, ..identity.clone() };
     let mut rows = Snapshots::default();
+    let (now, latest) = (current_rev(), latest_rev());
+    // No tombstone outranks a rev that is too late, and later snapshots would not outrank such a tombstone.
+    let mut pinned = Vec::new();
     for (session, day, rev) in &sessions {
-        rows.add_tombstone(&owner, session, *day, rev.saturating_add(1));
+        if *rev >= latest {
+            pinned.push(session.clone());
+        }
+        rows.add_tombstone(&owner, session, *day, if *rev < latest { rev + 1 } else { now });
+    }
+    if !pinned.is_empty() {
+        app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_rows(&pinned)).await?;
     }
     if !sessions.is_empty() {
         let stored = app.gather.put(rows).await;
