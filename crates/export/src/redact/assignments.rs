@@ -13,8 +13,18 @@ pub(super) const NAME_PARTS: [&str; 11] =
     ["pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "salt", "_pat"];
 
 /// Ends of names whose value is a password, whatever it looks like.
-const PASSWORDS: [&str; 8] =
-    ["password", "passwd", "passphrase", "passcode", "passwort", "pwd", "secret", "userpass"];
+const PASSWORDS: [&str; 10] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "pwd",
+    "secret",
+    "userpass",
+    "storepass",
+    "keypass",
+];
 /// The same as whole words.
 const SHORT_PASSWORDS: [&str; 4] = ["pass", "pw", "psk", "secrets"];
 /// Words before `key` that make it a secret; other keys name something.
@@ -287,9 +297,11 @@ fn assigned(bytes: &[u8], name: &Range<usize>) -> Option<(Range<usize>, ValueSty
     let mut at = name.end;
     let before = name.start.checked_sub(1).map(|at| bytes[at]);
     if before == Some(b'<') && bytes.get(at) == Some(&b'>') {
-        // An element: its text up to the next tag.
+        // An element: its text up to its end tag. A type in angle brackets has none.
         let length = rest(at + 1).iter().take(MAX_VALUE_BYTES).position(|byte| *byte == b'<')?;
-        return Some((at + 1..at + 1 + length, ValueStyle::Bare));
+        let tag = rest(at + 1 + length).strip_prefix(b"</")?;
+        let is_closed = tag.starts_with(&bytes[name.clone()]);
+        return is_closed.then_some((at + 1..at + 1 + length, ValueStyle::Bare));
     }
     let is_quoted = bytes.get(at).is_some_and(|byte| matches!(byte, b'"' | b'\'' | b'`'));
     at += usize::from(is_quoted);
@@ -297,7 +309,12 @@ fn assigned(bytes: &[u8], name: &Range<usize>) -> Option<(Range<usize>, ValueSty
     let operator = blanks(at);
     let (mut is_assignment, mut is_adjacent) = (false, false);
     let is_option = bytes[name.start] == b'-' || is_set(&bytes[..name.start]);
+    let pair = value_of_pair(&bytes[..name.start], rest(name.end)).map(|at| name.end + at);
     let value = match rest(operator) {
+        _ if pair.is_some() => {
+            is_assignment = true;
+            pair?
+        }
         [b':', b':', ..] => return None,
         [b'=', b'=', b'=', ..] => operator + 3,
         [b'=', b'>', ..] | [b'=', b'=', ..] | [b':', b'=', ..] | [b'?', b'=', ..] | [b'!', b'=', ..] => {
@@ -367,6 +384,28 @@ fn assigned(bytes: &[u8], name: &Range<usize>) -> Option<(Range<usize>, ValueSty
             Some((value..value + length, style))
         }
     }
+}
+
+/// Returns where the value of a pair begins in `behind`, if a name is a value itself: `- name: DB_PASSWORD`, then
+/// `value: …` on the next line; `"name": "DB_PASSWORD", "value": …`.
+fn value_of_pair(before: &[u8], behind: &[u8]) -> Option<usize> {
+    const MAX_BETWEEN_BYTES: usize = 64;
+    let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'');
+    let unquoted = |text: &'_ [u8]| text.len() - usize::from(text.last().is_some_and(is_quote));
+    let operator = before[..unquoted(before)].trim_ascii_end();
+    let key = operator.strip_suffix(b":").or_else(|| operator.strip_suffix(b"="))?.trim_ascii_end();
+    let key = &key[..unquoted(key)];
+    let (word, is_key) = (key.len().checked_sub(4)?, |word: &[u8]| word.eq_ignore_ascii_case(b"name"));
+    if !is_key(&key[word..]) || word > 0 && key[word - 1].is_ascii_alphanumeric() {
+        return None;
+    }
+    let is_between = |byte: &&u8| byte.is_ascii_whitespace() || is_quote(byte) || **byte == b',';
+    let length = behind.iter().take(MAX_BETWEEN_BYTES).take_while(is_between).count();
+    let member = behind[length..].get(..5).filter(|word| word.eq_ignore_ascii_case(b"value"))?;
+    let mut at = length + member.len();
+    at += usize::from(behind.get(at).is_some_and(is_quote));
+    at += behind[at..].iter().take(MAX_BLANKS).take_while(|byte| **byte == b' ').count();
+    matches!(behind.get(at), Some(b':' | b'=')).then_some(at + 1)
 }
 
 /// Whether a text ends with a command that assigns the name after it, with options: `set -x `, `ENV `.

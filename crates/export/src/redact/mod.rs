@@ -74,7 +74,7 @@ fn find_secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     RULES.find(text, &mut found);
     prefixed::find(text, &mut found);
-    if let Some(view) = DecodedText::of(text) {
+    for view in DecodedText::views(text) {
         let mut decoded = Vec::new();
         RULES.find(&view.text, &mut decoded);
         prefixed::find(&view.text, &mut decoded);

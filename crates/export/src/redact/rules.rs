@@ -25,6 +25,9 @@ pub(super) static RULES: LazyLock<RuleSet> = LazyLock::new(|| {
 const END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
 const ANY_END: &str = r"(?:[^\w+/=\-]|$)";
 
+/// Begin of gitleaks rules whose secret is known by the name that it is assigned to, not by its own form.
+const NAMED: &str = r"(?i)[\w.-]";
+
 /// Rules that are left out: they make sense in the files only that their path conditions name.
 const LEFT_OUT: [&str; 1] = ["hashicorp-tf-password"];
 
@@ -130,7 +133,7 @@ impl RuleSet {
                 let mut allowed: Vec<_> = own.filter_map(Allowlist::of).collect();
                 allowed.extend(common.iter().cloned());
                 rules.push(SecretRule {
-                    source: translate_regex(&source),
+                    source: translate_regex(&with_any_boundaries(&source)),
                     regex: OnceLock::new(),
                     entropy: raw.entropy.unwrap_or(0.0),
                     group: raw.secret_group,
@@ -194,9 +197,12 @@ impl SecretRule {
     fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let Some(regex) = self.regex() else { return };
         let bytes = text.as_bytes();
-        for captures in regex.captures_iter(bytes) {
-            let Some(whole) = captures.get(0) else { continue };
+        let mut at = 0;
+        while let Some(captures) = (at <= bytes.len()).then(|| regex.captures_at(bytes, at)).flatten() {
+            let Some(whole) = captures.get(0) else { return };
             let secret = self.secret(&captures).unwrap_or(whole.range());
+            // The character that ends a match may be the one before the next secret.
+            at = if secret.end > at { secret.end } else { whole.end().max(at + 1) };
             let spelled = &bytes[secret.clone()];
             let lines = || lines_around(bytes, &whole.range());
             let is_random = self.entropy == 0.0 || entropy(spelled) > self.entropy;
@@ -209,12 +215,12 @@ impl SecretRule {
     /// Returns the range of the secret: the rule's `secretGroup`, else the first unnamed non-empty group.
     fn secret(&self, captures: &Captures<'_>) -> Option<Range<usize>> {
         let names = self.regex()?.capture_names().collect::<Vec<_>>();
-        let group = match self.group {
-            Some(number) => captures.get(number),
-            None => (1..captures.len())
-                .filter(|number| names.get(*number).is_some_and(Option::is_none))
-                .find_map(|number| captures.get(number).filter(|group| !group.is_empty())),
-        };
+        if let Some(number) = self.group {
+            return captures.get(number).map(|group| group.range());
+        }
+        let group = (1..captures.len())
+            .filter(|number| names.get(*number).is_some_and(Option::is_none))
+            .find_map(|number| captures.get(number).filter(|group| !group.is_empty()));
         group.map(|group| group.range()).filter(|range| range.len() >= MIN_SECRET_BYTES)
     }
 }
@@ -267,13 +273,39 @@ pub(super) fn entropy(secret: &[u8]) -> f64 {
     shares.map(|share| -share * share.log2()).sum()
 }
 
+/// Returns a rule's expression with other boundaries: a secret that is known by its own form also begins behind `_`, and
+/// ends before what it is not made of.
+fn with_any_boundaries(source: &str) -> String {
+    let end = match source.rsplit_once(END) {
+        Some((secret, _)) if !source.starts_with(NAMED) => end_of(secret),
+        Some(_) | None => ANY_END.to_owned(),
+    };
+    let source = source.replace(END, &end);
+    let Some(rest) = source.strip_prefix(r"\b") else { return source };
+    // The group keeps the `_` out of what is masked.
+    let begins_group = |at: usize| !rest[..at].ends_with('\\') && !rest[at + 1..].starts_with('?');
+    if rest.match_indices('(').any(|(at, _)| begins_group(at)) {
+        format!(r"(?:\b|_){rest}")
+    } else {
+        format!(r"(?:\b|_)({rest})")
+    }
+}
+
+/// Returns the expression for the end of a secret, by the last class of characters in its expression.
+fn end_of(secret: &str) -> String {
+    let class = secret.rsplit_once('[').map_or("", |(_, class)| class.split(']').next().unwrap_or_default());
+    let has = |any: &[char]| class.contains(any);
+    let word = if has(&['_']) || class.contains(r"\w") { "_" } else { "" };
+    let signs = if has(&['+', '/', '=']) { "+/=" } else { "" };
+    format!(r"(?:[^0-9A-Za-z{word}{signs}\-]|$)")
+}
+
 /// Translates a Go regular expression into the syntax of `regex`: Go treats a brace without a count, and a bracket in a
 /// class, as literals.
 fn translate_regex(source: &str) -> String {
-    let source = source.replace(END, ANY_END);
     let mut out = String::with_capacity(source.len());
     let mut in_class = false;
-    let mut rest = source.as_str();
+    let mut rest = source;
     while let Some(character) = rest.chars().next() {
         let mut length = character.len_utf8();
         match character {
@@ -358,7 +390,7 @@ mod tests {
                 );
             }
         }
-        let ends = RULES.rules.iter().filter(|rule| rule.source.contains(ANY_END)).count();
+        let ends = RULES.rules.iter().filter(|rule| rule.source.ends_with("|$)")).count();
         assert!(ends >= 150, "gitleaks ends its expressions otherwise now: {ends}");
     }
 
@@ -373,6 +405,27 @@ mod tests {
         ] {
             assert_eq!(translate_regex(go), own);
             assert!(Regex::new(&translate_regex(go)).is_ok(), "{go}");
+        }
+    }
+
+    #[test]
+    fn boundaries_are_those_of_what_a_secret_is_made_of() {
+        for (rule, own) in [
+            (r"\bAK[0-9A-Z]{16}", r"(?:\b|_)(AK[0-9A-Z]{16})".to_owned()),
+            (r"\b(?:a|b)([a-z]{9})", r"(?:\b|_)(?:a|b)([a-z]{9})".to_owned()),
+            (r"(?i)\bbearer\s+(\w+)", r"(?i)\bbearer\s+(\w+)".to_owned()),
+            (
+                &format!(r"\b(pul-[a-f0-9]{{40}}){END}"),
+                r"(?:\b|_)(pul-[a-f0-9]{40})(?:[^0-9A-Za-z\-]|$)".to_owned(),
+            ),
+            (&format!(r"(k_[\w-]{{40}}){END}"), r"(k_[\w-]{40})(?:[^0-9A-Za-z_\-]|$)".to_owned()),
+            (&format!(r"(k_[a-z+/]{{40}}){END}"), r"(k_[a-z+/]{40})(?:[^0-9A-Za-z+/=\-]|$)".to_owned()),
+            (
+                &format!(r"{NAMED}{{0,9}}=([a-z]{{40}}){END}"),
+                format!(r"{NAMED}{{0,9}}=([a-z]{{40}}){ANY_END}"),
+            ),
+        ] {
+            assert_eq!(with_any_boundaries(rule), own);
         }
     }
 

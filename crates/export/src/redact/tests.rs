@@ -14,7 +14,7 @@ use super::*;
 /// Returns for each byte of a text whether it belongs to a secret.
 fn marks(text: &str) -> Vec<bool> {
     let mut found = own_secrets(text);
-    if let Some(view) = DecodedText::of(text) {
+    for view in DecodedText::views(text) {
         found.extend(own_secrets(&view.text).iter().map(|secret| view.original(secret)));
     }
     let mut marks = vec![false; text.len()];
@@ -123,6 +123,80 @@ fn made_up_secrets_are_masked_as_by_each_rule_on_its_own() {
     }
     for text in look_alikes(11).into_iter().flatten() {
         check("command", &text).unwrap();
+    }
+}
+
+#[test]
+fn secrets_are_masked_to_the_character_wherever_they_stand() {
+    let random = |length: usize| "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8bC0dF".repeat(6)[..length].to_owned();
+    let hex = |length: usize| "0a1b2c3d4e5f6789".repeat(12)[..length].to_owned();
+    let azure = format!("abc8Q~{}", random(34));
+    let tokens = [
+        azure.clone(),
+        format!("AKI{}", "AB2C3D4E5F6G7H2J3"),
+        format!("sk_liv{}", format_args!("e_{}", random(24))),
+        format!("key{}", format_args!("-{}", hex(32))),
+        format!("dap{}", format_args!("i{}", hex(32))),
+        format!("pu{}", format_args!("l-{}", hex(40))),
+        format!("rubygem{}", format_args!("s_{}", hex(48))),
+        format!("gh{}", format_args!("p_{}", random(36))),
+        format!("ey{0}.ey{0}.{1}", format_args!("J{}", random(30)), random(43)),
+    ];
+    for token in &tokens {
+        for (before, behind) in [
+            ("", ""),
+            ("a;", ";b"),
+            ("+", ""),
+            ("q=", "&y=2"),
+            ("/home/me/", "/x"),
+            ("鍵は", "です"),
+            ("\u{200b}", "\u{feff}"),
+        ] {
+            let text = format!("{before}{token}{behind}");
+            assert_eq!(redact(&text), format!("{before}{MASK}{behind}"), "{text}");
+        }
+        let colored = format!("{}\u{1b}[1m{}\u{1b}[0m", &token[..8], &token[8..]);
+        assert_eq!(redact(&colored), format!("{MASK}\u{1b}[0m"), "{token}");
+        let glued = redact(&format!("token_{token}_end")).into_owned();
+        assert!(glued.contains(MASK) && !glued.contains(&token[8..24]), "{glued}");
+    }
+    for (text, masked) in [
+        ("see https://user:pass@example.com/x", "see https://user:[redacted]@example.com/x"),
+        ("postgres://me:x!9@db:5432/a", "postgres://me:[redacted]@db:5432/a"),
+        ("http://localhost:8080@x", "http://localhost:8080@x"),
+        ("- name: DB_PASSWORD\n  value: hunter22!\n", "- name: DB_PASSWORD\n  value: [redacted]\n"),
+        (
+            "- name: \"DB_PASSWORD\"\n  value: \"correct horse\"\n",
+            "- name: \"DB_PASSWORD\"\n  value: \"[redacted]\"\n",
+        ),
+        (
+            r#"[{"name": "API_TOKEN", "value": "q8Zr2Xw9Lm4T"}]"#,
+            r#"[{"name": "API_TOKEN", "value": "[redacted]"}]"#,
+        ),
+        ("name = \"db_password\"\nvalue = \"hunter22!\"", "name = \"db_password\"\nvalue = \"[redacted]\""),
+        (
+            "- name: DB_PASSWORD\n  valueFrom: secretKeyRef7",
+            "- name: DB_PASSWORD\n  valueFrom: secretKeyRef7",
+        ),
+        ("- name: DB_HOST\n  value: hunter22!\n", "- name: DB_HOST\n  value: hunter22!\n"),
+        ("CREATE USER 'a' IDENTIFIED BY 's3cr' ;", "CREATE USER 'a' IDENTIFIED BY '[redacted]' ;"),
+        (
+            "identified with caching_sha2_password by \"p w\"",
+            "identified with caching_sha2_password by \"p w\"",
+        ),
+        ("keytool -list -storepass hunter22x -v", "keytool -list -storepass [redacted] -v"),
+        ("htpasswd -b /etc/pw me hunter22x", "htpasswd -b /etc/pw me [redacted]"),
+        ("htpasswd -nbB -C 10 me hunter22x > f", "htpasswd -nbB -C 10 me [redacted] > f"),
+        ("htpasswd -c /etc/passwords someone", "htpasswd -c /etc/passwords someone"),
+        ("a: Mutex<IssuedSecrets>,\n  by: HashMap<u8, B>", "a: Mutex<IssuedSecrets>,\n  by: HashMap<u8, B>"),
+        ("<password>hunter22x</password>", "<password>[redacted]</password>"),
+        ("AUTH=\"Bearer $TOKEN\" curl", "AUTH=\"Bearer $TOKEN\" curl"),
+        (
+            "curl -H \"Authorization: Bearer $GITHUB_TOKEN_V2\"",
+            "curl -H \"Authorization: Bearer $GITHUB_TOKEN_V2\"",
+        ),
+    ] {
+        assert_eq!(redact(text), masked);
     }
 }
 

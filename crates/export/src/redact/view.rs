@@ -14,12 +14,23 @@ pub(super) struct DecodedText {
     /// Segment starts in the decoded text and in the original; within a segment offsets advance equally.
     segments: Vec<(usize, usize)>,
     original_len: usize,
+    /// Whether a control sequence stands within a word.
+    has_split_word: bool,
 }
 
 impl DecodedText {
-    /// Decodes a text; `None` if it contains no escape.
-    pub(super) fn of(original: &str) -> Option<Self> {
-        let mut view = Self { text: String::new(), segments: vec![(0, 0)], original_len: original.len() };
+    /// Returns a text decoded, and once more with its words joined where control sequences stand within them; nothing if
+    /// it contains no escape.
+    pub(super) fn views(original: &str) -> impl Iterator<Item = Self> {
+        let apart = Self::of(original, " ");
+        let joined = apart.as_ref().filter(|view| view.has_split_word).and_then(|_| Self::of(original, ""));
+        apart.into_iter().chain(joined)
+    }
+
+    /// Decodes a text, with `between` in place of control sequences within words; `None` if it contains no escape.
+    fn of(original: &str, between: &str) -> Option<Self> {
+        let (text, original_len) = (String::new(), original.len());
+        let mut view = Self { text, segments: vec![(0, 0)], original_len, has_split_word: false };
         let mut copied = 0;
         let mut at = 0;
         while let Some(found) = memchr3(b'\\', b'%', 0x1b, &original.as_bytes()[at..]) {
@@ -39,11 +50,12 @@ impl DecodedText {
                 |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
             match decoded {
                 Decoded::Character(character) => view.text.push(character),
-                // Colors change nothing, but they keep words apart.
+                // Colors change nothing, but they may keep words apart.
                 Decoded::Control => {
                     let is_between =
                         is_in_word(view.text.as_bytes().last()) && is_in_word(original.as_bytes().get(at));
-                    view.text.push_str(if is_between { " " } else { "" });
+                    view.text.push_str(if is_between { between } else { "" });
+                    view.has_split_word |= is_between;
                 }
             }
             view.segments.push((view.text.len(), at));
@@ -123,7 +135,7 @@ fn hex(digits: &[u8]) -> Option<char> {
 /// Decodes a terminal control sequence (ECMA-48, CSI) from its `[` on.
 fn decode_csi_rest(bytes: &[u8], bracket: usize) -> Option<(Decoded, usize)> {
     let rest = bytes.get(bracket + 1..)?;
-    let parameters = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+    let parameters = rest.iter().take_while(|byte| matches!(byte, b'0'..=b'?')).count();
     rest.get(parameters).filter(|byte| byte.is_ascii_alphabetic())?;
     Some((Decoded::Control, bracket + 1 + parameters + 1))
 }
@@ -145,14 +157,23 @@ mod tests {
             (r"\033[1;32mghp_x", "ghp_x"),
             (r"ü\tghp_x ü", "ü\tghp_x ü"),
         ] {
-            let view = DecodedText::of(original).unwrap();
+            let view = DecodedText::views(original).next().unwrap();
             assert_eq!(view.text, decoded);
             if let Some(at) = decoded.find("ghp_x") {
                 assert_eq!(&original[view.original(&(at..at + 5))], "ghp_x", "{original}");
             }
         }
         for plain in ["", "nothing", r"C:\dir", "100 %", "50%zz", r"\u00fc", "\u{1b}]8;;x", r"\"] {
-            assert!(DecodedText::of(plain).is_none(), "{plain}");
+            assert!(DecodedText::views(plain).next().is_none(), "{plain}");
         }
+    }
+
+    #[test]
+    fn words_are_joined_over_control_sequences() {
+        let original = "a ghp\u{1b}[1m_x\u{1b}[38:2::1;0mY b";
+        let texts: Vec<String> = DecodedText::views(original).map(|view| view.text).collect();
+        assert_eq!(texts, ["a ghp _x Y b", "a ghp_xY b"]);
+        let joined = DecodedText::views(original).last().unwrap();
+        assert_eq!(&original[joined.original(&(2..8))], "ghp\u{1b}[1m_x\u{1b}[38:2::1;0mY");
     }
 }
