@@ -136,6 +136,10 @@ fn store_hint(error: &OpenError) -> Option<String> {
              another folder",
             path.display()
         )),
+        OpenError::Full(path) => Some(format!(
+            "make room on the disk of {}: what is stored stays, and can be read meanwhile",
+            path.display()
+        )),
         OpenError::Missing(_)
         | OpenError::Locked(_)
         | OpenError::OtherVersion { .. }

@@ -1,22 +1,22 @@
 //! Full-text search: the index finds positions of words, the files give the text, the rows give the agents.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{cmp::Reverse, collections::HashMap, ops::ControlFlow};
 
-use subscope_collect::archive::Archive;
+use subscope_collect::{archive::Archive, read::SpanReader};
 use subscope_model::{
     FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text,
 };
 use subscope_session::passages::{PassageReader, file_argument};
 use subscope_store::{
-    History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounts, TextIndex,
-    TextQuery, is_below, words,
+    History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounter, TextCounts,
+    TextIndex, TextQuery, is_below, words,
 };
 
 /// Characters of a snippet before the first hit, and in total.
 const SNIPPET_BEFORE: usize = 40;
 const SNIPPET_CHARS: usize = 240;
-/// Factor by which more hits are examined for a phrase than are requested: the index knows words, not their order.
-const PHRASE_FACTOR: usize = 20;
+/// Passages that are read for a phrase once there are as many hits as are requested: further ones are only counted.
+const MAX_EXAMINED: u64 = 20_000;
 
 /// Most sessions among which a project is looked for.
 const MAX_SESSIONS: usize = 100_000;
@@ -33,9 +33,6 @@ pub fn search(
     query: &SearchQuery,
 ) -> Result<Hits, StoreError> {
     let SearchQuery { terms, limit, .. } = query;
-    let phrases: Vec<String> =
-        terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
-    let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
     let mut found = Hits { schema: HITS_SCHEMA.into(), ..Hits::default() };
     let kind = query.kind.as_deref().map(PassageKind::parse);
     if kind == Some(None) {
@@ -54,26 +51,58 @@ pub fn search(
         since: query.since,
         until: query.until,
         only_failed: query.only_failed,
-        limit: limit.saturating_mul(factor),
+        limit: *limit,
     };
     let mut names = Names { history, agents: HashMap::new(), sessions: HashMap::new() };
-    let mut hits = PairedHits::default();
-    for hit in texts.find(&text_query)? {
-        let text = read_text(&hit, history, archive);
-        let lower = text.as_deref().map(str::to_lowercase);
-        let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
-        if phrases.iter().all(has) {
+    let mut reader = TextReader { history, archive, files: SpanReader::default() };
+    let phrases: Vec<String> =
+        terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
+    let (hits, counts) = if phrases.is_empty() {
+        let mut hits = PairedHits::default();
+        for hit in texts.find(&text_query)? {
+            let text = reader.read(&hit);
             hits.add(&hit, search_hit(&hit, text.as_deref(), terms, &mut names));
         }
-        if hits.all.len() == *limit {
-            break;
-        }
-    }
+        (hits, texts.count(&text_query)?)
+    } else {
+        find_phrases(texts, &text_query, &phrases, &mut reader, &mut names)?
+    };
     found.hits = hits.finish();
-    let counts = texts.count(&text_query)?;
     (found.total, found.total_floor) = (counts.total, counts.is_floor);
     found.facets = facets(counts, &mut names);
     Ok(found)
+}
+
+/// Finds the newest passages with all phrases, wherever they stand, and counts them. The index knows words, not their
+/// order: the texts of all passages with the words are read, until there are enough hits and [`MAX_EXAMINED`].
+fn find_phrases(
+    texts: &TextIndex,
+    query: &TextQuery,
+    phrases: &[String],
+    reader: &mut TextReader<'_>,
+    names: &mut Names<'_>,
+) -> Result<(PairedHits, TextCounts), StoreError> {
+    let (mut hits, mut counter, mut examined) = (PairedHits::default(), TextCounter::default(), 0_u64);
+    texts.each_match(query, &mut |hit| {
+        let is_enough = hits.all.len() >= query.limit;
+        if is_enough && (counter.is_full() || examined >= MAX_EXAMINED) {
+            counter.stop();
+            return ControlFlow::Break(());
+        }
+        examined += 1;
+        let text = reader.read(&hit);
+        let lower = text.as_deref().map(str::to_lowercase);
+        if lower.is_none_or(|text| phrases.iter().all(|phrase| text.contains(phrase.as_str()))) {
+            counter.add(hit.kind, hit.tool.clone(), hit.session.clone(), hit.failed);
+            if !is_enough {
+                hits.add(&hit, search_hit(&hit, text.as_deref(), &query.words, names));
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    // Where a second is full, row numbers are out of order by a few seconds.
+    hits.is_unordered = true;
+    Ok((hits, counter.finish()))
 }
 
 fn facets(counts: TextCounts, names: &mut Names<'_>) -> Facets {
@@ -150,23 +179,36 @@ impl PairedHits {
     }
 }
 
-/// Reads the text of a hit; `None` if its file was replaced, or deleted and not archived, or its inbox input was
-/// removed.
-fn read_text(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
-    let len = usize::try_from(hit.span.bytes).ok()?;
-    let bytes = match hit.inbox_position() {
-        Some(InboxPosition { row, offset }) => {
-            let ReceivedInput { body, dialect, .. } = history.received_row(row).ok().flatten()?;
-            if len == 0 {
-                return PassageReader::encoded_text(subscope_harness::dialect(&dialect)?, &body, offset);
+/// Reads the texts of hits.
+struct TextReader<'a> {
+    history: &'a dyn History,
+    archive: &'a Archive,
+    files: SpanReader,
+}
+
+impl TextReader<'_> {
+    /// Returns the text of a hit; `None` if its file was replaced, or deleted and not archived, or its inbox input was
+    /// removed.
+    fn read(&mut self, hit: &Hit) -> Option<String> {
+        let len = usize::try_from(hit.span.bytes).ok()?;
+        let bytes = match hit.inbox_position() {
+            Some(InboxPosition { row, offset }) => {
+                let ReceivedInput { body, dialect, .. } = self.history.received_row(row).ok().flatten()?;
+                if len == 0 {
+                    return PassageReader::encoded_text(subscope_harness::dialect(&dialect)?, &body, offset);
+                }
+                let from = usize::try_from(offset).ok()?;
+                body.get(from..from.checked_add(len)?)?.to_vec()
             }
-            let from = usize::try_from(offset).ok()?;
-            body.get(from..from.checked_add(len)?)?.to_vec()
-        }
-        None => archive.read_span(&hit.path, hit.span.start, len).ok()?,
-    };
-    let json = String::from_utf8(bytes).ok()?;
-    Some(RawJson { json: &json, offset: 0 }.text().into_owned())
+            // The passages of a file mostly follow each other.
+            None => match self.files.read(&hit.path, hit.span.start, len) {
+                Ok(bytes) => bytes.to_vec(),
+                Err(_) => self.archive.read_span(&hit.path, hit.span.start, len).ok()?,
+            },
+        };
+        let json = String::from_utf8(bytes).ok()?;
+        Some(RawJson { json: &json, offset: 0 }.text().into_owned())
+    }
 }
 
 fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> SearchHit {

@@ -25,15 +25,15 @@ pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
 pub use sqlite::{
     Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, SetAside,
-    SharedHistory, SqliteStore, StoredRev,
+    SharedHistory, SqliteStore, StoredRev, is_disk_full,
 };
 pub use stats::is_below;
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
 pub use texts::{
-    ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounts, TextFile, TextIndex,
-    TextQuery,
+    ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounter, TextCounts, TextFile,
+    TextIndex, TextQuery,
 };
 pub use word::words;
 

@@ -1,6 +1,6 @@
 //! Query interface of the commands: served by the hub over its socket, or by the store in this process if no hub runs.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use subscope_client::{Client, SessionQuery};
 use subscope_collect::{archive::Archive, main_transcripts};
@@ -9,7 +9,7 @@ use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
     SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
 };
-use subscope_store::{Access, OpenError, SessionQueries, SqliteStore, TextIndex};
+use subscope_store::{Access, OpenError, SessionQueries, SqliteStore, TextIndex, is_disk_full};
 
 use super::{HubConnection, NoHub, StartPolicy};
 use crate::{
@@ -84,6 +84,10 @@ impl Backend {
         match connection.hub() {
             Ok(mut client) => {
                 connection.report_start(context);
+                let folder = context.data_folder()?;
+                if is_disk_full(&folder) {
+                    warn_of_full_disk(&folder, context);
+                }
                 if start == StartPolicy::IfNone && !wait_until_caught_up(&mut client) {
                     context.info("sessions of before are still being read; this is what is there by now");
                 }
@@ -99,23 +103,33 @@ impl Backend {
         if needs == Needs::Committed {
             return Self::committed(needs, context);
         }
-        match history::open_rows(Access::Write, context)? {
-            Ok(mut store) => {
-                let mut texts = texts(needs, Access::Write, context)?;
-                let words = texts.as_mut().map(|(texts, _)| texts);
-                history::index_new(&mut store, words, context)?;
-                Ok(Self::Store(Box::new(store), texts))
-            }
+        let folder = context.data_folder()?;
+        let opened = match history::open_rows(Access::Write, context)? {
+            Ok(store) => Self::indexed(store, needs, context),
             Err(OpenError::Locked(_)) => {
-                let folder = context.data_folder()?;
                 let message =
                     format!("another process writes the store in {}, and does not answer", folder.display());
                 context
                     .info(&format!("{message}; this is what it has committed (`subscope doctor` says more)"));
-                Self::committed(needs, context)
+                return Self::committed(needs, context);
             }
             Err(error) => Err(error.into()),
+        };
+        match opened {
+            Err(_) if is_disk_full(&folder) => {
+                warn_of_full_disk(&folder, context);
+                Self::committed(needs, context)
+            }
+            opened => opened,
         }
+    }
+
+    /// Indexes what is new into a store, and answers from it.
+    fn indexed(mut store: SqliteStore, needs: Needs, context: &Context) -> Result<Self, CliError> {
+        let mut texts = texts(needs, Access::Write, context)?;
+        let words = texts.as_mut().map(|(texts, _)| texts);
+        history::index_new(&mut store, words, context)?;
+        Ok(Self::Store(Box::new(store), texts))
     }
 
     /// Opens the store read-only: answers are what its writer has committed.
@@ -249,6 +263,13 @@ impl Backend {
         let found = self.names(word, MAX_PREFIX_MATCHES)?.sessions;
         one_of(word, found)?.ok_or_else(|| unknown_session(word))
     }
+}
+
+/// Says that the disk of a data folder is full.
+fn warn_of_full_disk(folder: &Path, context: &Context) {
+    let folder = folder.display();
+    context
+        .warn(&format!("the disk of {folder} is full: what is new since is not stored and may be missing"));
 }
 
 /// Opens the full text index, if needed, with the archive that may hold its passages.

@@ -176,6 +176,9 @@ fn fold_session(
             load_input(&received, &mut partitions, &mut router, &mut |_, _| ());
         })?;
     }
+    if work.files.is_empty() {
+        sessions.extend(work.session.clone());
+    }
     let now = Now {
         at: options.now_ms,
         has_ended: false,

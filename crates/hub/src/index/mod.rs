@@ -123,6 +123,7 @@ pub fn index(
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
     let mut run = IndexRun::new(store, true, texts.as_deref(), options, callback)?;
+    run.plan.add_received(store)?;
     // A pass replaces each row once at most, so one revision is enough.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
     run.index_rows(ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;

@@ -10,7 +10,7 @@ use subscope_collect::{CollectError, Found, Group, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
-use subscope_store::{DamagedSessions, FileIdentity, SqliteStore, StoreError, TextIndex};
+use subscope_store::{DamagedSessions, FileIdentity, Ledger, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 use crate::loader::found_identity;
@@ -39,6 +39,31 @@ pub(super) struct SessionWork {
 }
 
 impl Plan {
+    /// Adds the sessions of which only input of programs is known that no hub has derived: one that ended at once, say. A
+    /// hub that runs derives them itself.
+    pub(super) fn add_received(&mut self, store: &SqliteStore) -> Result<(), StoreError> {
+        let planned: HashSet<&SessionId> =
+            self.groups.iter().filter_map(|work| work.session.as_ref()).collect();
+        let unread = store.sessions_with_unprocessed_input()?;
+        if unread.is_empty() {
+            return Ok(());
+        }
+        let with_files: HashSet<SessionId> =
+            store.sources()?.into_iter().map(|source| source.session).collect();
+        let received: Vec<SessionId> = unread
+            .into_iter()
+            .filter(|session| !planned.contains(session) && !with_files.contains(session))
+            .collect();
+        let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
+        self.groups.extend(received.into_iter().map(|session| SessionWork {
+            files: Vec::new(),
+            session: Some(session),
+            elsewhere: Arc::clone(&elsewhere),
+            has_rows: false,
+        }));
+        Ok(())
+    }
+
     /// Bytes to read for rows.
     pub(super) fn fact_bytes(&self) -> u64 {
         self.groups.iter().flat_map(|work| &work.files).map(|(found, _)| found.len).sum()

@@ -26,6 +26,17 @@ fn device_inode(metadata: &Metadata) -> DeviceInode {
     (metadata.dev(), metadata.ino())
 }
 
+/// Free bytes below which a disk counts as full: a commit writes some pages to the database and to its WAL.
+const FULL_BYTES: u64 = 256 << 10;
+
+/// Whether the disk of a folder has no room for a commit, or for another file.
+pub fn is_disk_full(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder).is_ok_and(|disk| {
+        let has_no_files = disk.f_files > 0 && disk.f_favail == 0;
+        has_no_files || disk.f_bavail.saturating_mul(disk.f_frsize) < FULL_BYTES
+    })
+}
+
 impl Location {
     pub(super) fn new(folder: &Path, rules: &str, lock: Option<&fs::File>) -> io::Result<Self> {
         let database = device_inode(&fs::metadata(folder.join(FILE))?);

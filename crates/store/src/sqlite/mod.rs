@@ -16,14 +16,15 @@ mod write;
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use subscope_model::{Event, SessionId};
 
-pub use location::Location;
+pub use location::{Location, is_disk_full};
 pub use query::StoredRev;
 pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};
 pub use repair::{RepairError, Repaired, SetAside};
@@ -86,6 +87,9 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The disk is full.
+    #[error("the disk is full: the store in {} cannot be written", .0.display())]
+    Full(PathBuf),
     /// The database is damaged.
     #[error(
         "the store in {} is damaged; `subscope doctor --repair` sets it aside, keeps what can be read of it and builds \
@@ -108,6 +112,23 @@ pub enum OpenError {
         #[source]
         source: rusqlite::Error,
     },
+}
+
+impl OpenError {
+    fn of_folder(path: &Path, source: std::io::Error) -> Self {
+        match is_disk_full(path) {
+            true => Self::Full(path.to_owned()),
+            false => Self::Folder { path: path.to_owned(), source },
+        }
+    }
+
+    /// Error of a database in a data folder. SQLite has many codes for a full disk, and uses them for other causes too.
+    pub(crate) fn of_database(path: &Path, source: rusqlite::Error) -> Self {
+        match is_disk_full(path) {
+            true => Self::Full(path.to_owned()),
+            false => Self::Database { path: path.to_owned(), source },
+        }
+    }
 }
 
 /// Persistent store: one database file in a data folder.
@@ -137,7 +158,7 @@ impl SqliteStore {
     ///
     /// [`OpenError`]: no store to read, another writer, another schema version, or an I/O or database error.
     pub fn open(folder: &Path, access: Access, rules: &str, now_us: u64) -> Result<Self, OpenError> {
-        let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
+        let folder_error = |source| OpenError::of_folder(folder, source);
         let lock = match access {
             Access::Read => None,
             Access::Write => Some(lock(folder, LOCK)?),
@@ -148,7 +169,7 @@ impl SqliteStore {
         }
         let database_error = |source: rusqlite::Error| match crate::is_damage(&source) {
             true => OpenError::Damaged { path: folder.to_owned(), source },
-            false => OpenError::Database { path: folder.to_owned(), source },
+            false => OpenError::of_database(folder, source),
         };
         if repair::is_emptied(&path) {
             // SQLite would delete the WAL, which still has the latest commits.
@@ -250,7 +271,7 @@ pub struct ReadSnapshot<'s> {
 
 /// Takes a lock of a data folder, which is created if missing.
 pub(crate) fn lock(folder: &Path, name: &str) -> Result<File, OpenError> {
-    let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
+    let folder_error = |source| OpenError::of_folder(folder, source);
     create_private_folder(folder).map_err(folder_error)?;
     let lock = private_file_options().open(folder.join(name)).map_err(folder_error)?;
     match lock.try_lock() {
@@ -288,7 +309,14 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         // Created here for mode 0600, which SQLite copies to the WAL.
         private_file_options().open(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
     }
-    let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    if access == Access::Read
+        && let Err(error) = db.query_row("PRAGMA schema_version", [], |_| Ok(()))
+        && !crate::is_damage(&error)
+    {
+        db = connect_alone(path).map_err(|_| error)?;
+    }
     layout::add_row_sum(&db)?;
     db.busy_timeout(BUSY)?;
     if access == Access::Read {
@@ -302,6 +330,27 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         db.pragma_update(None, "synchronous", "NORMAL")?;
     }
     db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}
+
+/// Opens a database to read it where the file of its WAL's index cannot be made: on a full disk, or where this user may not
+/// write. Fails if another process has it open.
+fn connect_alone(path: &Path) -> rusqlite::Result<Connection> {
+    let wal_bytes = fs::metadata(repair::with_suffix(path, "-wal")).map_or(0, |metadata| metadata.len());
+    if wal_bytes == 0 {
+        let path: String = path.as_os_str().as_bytes().iter().map(|byte| format!("%{byte:02x}")).collect();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        return Connection::open_with_flags(
+            format!("file:{path}?immutable=1"),
+            flags | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        );
+    }
+    // This file system of SQLite keeps the index in memory, under an exclusive lock, which needs a writable file.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    db.pragma_update(None, "query_only", "ON")?;
+    db.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
     Ok(db)
 }
 

@@ -381,10 +381,13 @@ impl SessionQueries for SqliteStore {
 
     fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
         self.select_sessions(
-            "SELECT id FROM sessions
-             WHERE is_forgotten = 0 AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 AND id < ?1 || char(1114111)
-             ORDER BY last_ms DESC, id LIMIT ?2",
-            params![prefix, clamp(limit)],
+            // Also those of which only input is stored yet.
+            "WITH named AS (
+                 SELECT id, last_ms FROM sessions WHERE is_forgotten = 0 AND id >= ?1 AND id < ?1 || char(1114111)
+                 UNION ALL SELECT session, ?3 FROM unsettled WHERE session >= ?1 AND session < ?1 || char(1114111)
+                     AND session NOT IN (SELECT id FROM sessions WHERE is_forgotten = 0))
+             SELECT id FROM named WHERE substr(id, 1, length(?1)) = ?1 ORDER BY last_ms DESC, id LIMIT ?2",
+            params![prefix, clamp(limit), i64::MAX],
         )
     }
 

@@ -134,7 +134,7 @@ impl SqliteStore {
         };
         match check() {
             Err(error) if crate::is_damage(&error) => Ok(Some(error.to_string())),
-            found => found.map_err(|source| OpenError::Database { path: folder.to_owned(), source }),
+            found => found.map_err(|source| OpenError::of_database(folder, source)),
         }
     }
 
@@ -175,7 +175,7 @@ pub(super) fn malformed() -> rusqlite::Error {
 }
 
 /// Returns a path with a suffix to its name.
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = OsString::from(path);
     path.push(suffix);
     path.into()

@@ -3,7 +3,7 @@
 //!
 //! Readers cut text into words (`word.rs`) concurrently and fill a [`PassageBatch`] each; the one writer inserts them.
 //! The row number of a passage is its time, so that the newest hits come first without a sort. FTS5 stores which
-//! passages have a word, not where (`detail=none`): a phrase is tested against the text of the hits.
+//! passages have a word, not where (`detail=none`): a phrase is looked for in the texts of all passages with its words.
 //!
 //! Cost of the text pass over 352 MB of transcripts (165,000 passages, 18 million postings), reading included, of a
 //! prototype, medians of three interleaved rounds:
@@ -28,6 +28,7 @@ mod inbox;
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    ops::ControlFlow,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -35,7 +36,7 @@ use std::{
 use self::batch::{FilePart, NewPassage};
 pub use self::batch::{Passage, PassageBatch, TextFile};
 pub use self::inbox::InboxPosition;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, ToSql, Transaction, params};
 use subscope_model::{Millis, SessionId, Text};
 
 use crate::{
@@ -79,7 +80,7 @@ ORDER BY w.rowid DESC LIMIT ?2";
 /// Columns of a [`Hit`].
 const HIT: &str = "SELECT p.agent, p.kind, p.at_s, p.start, p.bytes, f.path, f.session, t.name, p.failed";
 /// Most passages that are counted for a query: a search as one types answers in some milliseconds.
-const MAX_COUNTED: usize = 5_000;
+const MAX_COUNTED: u64 = 5_000;
 
 /// Row numbers per second, as a power of two: fewer make smaller deltas. Where more passages have the same second, the
 /// others take the next free numbers: after a flood of 16 N passages in a second, hits of the next N seconds come in
@@ -170,6 +171,52 @@ pub struct TextCounts {
     pub failed: u64,
 }
 
+/// Counts passages one after the other; no more than some thousands.
+#[derive(Debug, Default)]
+pub struct TextCounter {
+    counts: TextCounts,
+    kinds: HashMap<PassageKind, u64>,
+    tools: HashMap<Text, u64>,
+    sessions: HashMap<SessionId, u64>,
+}
+
+impl TextCounter {
+    /// Counts a passage; its tool is empty if it belongs to no call.
+    pub fn add(&mut self, kind: PassageKind, tool: Text, session: SessionId, failed: bool) {
+        if self.is_full() {
+            self.counts.is_floor = true;
+            return;
+        }
+        self.counts.total += 1;
+        self.counts.failed += u64::from(failed);
+        *self.kinds.entry(kind).or_default() += 1;
+        *self.sessions.entry(session).or_default() += 1;
+        if !tool.is_empty() {
+            *self.tools.entry(tool).or_default() += 1;
+        }
+    }
+
+    /// Whether it counts no more.
+    pub fn is_full(&self) -> bool {
+        self.counts.total >= MAX_COUNTED
+    }
+
+    /// Says that there may be more than were counted.
+    pub fn stop(&mut self) {
+        self.counts.is_floor = true;
+    }
+
+    /// Returns the counts.
+    pub fn finish(self) -> TextCounts {
+        TextCounts {
+            kinds: self.kinds.into_iter().collect(),
+            tools: self.tools.into_iter().collect(),
+            sessions: self.sessions.into_iter().collect(),
+            ..self.counts
+        }
+    }
+}
+
 /// A passage that matches a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
@@ -206,7 +253,7 @@ impl TextIndex {
     /// [`OpenError::Missing`] if there is none to read, or one of another version; otherwise [`OpenError::Database`].
     pub fn open(folder: &Path, access: Access) -> Result<Self, OpenError> {
         let path = folder.join(FILE);
-        let database_error = |source| OpenError::Database { path: folder.to_owned(), source };
+        let database_error = |source| OpenError::of_database(folder, source);
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
         }
@@ -316,28 +363,36 @@ impl TextIndex {
         Ok(hits)
     }
 
+    /// Passes all passages that contain all words to `each`, whatever the limit of the query: newest first, but for those
+    /// of one second. `Break` ends it.
+    pub fn each_match(
+        &self,
+        query: &TextQuery,
+        each: &mut dyn FnMut(Hit) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        let outcome = self.with_values(query, usize::MAX, |values| {
+            let mut statement = self.db.prepare_cached(&format!("{HIT}{MATCHING}"))?;
+            let mut rows = statement.query(values)?;
+            while let Some(row) = rows.next()? {
+                if each(hit(row)?).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        self.checked(outcome.map(|_| ()))
+    }
+
     /// Counts the passages that match a query: the newest ones, if there are very many.
     pub fn count(&self, query: &TextQuery) -> StoreResult<TextCounts> {
         let columns = "SELECT p.kind, t.name, f.session, p.failed";
-        let rows = self.matching(columns, query, MAX_COUNTED + 1, |row| {
+        let rows = self.matching(columns, query, MAX_COUNTED as usize + 1, |row| {
             let tool: Text = row.get(1)?;
             Ok((kind_at(row, 0)?, tool, SessionId(row.get(2)?), row.get::<_, bool>(3)?))
         })?;
-        let mut counts = TextCounts { is_floor: rows.len() > MAX_COUNTED, ..TextCounts::default() };
-        let (mut kinds, mut tools, mut sessions) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for (kind, tool, session, failed) in rows.into_iter().take(MAX_COUNTED) {
-            counts.total += 1;
-            counts.failed += u64::from(failed);
-            *kinds.entry(kind).or_default() += 1;
-            *sessions.entry(session).or_default() += 1;
-            if !tool.is_empty() {
-                *tools.entry(tool).or_default() += 1;
-            }
-        }
-        counts.kinds = kinds.into_iter().collect();
-        counts.tools = tools.into_iter().collect();
-        counts.sessions = sessions.into_iter().collect();
-        Ok(counts)
+        let mut counter = TextCounter::default();
+        rows.into_iter().for_each(|(kind, tool, session, failed)| counter.add(kind, tool, session, failed));
+        Ok(counter.finish())
     }
 
     /// Returns the newest passages that match a query.
@@ -348,7 +403,20 @@ impl TextIndex {
         limit: usize,
         row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> StoreResult<Vec<T>> {
-        let Some(expression) = match_expression(query) else { return Ok(Vec::new()) };
+        let outcome = self.with_values(query, limit, |values| {
+            select(&self.db, &format!("{columns}{MATCHING}"), values, row)
+        });
+        Ok(self.checked(outcome)?.unwrap_or_default())
+    }
+
+    /// Passes the parameters of [`MATCHING`] on; `None` if the query has no word.
+    fn with_values<T>(
+        &self,
+        query: &TextQuery,
+        limit: usize,
+        run: impl FnOnce(&[&dyn ToSql]) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        let Some(expression) = match_expression(query) else { return Ok(None) };
         let sessions = query.sessions.as_ref().map(serde_json::to_string).transpose()?;
         let values = params![
             expression,
@@ -360,7 +428,7 @@ impl TextIndex {
             sessions,
             query.only_failed
         ];
-        self.checked(select(&self.db, &format!("{columns}{MATCHING}"), values, row))
+        run(values).map(Some)
     }
 
     /// Returns the size of the index on disk in bytes.

@@ -9,7 +9,9 @@ use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
 use subscope_model::{Health, HubMode, Millis, StatsQuery};
 use subscope_render::text;
-use subscope_store::{Access, Location, SetAside, SqliteStore, StoreError, TextIndex};
+use subscope_store::{
+    Access, Location, OpenError, SetAside, SqliteStore, StoreError, TextIndex, is_disk_full,
+};
 
 use super::{index_options, open_exclusively};
 use crate::{command::target::root_folders, config::KEEP_DAYS, hub_connection, prelude::*};
@@ -115,7 +117,11 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
     };
     let before = client.stats(&StatsQuery::default())?.total.sessions;
     client.index(&roots)?;
+    let folder = context.data_folder()?;
     while client.health()?.is_reading {
+        if is_disk_full(&folder) {
+            return Err(OpenError::Full(folder).into());
+        }
         thread::sleep(POLL);
     }
     let added = client.stats(&StatsQuery::default())?.total.sessions.saturating_sub(before);
