@@ -27,7 +27,7 @@ pub(super) fn repair(context: &Context) -> Result<(), CliError> {
             SqliteStore::repair(&folder, now_us).map_err(repair_error)?;
         output::print_line(&format!("the store was damaged: {what}"), context)?;
         output::print_line(&format!("its files are in {} now", aside.display()), context)?;
-        let (sessions, deliveries) = (plural(sessions, "session"), plural(deliveries, "delivery"));
+        let (sessions, deliveries) = (plural(sessions, "session"), plural(deliveries, "input"));
         output::print_line(
             &format!("read from them: rows of {sessions}, {deliveries} of the inbox"),
             context,
