@@ -15,7 +15,7 @@ const SCHEMA: &str = "docs/config.schema.json";
 const SAMPLE: &str = "crates/cli/data/config.toml";
 const PAGE: &str = "docs/src/configuration.md";
 /// Head of the page's table, which ends with an empty line.
-const TABLE: &str = "| key | default | |\n|---|---|---|\n";
+const TABLE: &str = "| key | default | in a project | |\n|---|---|---|---|\n";
 /// Columns of the sample's comments.
 const WIDTH: usize = 90;
 
@@ -83,7 +83,12 @@ fn with_table(page: &str, schema: &str) -> Result<String> {
         let key = setting.section.map(|section| format!("{section}.")).unwrap_or_default() + setting.name;
         let default = &setting.schema["default"];
         let default = if default.is_null() { "not set".to_owned() } else { format!("`{default}`") };
-        format!("| `{key}` | {default} | {} |", setting.about())
+        let in_project = match setting.schema["x-project"].as_str() {
+            Some("any") => "yes".to_owned(),
+            Some(value) => format!("only `{value}`"),
+            None => "no".to_owned(),
+        };
+        format!("| `{key}` | {default} | {in_project} | {} |", setting.about())
     };
     let rows: Vec<String> = settings(&schema)?.iter().map(row).collect();
     Ok(format!("{before}{TABLE}{}\n\n{after}", rows.join("\n")))

@@ -9,7 +9,7 @@ use std::{
 use subscope_client::{Client, ClientError, Remote};
 use subscope_model::SessionId;
 
-use crate::prelude::*;
+use crate::{config::read_text, error::ErrorKind, prelude::*};
 
 /// Environment variable with the URL of the server to ask.
 const URL: &str = "SUBSCOPE_TEAM_URL";
@@ -130,10 +130,7 @@ fn token_in(file: &Path) -> Result<String, CliError> {
         let message = format!("{} is not this user's alone: make it so with chmod 600", file.display());
         return Err(CliError::usage(message));
     }
-    if found.len() > MAX_TOKEN_BYTES {
-        return Err(CliError::usage(format!("{} is too large for a token", file.display())));
-    }
-    let text = fs::read_to_string(file).map_err(failed)?;
+    let text = read_text(file, MAX_TOKEN_BYTES, ErrorKind::Usage)?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 

@@ -19,6 +19,11 @@ pub const TRACE: &str = "trace.json";
 /// Metadata of the iteration.
 pub const META: &str = "meta.json";
 
+/// Most bytes of a record's metadata: a command line and some words.
+const MAX_META_BYTES: u64 = 4 << 20;
+/// Most bytes of a trace: hundreds of thousands of events.
+const MAX_TRACE_BYTES: u64 = 64 << 20;
+
 /// The part of a trace that a list shows.
 #[derive(Deserialize)]
 struct TraceFigures {
@@ -28,7 +33,7 @@ struct TraceFigures {
 /// Reads the metadata of a folder; `None` if it is not a record. A running one without its process is
 /// [`IterationStatus::Cut`].
 pub fn read_meta(folder: &Path) -> Option<IterationMeta> {
-    let bytes = fs::read(folder.join(META)).ok()?;
+    let bytes = read_bounded(&folder.join(META), MAX_META_BYTES)?;
     let mut meta: IterationMeta = serde_json::from_slice(&bytes).ok()?;
     if meta.schema != ITERATION_SCHEMA {
         return None;
@@ -37,6 +42,16 @@ pub fn read_meta(folder: &Path) -> Option<IterationMeta> {
         meta.status = IterationStatus::Cut;
     }
     Some(meta)
+}
+
+/// Reads a regular file that is not larger than `limit`: a project's folder comes with its repository, and may hold a pipe
+/// or a device.
+fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let found = fs::metadata(path).ok()?;
+    if !found.is_file() || found.len() > limit {
+        return None;
+    }
+    fs::read(path).ok()
 }
 
 fn is_running(pid: u32) -> bool {
@@ -66,7 +81,8 @@ pub fn of_projects<'p>(folders: impl IntoIterator<Item = &'p str>, limit: usize)
 /// Reads the figures of a record.
 pub fn read_figures(folder: &Path, meta: IterationMeta) -> Iteration {
     let trace = folder.join(TRACE);
-    let figures = fs::read(&trace).ok().and_then(|json| serde_json::from_slice::<TraceFigures>(&json).ok());
+    let figures = read_bounded(&trace, MAX_TRACE_BYTES)
+        .and_then(|json| serde_json::from_slice::<TraceFigures>(&json).ok());
     let stats = figures.map(|figures| figures.stats);
     let end = match meta.status {
         IterationStatus::Running => None,
@@ -129,6 +145,28 @@ mod tests {
         let row = read_figures(&folder, meta);
         assert_eq!((row.agents, row.failed), (None, None));
         assert!(row.duration_ms.is_some());
+    }
+
+    #[test]
+    fn pipe_device_or_huge_file_is_no_record_and_holds_nobody_up() {
+        let base = tempfile::tempdir().unwrap();
+        for (name, target) in [("pipe", None), ("zero", Some("/dev/zero")), ("stdin", Some("/dev/stdin"))] {
+            let folder = base.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            for file in [META, TRACE].map(|file| folder.join(file)) {
+                match target {
+                    Some(target) => std::os::unix::fs::symlink(target, file).unwrap(),
+                    None => {
+                        assert!(std::process::Command::new("mkfifo").arg(file).status().unwrap().success())
+                    }
+                }
+            }
+            assert_eq!(read_figures(&folder, meta(IterationStatus::Completed)).agents, None);
+        }
+        let huge = base.path().join("huge");
+        fs::create_dir(&huge).unwrap();
+        fs::File::create(huge.join(META)).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(list(&[base.path().to_owned()]), []);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Reads one settings file, with the line of each setting.
 
 use std::{
-    fs::File,
+    fs::{self, File, OpenOptions},
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
+use rustix::fs::OFlags;
 use toml::de::{DeTable, DeValue};
 
-use super::{Layer, paths::ConfigPath, value::SettingValue};
+use super::{paths::ConfigPath, value::SettingValue};
 use crate::error::{CliError, ErrorKind};
 
 /// Largest file that is read. Real ones have a few hundred bytes; a project's file comes with its repository and is not
@@ -24,10 +26,6 @@ pub(super) fn read(
     source: &ConfigPath,
     sections: &[&str],
 ) -> Result<Vec<(usize, String, SettingValue)>, CliError> {
-    // A repository may hold a named pipe there, which would block for ever.
-    if source.layer == Layer::Project && !source.path.is_file() {
-        return Err(CliError::failed(format!("{} is not a regular file", source.path.display())));
-    }
     let text = read_text(&source.path, LIMIT_BYTES, ErrorKind::Usage)?;
     let table = DeTable::parse(&text).map_err(|error| syntax_error(&source.path, &text, &error))?;
     let mut entries = Vec::new();
@@ -60,18 +58,35 @@ pub(crate) fn syntax_error(path: &Path, text: &str, error: &toml::de::Error) -> 
     CliError::usage(format!("{}:{line}: {}", path.display(), error.message()))
 }
 
-/// Reads a text file of at most `limit_bytes`. One that is longer or not UTF-8 is an error of the kind `wrong`.
+/// Reads a text file of at most `limit_bytes`. One that is longer, not UTF-8 or no regular file is an error of the kind
+/// `wrong`: a named pipe or a device, which a repository may name, would block for ever.
 pub(crate) fn read_text(path: &Path, limit_bytes: u64, wrong: ErrorKind) -> Result<String, CliError> {
     let failed = |error: io::Error| {
-        let is_wrong = error.kind() == io::ErrorKind::InvalidData;
+        let is_wrong = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
         let error = CliError::because(format!("cannot read {}", path.display()), error);
         if is_wrong { error.of_kind(wrong) } else { error }
     };
     let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(failed)?;
     let length = file.take(limit_bytes + 1).read_to_string(&mut text).map_err(failed)?;
     if length as u64 > limit_bytes {
         return Err(CliError::new(wrong, format!("{} is larger than {limit_bytes} bytes", path.display())));
     }
     Ok(text)
+}
+
+/// Opens a regular file.
+///
+/// # Errors
+/// Errors of the operating system; [`io::ErrorKind::InvalidInput`] for anything but a regular file.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let other = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+    // To open a device may have effects of its own.
+    if !fs::metadata(path)?.is_file() {
+        return Err(other());
+    }
+    // Something else may be there by now, and to open a named pipe would wait for its writer.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
 }

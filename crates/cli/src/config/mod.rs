@@ -25,7 +25,11 @@ pub(crate) use self::{
     settings::{AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, Settings, TeamSettings},
     writer::{create, save, toml_value},
 };
-use self::{paths::ConfigPath, value::SettingValue};
+use self::{
+    paths::ConfigPath,
+    settings::{FORWARD, PROJECT_KEYS},
+    value::SettingValue,
+};
 use crate::{environment::Environment, error::CliError};
 
 /// Beginning of the names of our variables.
@@ -171,22 +175,15 @@ struct Layers {
 
 /// Key of the list of locked keys in the organization's file.
 const LOCKED: &str = "locked";
-/// The one setting of the section `team` that a project's file may set: a repository must not send sessions anywhere.
-const FORWARD: &str = "team.forward";
-/// A setting that is the user's alone: a repository must not name the program that opens files.
-const EDITOR: &str = "page.editor";
 /// The setting to which a user may always add, locked or not.
 const EXCLUDE: &str = "team.exclude";
 
 impl Layers {
     /// Sets a setting. An invalid value is an error, and leaves the lower layer's.
     fn set(&mut self, key: &str, value: SettingValue, origin: SettingOrigin, place: &str) {
-        if origin.layer == Layer::Project && key.starts_with("team.") && key != FORWARD {
-            let warning = format!("{place}: a project sets nothing of a team but {FORWARD}; it is ignored");
-            return self.config.warnings.push(warning);
-        }
-        if origin.layer == Layer::Project && key == EDITOR {
-            let warning = format!("{place}: a project does not set what opens files: {EDITOR} is ignored");
+        let is_allowed = PROJECT_KEYS.contains(&key) || (key == FORWARD && value.is_false());
+        if origin.layer == Layer::Project && !is_allowed {
+            let warning = format!("{place}: a project's file may not set it; it is ignored");
             return self.config.warnings.push(warning);
         }
         let is_locked = origin.layer > Layer::System && self.config.locks(key);
@@ -339,10 +336,18 @@ fn variable(key: &str) -> String {
     format!("{VARIABLE_PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Returns the JSON Schema of a settings file, indented.
+/// Returns the JSON Schema of a settings file, indented. `x-project` says which values a project's file may give a
+/// setting; it may not set those without it.
 pub(crate) fn schema() -> String {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
-    format!("{:#}\n", settings.into_generator().into_root_schema_for::<Settings>().as_value())
+    let mut schema = settings.into_generator().into_root_schema_for::<Settings>().to_value();
+    for (key, values) in PROJECT_KEYS.map(|key| (key, "any")).into_iter().chain([(FORWARD, "false")]) {
+        let place = format!("/properties/{}", key.replace('.', "/properties/"));
+        if let Some(setting) = schema.pointer_mut(&place).and_then(Value::as_object_mut) {
+            setting.insert("x-project".to_owned(), values.into());
+        }
+    }
+    format!("{schema:#}\n")
 }
 
 #[cfg(test)]

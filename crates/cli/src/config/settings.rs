@@ -18,6 +18,25 @@ use super::{limits::SilenceLimit, words};
 
 /// Key of the price file.
 pub(crate) const PRICES: &str = "prices";
+/// The settings that a project's file may set: what is shown and when an agent counts as stalled. All others are the
+/// user's: a repository must not decide what is kept, spent, sent, opened or listened at.
+pub(crate) const PROJECT_KEYS: [&str; 13] = [
+    "subagent_tracing_detail",
+    "code_tools",
+    "color",
+    "ascii",
+    "watch.verbose",
+    "watch.heartbeat",
+    "watch.stall",
+    "watch.stall_subagents",
+    "watch.stall_open",
+    "watch.limits",
+    "ui.theme",
+    "ui.tree",
+    "ui.alerts",
+];
+/// The setting that a project's file may only switch off: that its sessions are sent to a team.
+pub(crate) const FORWARD: &str = "team.forward";
 /// Key of the retention time.
 pub(crate) const KEEP_DAYS: &str = "store.keep_days";
 
@@ -41,7 +60,7 @@ pub(crate) struct Settings {
     #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
     /// Price file to use instead of the bundled table, in the form of `crates/cli/data/prices.toml`; relative to the
-    /// folder of the settings file.
+    /// folder of the settings file. A regular file of at most 1 MiB.
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
     pub(crate) prices: Option<PathBuf>,
@@ -146,7 +165,7 @@ pub(crate) struct UiSettings {
     pub(crate) alerts: Alerts,
 }
 
-/// Section `[page]`. A project's file may not set it.
+/// Section `[page]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]

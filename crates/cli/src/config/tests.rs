@@ -159,9 +159,9 @@ fn unknown_names_are_warned_of_and_the_rest_holds() {
 #[test]
 fn wrong_values_name_their_line_and_leave_the_lower_layer() {
     let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n\
-                   stall_open = '1ms'\nlimits = ['x']\n[ui]\ntheme = 1979-05-27\ntree = 'up'\nalerts = ['bell']\n\
-                   [store]\nkeep_days = 0\narchive = 1\n[hub]\nlisten = 'x'\nidle = '400d'\n";
-    let folder = folders(Some("color = 'always'"), Some(project));
+                   stall_open = '1ms'\nlimits = ['x']\n[ui]\ntheme = 1979-05-27\ntree = 'up'\nalerts = ['bell']\n";
+    let user = "color = 'always'\n[store]\nkeep_days = 0\narchive = 1\n[hub]\nlisten = 'x'\nidle = '400d'\n";
+    let folder = folders(Some(user), Some(project));
     let loaded = load_in(
         folder.path(),
         &[("SUBSCOPE_ASCII", "maybe"), ("SUBSCOPE_STORE_KEEP_DAYS", "many"), ("SUBSCOPE_UI_THEME", "pink")],
@@ -169,6 +169,10 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
     assert_eq!(
         messages(&loaded, folder.path()),
         [
+            "/.config/subscope/config.toml:3: store.keep_days: 0 days would keep nothing; leave the option out to keep everything",
+            "/.config/subscope/config.toml:4: store.archive: must be true or false, not a number",
+            "/.config/subscope/config.toml:6: hub.listen: \"x\" is not an address: write 127.0.0.1:7337 or [::1]:7337",
+            "/.config/subscope/config.toml:7: hub.idle: \"400d\" is longer than 366d",
             "/project/.subscope/config.toml:1: color: \"blue\" is none of auto, always, never",
             "/project/.subscope/config.toml:2: ascii: must be true or false, not text",
             "/project/.subscope/config.toml:3: code_tools: must be a list of texts, such as [\"run_code\"]",
@@ -179,10 +183,6 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
             "/project/.subscope/config.toml:10: ui.theme: must be text in quotes, not a date",
             "/project/.subscope/config.toml:11: ui.tree: \"up\" is none of auto, shown, hidden",
             "/project/.subscope/config.toml:12: ui.alerts: must be text in quotes, not a list",
-            "/project/.subscope/config.toml:14: store.keep_days: 0 days would keep nothing; leave the option out to keep everything",
-            "/project/.subscope/config.toml:15: store.archive: must be true or false, not a number",
-            "/project/.subscope/config.toml:17: hub.listen: \"x\" is not an address: write 127.0.0.1:7337 or [::1]:7337",
-            "/project/.subscope/config.toml:18: hub.idle: \"400d\" is longer than 366d",
             "SUBSCOPE_ASCII: must be true or false, not \"maybe\"",
             "SUBSCOPE_STORE_KEEP_DAYS: \"many\" is not a number of days",
             "SUBSCOPE_UI_THEME: \"pink\" is none of dark, light, contrast, 16, auto",
@@ -192,7 +192,7 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
 }
 
 #[test]
-fn editor_is_a_url_that_a_browser_does_not_run_and_no_project_sets_it() {
+fn editor_is_a_url_that_a_browser_does_not_run() {
     for (url, is_right) in [
         ("vscode://file/{path}:{line}", true),
         ("idea://open?file={path}&line={line}", true),
@@ -213,10 +213,6 @@ fn editor_is_a_url_that_a_browser_does_not_run_and_no_project_sets_it() {
         let expected = if is_right { url } else { "vscode://file/{path}:{line}" };
         assert_eq!(loaded.settings.page.editor, expected);
     }
-    let folder = folders(None, Some("[page]\neditor = 'evil:{path}'"));
-    let loaded = load_in(folder.path(), &[]);
-    assert_eq!(loaded.settings.page.editor, "vscode://file/{path}:{line}");
-    assert!(loaded.warnings[0].contains("page.editor is ignored"), "{:?}", loaded.warnings);
 }
 
 #[test]
@@ -302,12 +298,111 @@ fn locked_keys_stay_but_a_user_may_send_less() {
     assert_eq!(wrong.errors.len(), 1);
 }
 
+/// TOML of a value of each setting that differs from its default, with what a project may do with it.
+const EVERY_SETTING: [(&str, &str, bool); 28] = [
+    ("subagent_tracing_detail", "'full'", true),
+    ("code_tools", "['a']", true),
+    ("color", "'never'", true),
+    ("ascii", "true", true),
+    ("prices", "'/dev/stdin'", false),
+    ("watch.verbose", "true", true),
+    ("watch.heartbeat", "'5s'", true),
+    ("watch.stall", "'1m'", true),
+    ("watch.stall_subagents", "'1h'", true),
+    ("watch.stall_open", "'2h'", true),
+    ("watch.limits", "['claude-code stall=5m']", true),
+    ("store.archive", "true", false),
+    ("store.keep_days", "1", false),
+    ("hub.listen", "'0.0.0.0:1'", false),
+    ("hub.idle", "'1s'", false),
+    ("budget.day", "1", false),
+    ("budget.session", "1", false),
+    ("ui.theme", "'light'", true),
+    ("ui.tree", "'hidden'", true),
+    ("ui.alerts", "'bell'", true),
+    ("page.editor", "'evil:{path}'", false),
+    ("team.url", "'https://evil'", false),
+    ("team.token_file", "'t'", false),
+    ("team.content", "'text'", false),
+    ("team.name", "'n'", false),
+    ("team.exclude", "['/']", false),
+    ("team.project_from", "'cwd'", false),
+    ("team.forward", "false", true),
+];
+
+/// Returns the line of a settings file that sets a key.
+fn line_of(key: &str, value: &str) -> String {
+    match key.split_once('.') {
+        Some((section, name)) => format!("[{section}]\n{name} = {value}\n"),
+        None => format!("{key} = {value}\n"),
+    }
+}
+
 #[test]
-fn project_sends_nothing_anywhere_but_may_refuse() {
-    let project = "[team]\nurl = \"https://evil\"\ncontent = \"text\"\nforward = false\n";
-    let config = layered(["", "[team]\nurl = \"https://a\"\n", project], &[]);
-    let team = &config.settings.team;
-    assert_eq!((team.url.as_deref(), team.content.as_str()), (Some("https://a"), "figures"));
-    assert!(!team.forward);
-    assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
+fn a_project_sets_display_and_limits_and_nothing_else() {
+    let keys: Vec<String> = flatten(&Settings::default()).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, EVERY_SETTING.map(|(key, ..)| key), "a new setting has to decide");
+    for (key, value, is_allowed) in EVERY_SETTING {
+        let text = line_of(key, value);
+        let config = layered(["", "", &text], &[]);
+        let row = |config: &LoadedConfig| config.rows().into_iter().find(|row| row.key == key).unwrap();
+        let is_set = row(&config).origin.layer == Layer::Project;
+        assert_eq!(is_set, is_allowed, "{key}");
+        assert_eq!(config.settings != Settings::default(), is_allowed, "{key}");
+        let named = |warning: &String| warning.contains("project.toml:") && warning.contains(key);
+        assert_eq!(config.warnings.iter().filter(|warning| named(warning)).count(), usize::from(!is_allowed));
+        assert_eq!((config.warnings.len(), config.errors.len()), (usize::from(!is_allowed), 0), "{key}");
+        // What is not allowed is not even read: a wrong value of it stops no command.
+        let config = layered(["", &text, &line_of(key, "{ x = 1 }")], &[]);
+        assert_eq!(row(&config).origin.layer, Layer::User, "{key}");
+        assert_eq!(config.errors.len(), usize::from(is_allowed && key != "team.forward"), "{key}");
+    }
+    let config = layered(["", "[team]\nforward = false\n", "[team]\nforward = true\n"], &[]);
+    assert!(!config.settings.team.forward && config.warnings.len() == 1, "a project sends nothing");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_project_changes_what_is_the_users(
+        lines in proptest::collection::vec((0..EVERY_SETTING.len(), "[a-z0-9'\"\\[\\]{}=. ]{0,12}", proptest::bool::ANY), 0..12),
+    ) {
+        let user: String = "prices = '/p'\n[store]\nkeep_days = 365\n[team]\nname = 'mine'\n".to_owned();
+        let project: String = lines
+            .iter()
+            .map(|(at, other, is_own)| {
+                let (key, value, _) = EVERY_SETTING[*at];
+                // Dotted keys may repeat a section in any order.
+                format!("{key} = {}\n", if *is_own { value } else { other })
+            })
+            .collect();
+        let before = layered(["", &user, ""], &[]);
+        let after = layered(["", &user, &project], &[]);
+        for (one, other) in before.rows().into_iter().zip(after.rows()) {
+            let is_allowed = EVERY_SETTING.iter().any(|(key, _, is_allowed)| *key == one.key && *is_allowed);
+            let is_same = (&one.value, one.origin.layer) == (&other.value, other.origin.layer);
+            proptest::prop_assert!(is_allowed || is_same, "{}: {:?} {:?}", one.key, one.value, other.value);
+        }
+    }
+}
+
+#[test]
+fn only_regular_files_of_a_bounded_size_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let large = folder.path().join("large");
+    fs::write(&large, vec![b'#'; LIMIT_BYTES as usize + 1]).unwrap();
+    for path in [&pipe, &large, folder.path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+        let error = read_text(path, LIMIT_BYTES, ErrorKind::Usage).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{}", path.display());
+        let settings = ConfigPaths {
+            all: vec![super::paths::ConfigPath {
+                layer: Layer::User,
+                path: path.to_owned(),
+                chosen_by: None,
+            }],
+        };
+        assert_eq!(load(settings, &Environment::of(Path::new("/"), &[])).errors.len(), 1);
+    }
 }

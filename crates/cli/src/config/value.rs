@@ -88,6 +88,11 @@ impl SettingValue {
         }
     }
 
+    /// Whether it is `false` in a file.
+    pub(super) fn is_false(&self) -> bool {
+        matches!(self, Self::Switch(false))
+    }
+
     /// Returns the error that names the expected type and the value's.
     fn is_not(&self, expected: &str) -> SettingError {
         let kind = match self {

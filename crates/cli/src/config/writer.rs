@@ -5,8 +5,8 @@ use std::{fs, io, path::Path};
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, Item, value};
 
-use super::ConfigPaths;
-use crate::error::CliError;
+use super::{ConfigPaths, LIMIT_BYTES, read_text};
+use crate::error::{CliError, ErrorKind};
 
 /// Saves a setting, given by its key, and returns the path of the file.
 ///
@@ -15,11 +15,7 @@ use crate::error::CliError;
 pub(crate) fn save<'p>(key: &str, value: &Value, paths: &'p ConfigPaths) -> Result<&'p Path, CliError> {
     let path = user_file(paths)?;
     let failed = |what: &str| format!("{key} is not saved: cannot {what} {}", path.display());
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(CliError::because(failed("read"), error)),
-    };
+    let text = if path.exists() { read_text(path, LIMIT_BYTES, ErrorKind::Usage)? } else { String::new() };
     let text = with_setting(&text, key, value).map_err(|error| CliError::because(failed("change"), error))?;
     replace_file(path, &text).map_err(|error| CliError::because(failed("write"), error))?;
     Ok(path)
