@@ -2,10 +2,12 @@
 
 use std::{
     cell::OnceCell,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use subscope_client::check_owner;
 use subscope_hub::{Budgets, HubOptions};
 use subscope_model::{Millis, Problem, Text};
 use subscope_render::{Detail, Style, TreeOptions, safe};
@@ -111,10 +113,18 @@ impl Context {
     /// # Errors
     /// If neither option, variable nor `HOME` names one.
     pub(crate) fn data_folder(&self) -> Result<PathBuf, CliError> {
-        self.environment.data_folder(self.store_option.as_deref()).ok_or_else(|| {
+        let folder = self.environment.data_folder(self.store_option.as_deref()).ok_or_else(|| {
             CliError::usage("nothing says where data are kept: HOME is not set")
                 .hint("--store or SUBSCOPE_DATA_DIR names a folder")
-        })
+        })?;
+        match check_owner(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && folder.exists() => {
+                let error = CliError::because("the data folder is not used", error);
+                Err(error.hint("--store or SUBSCOPE_DATA_DIR names a folder of your own"))
+            }
+            // One that is not there yet is made.
+            Ok(()) | Err(_) => Ok(folder),
+        }
     }
 
     pub(crate) fn now_ms(&self) -> Millis {

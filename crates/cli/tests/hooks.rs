@@ -9,7 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::{
-        fs::{MetadataExt, PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, chown, symlink},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -24,9 +24,11 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool, Spooled};
+use subscope_decode::AskMoment;
+use subscope_harness::claude_code::HOOK;
 use subscope_testkit::{
     env::{Ran, TestEnv, run},
-    fixtures,
+    fixtures, skip,
 };
 
 use common::{
@@ -593,12 +595,12 @@ fn spooled(env: &TestEnv) -> Vec<Spooled> {
 #[test]
 fn hook_hands_its_payload_to_the_hub_once_and_prints_the_decision() {
     let env = env();
-    let decision =
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 18\r\n\r\n{\"continue\":false}";
-    let hub = Hub::start(&env, Answer::With(decision));
+    let stop = HOOK.stop_answer(AskMoment::BeforeCall, Some("2.1.330")).unwrap().json;
+    let decision = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{stop}", stop.len());
+    let hub = Hub::start(&env, Answer::With(decision.leak()));
     let payload =
         format!("{{\"hook_event_name\":\"PreToolUse\",\"tool_input\":\"{}\"}}", "x".repeat(300_000));
-    assert_eq!(hook(&env, payload.as_bytes()), "{\"continue\":false}");
+    assert_eq!(hook(&env, payload.as_bytes()), stop);
     let taken = hub.taken.recv().unwrap();
     assert_eq!(taken.body, payload.as_bytes());
     assert_eq!(taken.head["content-type"], "application/json");
@@ -608,14 +610,82 @@ fn hook_hands_its_payload_to_the_hub_once_and_prints_the_decision() {
 }
 
 #[test]
-fn hook_prints_nothing_but_a_decision() {
-    for (body, printed) in [("", ""), ("hello", ""), (" {} ", " {} ")] {
+fn hook_prints_nothing_but_its_harness_s_stop_answer() {
+    let stop = HOOK.stop_answer(AskMoment::AfterCall, None).unwrap().json;
+    let (spaced, other) = (format!(" {stop} "), stop.replace("Stopped", "Slopped"));
+    for (body, printed) in [
+        ("", ""),
+        ("hello", ""),
+        (" {} ", ""),
+        (r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#, ""),
+        (r#"{"continue":false}"#, ""),
+        (r#"{"behavior":"deny","message":"Stopped by the user, with subscope.","interrupt":true}"#, ""),
+        (&other, ""),
+        (&spaced, &stop),
+    ] {
         let env = env();
         let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let hub = Hub::start(&env, Answer::With(text.leak()));
         assert_eq!(hook(&env, b"{}"), printed);
         assert_eq!((hub.taken.recv().unwrap().body, spooled(&env).len()), (b"{}".to_vec(), 0));
     }
+}
+
+#[test]
+fn folder_of_another_user_is_not_used() {
+    let env = env();
+    let allow = "HTTP/1.1 200 OK\r\ncontent-length: 78\r\n\r\n{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"allow\"}}";
+    let hub = Hub::start(&env, Answer::With(allow));
+    // Only root can give a folder away.
+    if chown(data(&env), Some(65_534), Some(65_534)).is_err() {
+        return skip::not_here("not as root: no folder can be given to another user");
+    }
+    assert_eq!(hook(&env, b"{}"), "");
+    assert_eq!((hub.count.load(Ordering::SeqCst), spooled(&env).len()), (0, 0), "he gets nothing");
+    for command in ["ls", "search x", "index", "forget x"] {
+        let ran = env.run(&command.split(' ').collect::<Vec<_>>());
+        assert!(
+            ran.code == Some(1) && ran.stderr.contains("belongs to another user"),
+            "{command}: {}",
+            ran.stderr
+        );
+    }
+    chown(data(&env), Some(0), Some(0)).unwrap();
+    chown(data(&env).join("hub.sock"), Some(65_534), Some(65_534)).unwrap();
+    assert_eq!((hook(&env, b"{}").as_str(), hub.count.load(Ordering::SeqCst)), ("", 0), "the socket is his");
+    assert_eq!(spooled(&env).len(), 1);
+}
+
+#[test]
+fn payload_of_an_unknown_harness_is_kept_and_reported() {
+    let env = env();
+    let options = |harness: &str| {
+        let mut command = env.command_of(env!("CARGO_BIN_EXE_subscope"));
+        command.args(["hook", "--harness", harness]);
+        command
+    };
+    for harness in ["claude", "claude", "x\u{1b}[2J\n../y"] {
+        let ran = run(options(harness), b"{\"n\":1}");
+        assert_eq!((told(&ran), ran.stdout.as_str()), ((0, ""), ""));
+    }
+    assert_eq!(spooled(&env).len(), 0, "no hub takes them");
+    let Ran { code, stdout: status, stderr, .. } = env.run(&["hooks", "status"]);
+    assert_eq!(code, Some(1));
+    let says = "3 events kept of a hook whose --harness is \"claude\": no harness with hooks has this name";
+    assert!(status.contains(says) && stderr.contains("hint: write --harness "), "{status}{stderr}");
+    let report: serde_json::Value =
+        serde_json::from_str(&env.run(&["hooks", "status", "--json"]).stdout).unwrap();
+    assert_eq!(report["spool"]["unknown"]["claude"], 2);
+    let doctor = env.run(&["doctor"]);
+    assert!(
+        doctor.code == Some(1) && doctor.stdout.contains("whose --harness is \"claude\""),
+        "{}",
+        doctor.stdout
+    );
+    assert!(!doctor.stdout.contains('\u{1b}') && !status.contains('\u{1b}'));
+    let kept: Vec<_> =
+        fs::read_dir(spool::folder(&data(&env))).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(kept.len() == 3 && kept.iter().all(|file| fs::read(file).unwrap().ends_with(b"\n{\"n\":1}")));
 }
 
 #[test]

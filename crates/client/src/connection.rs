@@ -1,13 +1,10 @@
-//! Connection to a hub over its Unix socket or TCP, with timeouts and a check of the socket's directory.
+//! Connection to a hub over its Unix socket or TCP, with timeouts and a check of whose the socket is.
 
 use std::{
-    fmt, fs,
+    fmt,
     io::{self, Write},
     net::{SocketAddr, TcpStream},
-    os::{
-        fd::OwnedFd,
-        unix::{fs::PermissionsExt, net::UnixStream},
-    },
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,6 +15,7 @@ use crate::{
     clock::Deadline,
     error::ClientError,
     http::{self, BodyFraming, ResponseHead, ResponseReader},
+    trust,
 };
 
 /// TCP connect timeout: the hub is on this machine.
@@ -66,15 +64,13 @@ impl Connection {
         let unreachable = |source| ClientError::Unreachable { address: address.clone(), source };
         let (stream, host, peer_pid) = match address {
             Address::Socket(path) => {
-                if !is_directory_private(path).map_err(unreachable)? {
-                    return Err(ClientError::Untrusted(path.clone()));
-                }
-                let stream = connect_socket(path, timeout).map_err(|source| {
-                    if source.kind() == io::ErrorKind::TimedOut {
+                #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum")]
+                let stream = connect_socket(path, timeout).map_err(|source| match source.kind() {
+                    io::ErrorKind::TimedOut => {
                         ClientError::Unresponsive { address: address.clone(), pid: None }
-                    } else {
-                        unreachable(source)
                     }
+                    io::ErrorKind::PermissionDenied => ClientError::Untrusted(path.clone(), source),
+                    _ => unreachable(source),
                 })?;
                 let peer_pid = peer_pid(&stream);
                 (stream, "localhost".to_owned(), peer_pid)
@@ -144,13 +140,15 @@ fn peer_pid(_: &UnixStream) -> Option<u32> {
     None
 }
 
-/// Connects to a Unix socket. Waits at most `limit` for room in its accept queue, which fills up while the listening
-/// process is stopped.
+/// Connects to a Unix socket of this user. Waits at most `limit` for room in its accept queue, which fills up while the
+/// listening process is stopped.
 ///
 /// # Errors
-/// Error of the system call; [`io::ErrorKind::TimedOut`] if the queue stayed full.
+/// Error of the system call; [`io::ErrorKind::TimedOut`] if the queue stayed full; [`io::ErrorKind::PermissionDenied`] if
+/// another user owns the socket, its folder or the listening process, or can replace one of them.
 pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let deadline = Deadline::after(limit);
+    trust::check_socket(path)?;
     let address = SocketAddrUnix::new(path)?;
     let stream = UnixStream::from(socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
     stream.set_nonblocking(true)?;
@@ -166,12 +164,7 @@ pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
             Err(error) => return Err(error.into()),
         }
     }
+    trust::check_peer(&stream, path)?;
     stream.set_nonblocking(false)?;
     Ok(stream)
-}
-
-/// Whether other users cannot replace the socket: its directory is not writable by group or others.
-fn is_directory_private(socket: &Path) -> io::Result<bool> {
-    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(fs::metadata(folder)?.permissions().mode() & 0o022 == 0)
 }

@@ -16,9 +16,9 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// Other users can write to the socket's directory, so the listener may be an impostor.
-    #[error("others may write to the folder of {}: who answers there is not known", .0.display())]
-    Untrusted(PathBuf),
+    /// Another user owns the socket, its folder or the listener, or can replace them, so the listener may be an impostor.
+    #[error("{} is not trusted", .0.display())]
+    Untrusted(PathBuf, #[source] io::Error),
     /// The hub accepts connections but does not answer: it is stopped, blocked or overloaded.
     #[error("the hub{} accepts connections on {address} but does not answer", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Unresponsive {

@@ -34,6 +34,7 @@ pub mod push;
 #[cfg(feature = "push")]
 mod remote;
 mod sse;
+mod trust;
 
 pub use client::{Client, IngestAnswer, SessionQuery};
 pub use connection::{Address, connect_socket};
@@ -44,3 +45,4 @@ pub use live_feed::{ConnectFn, LiveFeed};
 pub use polled_feed::PolledFeed;
 #[cfg(feature = "push")]
 pub use remote::Remote;
+pub use trust::{check_owner, check_private_folder};

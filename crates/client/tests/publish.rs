@@ -26,7 +26,7 @@ use common::{Running, folder};
 use subscope_client::publish::{
     ADDRESS_VARIABLE, Cause, Event, EventKind, PublishError, Published, Publisher,
 };
-use subscope_model::AgentId;
+use subscope_model::{AgentId, SessionId};
 use subscope_server::Timeouts;
 
 fn event(run: &str, kind: EventKind) -> Event {
@@ -421,8 +421,8 @@ fn example_publishes_the_life_of_its_subagents() {
     std::fs::write(&file, "1\n2\n3\n").unwrap();
     for path in [file.to_str().unwrap(), "not there"] {
         agent::count_lines(&publisher, path).unwrap();
-        let session = format!("events:counter-{}-{path}", std::process::id());
-        let tree = running.client().tree(&session.as_str().into()).unwrap().unwrap();
+        let session = SessionId::from_outside(&format!("events:counter-{}-{path}", std::process::id()));
+        let tree = running.client().tree(&session).unwrap().unwrap();
         let row = &tree.agents[1];
         let expected = if path == "not there" { ("failed", 1, 1) } else { ("completed", 1, 0) };
         assert_eq!((row.status.as_str(), row.tool_calls, row.tool_errors), expected);

@@ -37,7 +37,8 @@ fn list(root: &Root, folder: &Path, since: SystemTime, depth: usize, found: &mut
         let path = entry.path();
         if bundle(&path).is_some() {
             let sessions = bundle::names(&path, since_ms).unwrap_or_default().into_iter();
-            let named = |(path, _): (PathBuf, Millis)| Some((session_of(root.harness.classify(&path)?)?, path));
+            let named =
+                |(path, _): (PathBuf, Millis)| Some((session_of(root.harness.classify(&path)?)?, path));
             found.extend(sessions.filter_map(named));
             continue;
         }

@@ -5,6 +5,7 @@
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
 //! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
 //! spool/<received ns>-<process>-<random>-<length>.lines   lines that are ingested together, after a header line
+//! spool/<received ns>-<process>-<random>-<length>.unknown payload of a hook of an unknown harness, after its name
 //! spool/.<received ns>-<process>-<random>                 a payload that is being written
 //! spool/dropped                                           numbers of payloads dropped for lack of space, one per line
 //! ```
@@ -56,6 +57,8 @@ pub enum Kind {
     Event,
     /// Lines that a run forwards.
     Lines,
+    /// A hook's whose harness is not known: a line of [`unknown_head`], then the payload. No hub takes it.
+    Unknown,
 }
 
 impl Kind {
@@ -69,9 +72,20 @@ impl Kind {
                 let (name, harness) = name.rsplit_once('.')?;
                 Some((name, Self::Hook(hooks_of(harness)?.0.name())))
             }
+            "unknown" => Some((name, Self::Unknown)),
             _ => None,
         }
     }
+}
+
+/// Most characters of an unknown harness's name that are kept.
+const MAX_NAME: usize = 64;
+
+/// Returns the first line of a payload of an unknown harness: its name.
+pub fn unknown_head(harness: &str) -> Vec<u8> {
+    let name: String =
+        harness.chars().take(MAX_NAME).map(|it| if it.is_control() { ' ' } else { it }).collect();
+    format!("{name}\n").into_bytes()
 }
 
 /// What a waiting payload's name ends with.
@@ -81,6 +95,7 @@ impl fmt::Display for Kind {
             Self::Hook(harness) => write!(f, ".{harness}.hook"),
             Self::Event => f.write_str(".event"),
             Self::Lines => f.write_str(".lines"),
+            Self::Unknown => f.write_str(".unknown"),
         }
     }
 }

@@ -94,6 +94,9 @@ pub struct Answers {
     pub stop: fn(AskMoment, Option<&str>) -> StopAnswer,
 }
 
+/// A version of a harness to which all changes of answers so far apply.
+const LATEST_VERSION: &str = "9999.0.0";
+
 impl DialectSpec {
     /// Lines of many sessions that programs may ingest, of which only the decoder knows more: the base of other specs.
     pub const fn new(name: &'static str, decoder: fn(&Hint) -> Box<dyn Decoder>) -> Self {
@@ -177,7 +180,8 @@ impl Dialect {
 
     /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
     pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
-        let Asker { moment, session, agent, call } = self.0.answers.and_then(|answers| (answers.asker)(bytes))?;
+        let Asker { moment, session, agent, call } =
+            self.0.answers.and_then(|answers| (answers.asker)(bytes))?;
         let (session, agent) = (SessionId::from_outside(&session), AgentId::from_outside(&agent));
         Some(Asker { moment, session, agent, call: call.map(|call| ToolUseId::from_outside(&call)) })
     }
@@ -185,6 +189,19 @@ impl Dialect {
     /// Returns the answer that makes such an agent stop, for the harness's version where that is known.
     pub fn stop_answer(self, moment: AskMoment, version: Option<&str>) -> Option<StopAnswer> {
         self.0.answers.map(|answers| (answers.stop)(moment, version))
+    }
+
+    /// Returns the answer that makes an agent stop if `answer` is one, as it is written here. Nothing else may be handed to
+    /// a harness: it would take another answer for a decision, such as the permission to make a call.
+    pub fn known_stop_answer(self, answer: &[u8]) -> Option<String> {
+        let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+        let is_same = |known: &StopAnswer| {
+            serde_json::from_str(&known.json).is_ok_and(|known: serde_json::Value| known == answer)
+        };
+        let moments = [AskMoment::BeforeCall, AskMoment::AfterCall].into_iter();
+        let all = moments.flat_map(|moment| [(moment, None), (moment, Some(LATEST_VERSION))]);
+        let mut known = all.filter_map(|(moment, version)| self.stop_answer(moment, version));
+        known.find(is_same).map(|known| known.json)
     }
 }
 

@@ -141,6 +141,8 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolRejec
             };
             Ok(vec![Ingest { received_ms, ..ingest }])
         }
+        // It is left out of what waits for a hub.
+        Kind::Unknown => Err(SpoolReject::Hook),
         Kind::Lines => {
             let end = memchr::memchr(b'\n', &spooled.body).ok_or(SpoolReject::Lines)?;
             let (head, lines) = spooled.body.split_at(end + 1);

@@ -141,8 +141,7 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
         return Backend::open(Needs::Rows, context)?.session(word);
     }
     let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
-    let mut found: Vec<SessionId> =
-        on_disk.map(|(id, _)| id).filter(|id| id.starts_with(word)).collect();
+    let mut found: Vec<SessionId> = on_disk.map(|(id, _)| id).filter(|id| id.starts_with(word)).collect();
     // Files can be found without a store.
     if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
         found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);

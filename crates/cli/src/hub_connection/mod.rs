@@ -219,7 +219,7 @@ pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
     let (client, _) = greet(data).map_err(|error| match error {
         ClientError::Unreachable { .. } => CliError::failed("no hub runs"),
         ClientError::Unresponsive { .. } => CliError::failed(unresponsive_message(&error)),
-        ClientError::Untrusted(_)
+        ClientError::Untrusted(..)
         | ClientError::Broken(_)
         | ClientError::Refused { .. }
         | ClientError::Garbled(_)

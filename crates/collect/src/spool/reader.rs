@@ -1,6 +1,7 @@
 //! The consumer's side of the spool: the oldest payload first; a payload is removed only when the consumer has stored it.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -22,6 +23,8 @@ const ASIDE: &str = ".damaged";
 pub struct Spool {
     folder: PathBuf,
     waiting: Vec<Name>,
+    /// Payloads of unknown harnesses, which wait for nobody.
+    unknown: Vec<Name>,
 }
 
 /// One payload.
@@ -86,7 +89,8 @@ impl Spool {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             outcome => outcome?,
         };
-        Ok(Self { folder: folder.to_owned(), waiting })
+        let (unknown, waiting) = waiting.into_iter().partition(|name| name.kind == Kind::Unknown);
+        Ok(Self { folder: folder.to_owned(), waiting, unknown })
     }
 
     /// How many payloads waited when the spool was opened.
@@ -147,6 +151,18 @@ impl Spool {
         // No file: none was dropped.
         let notes = fs::read_to_string(self.folder.join(room::DROPPED)).unwrap_or_default();
         notes.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the names that hooks of unknown harnesses gave, each with the number of its payloads.
+    pub fn unknown(&self) -> BTreeMap<String, usize> {
+        let mut all = BTreeMap::new();
+        for name in &self.unknown {
+            // One that cannot be read is counted without a name.
+            let body = self.read(*name).and_then(Result::ok).map(|spooled| spooled.body).unwrap_or_default();
+            let harness = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            *all.entry(String::from_utf8_lossy(harness).into_owned()).or_default() += 1;
+        }
+        all
     }
 
     fn read(&self, name: Name) -> Option<Result<Spooled, SpoolError>> {

@@ -115,6 +115,7 @@ fn run_checks(context: &Context) -> Vec<Check> {
     checks.push(setup::store(context.data_folder()));
     checks.extend(setup::texts(context.data_folder()));
     checks.extend(setup::hub(context));
+    checks.extend(setup::hooks(context));
     checks.extend(otel::targets(context));
     checks.extend(setup::archive(history::archive(context)));
     checks.extend(team::forwarding(context));

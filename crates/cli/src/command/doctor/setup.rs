@@ -7,7 +7,7 @@ use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Health, HubMode, Millis, parse_rfc3339};
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
-use super::Check;
+use super::{super::hooks::status, Check};
 use crate::{
     args::value::format_duration, config::LoadedConfig, hub_connection, prelude::*, prices::Prices,
     terminal::Terminal,
@@ -130,6 +130,12 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
         Err(error) => Check::failure(name, error.to_string())
             .hint("`subscope serve --stop` ends a hub; one that hangs has to be killed"),
     })
+}
+
+/// Reports hooks that name an unknown harness; `None` if there are none.
+pub(super) fn hooks(context: &Context) -> Option<Check> {
+    let (says, hint) = status::waiting(&context.data_folder().ok()?).problem()?;
+    Some(Check::failure("hooks", says).hint(hint))
 }
 
 /// Verifies the checksums of compressed transcripts; empty if there are none.

@@ -2,8 +2,8 @@
 //! agent.
 //!
 //! It runs for every event of every agent, so it is dispatched before anything else is built, and needs no runtime, TLS
-//! or thread for a post. It always exits with code 0 (2 would block the agent's call), prints nothing but a decision of
-//! the hub, and ends within [`DEADLINE`] plus [`SPOOL_LIMIT`].
+//! or thread for a post. It always exits with code 0 (2 would block the agent's call), prints nothing but its harness's
+//! own stop answer, and ends within [`DEADLINE`] plus [`SPOOL_LIMIT`].
 //!
 //! Flow: reads stdin, posts it, and spools it if that fails or times out; after a timeout [`breaker`] makes the next
 //! hooks spool at once until the hub answers again. All on one thread, since starting a second costs as much as the
@@ -16,17 +16,15 @@ mod deadline;
 use std::{
     collections::hash_map::RandomState,
     ffi::OsString,
-    fs,
     hash::{BuildHasher, Hasher},
     io::{self, Read, Write},
-    os::unix::fs::PermissionsExt,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use subscope_client::http;
+use subscope_client::{check_owner, check_private_folder, http};
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
 use subscope_hub::clock;
@@ -102,14 +100,24 @@ pub(crate) fn run(options: &HookOptions, environment: &Environment) {
     // A panic would print to stderr and change the exit code.
     panic::set_hook(Box::new(|_| {}));
     let harness = options.harness.as_deref().unwrap_or(DEFAULT_HOOKED);
-    let (Some(data), Some((harness, hooks))) =
-        (environment.data_folder(options.store.as_deref()), hooks_of(harness))
-    else {
-        return;
-    };
-    let event = options.event.as_deref();
-    let source = HookSource { name: harness.name(), hooks, event };
-    let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data, &source)));
+    let Some(data) = environment.data_folder(options.store.as_deref()) else { return };
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| match hooks_of(harness) {
+        Some((harness, hooks)) => {
+            deliver(&data, &HookSource { name: harness.name(), hooks, event: options.event.as_deref() });
+        }
+        None => keep_unknown(&data, harness),
+    }));
+}
+
+/// Spools a payload of a harness that is not known: the command in its settings is wrong, or of a newer version.
+/// `subscope hooks status` and `doctor` report it.
+fn keep_unknown(data: &Path, harness: &str) {
+    let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
+    let mut body = Vec::new();
+    let input = DeadlineIo::new(io::stdin().lock(), PollDeadline::after(DEADLINE));
+    // What was read is kept, too.
+    let _ = read(input, &mut body);
+    spool(data, spool::Kind::Unknown, delivery, &[spool::unknown_head(harness).as_slice(), &body]);
 }
 
 /// Sender of the payload.
@@ -134,9 +142,9 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     // A payload that arrived late left the hub little time: a timeout then is no sign of a hung hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
     match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
-        Ok(answer) => print(&answer),
+        Ok(answer) => print(source.hooks.dialect().known_stop_answer(&answer)),
         Err(error) => {
-            spool(data, source.name, delivery, &body);
+            spool(data, spool::Kind::Hook(source.name), delivery, &[&body]);
             if is_early && error.kind() == io::ErrorKind::TimedOut {
                 breaker.trip();
             }
@@ -153,12 +161,13 @@ fn post_unless_open(
     body: &[u8],
     deadline: PollDeadline,
 ) -> io::Result<Vec<u8>> {
-    let socket = trusted_socket(data)?;
+    // An answer can deny the agent's calls, and payloads are private.
+    check_private_folder(data)?;
     let state = breaker.state();
     if state == BreakerState::Open {
         return Err(io::ErrorKind::ResourceBusy.into());
     }
-    let stream = DeadlineIo::new(deadline::connect(&socket, deadline)?, deadline);
+    let stream = DeadlineIo::new(deadline::connect(&data.join(SOCKET), deadline)?, deadline);
     let answer = post_payload(stream, source.hooks.route(), delivery, body)?;
     if state == BreakerState::HalfOpen {
         breaker.reset();
@@ -166,15 +175,19 @@ fn post_unless_open(
     Ok(answer)
 }
 
-/// Spools the payload; ends the process if that takes longer than [`SPOOL_LIMIT`].
-fn spool(data: &Path, harness: &'static str, delivery: Delivery, body: &[u8]) {
+/// Spools the payload; ends the process if that takes longer than [`SPOOL_LIMIT`]. Nothing is written into another
+/// user's folder.
+fn spool(data: &Path, kind: spool::Kind, delivery: Delivery, body: &[&[u8]]) {
     let watchdog = thread::Builder::new().stack_size(WATCHDOG_STACK_BYTES).spawn(|| {
         thread::sleep(SPOOL_LIMIT);
         std::process::exit(0);
     });
     if watchdog.is_ok() {
+        if check_owner(data).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            return;
+        }
         // On a full disk the payload is lost, and no message may be printed.
-        let _ = spool::write(&spool::folder(data), spool::Kind::Hook(harness), delivery, &[body]);
+        let _ = spool::write(&spool::folder(data), kind, delivery, body);
     }
 }
 
@@ -210,22 +223,12 @@ fn post_payload(
     Err(io::Error::new(io::ErrorKind::InvalidData, "the hub did not store the payload"))
 }
 
-/// Returns the hub's socket, if only the owner can write its directory: an answer can deny the agent's calls, and
-/// payloads are private.
-fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
-    if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
-        return Ok(data.join(SOCKET));
-    }
-    Err(io::ErrorKind::PermissionDenied.into())
-}
-
-/// Prints a decision if it is a JSON object. A harness would pass any other text to the model.
-fn print(answer: &[u8]) {
-    if answer.trim_ascii_start().starts_with(b"{") {
-        let mut out = io::stdout().lock();
-        // A closed pipe is ignored.
-        let _ = out.write_all(answer).and_then(|()| out.flush());
-    }
+/// Prints a stop answer, if there is one.
+fn print(answer: Option<String>) {
+    let Some(answer) = answer else { return };
+    let mut out = io::stdout().lock();
+    // A closed pipe is ignored.
+    let _ = out.write_all(answer.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Returns a random number: the standard library seeds its hashers from the operating system.
@@ -289,15 +292,5 @@ mod tests {
         let mut payload = Vec::new();
         read(io::repeat(b'x'), &mut payload).unwrap();
         assert_eq!(payload.len(), PAYLOAD_LIMIT_BYTES);
-    }
-
-    #[test]
-    fn socket_in_a_folder_that_others_may_write_is_not_trusted() {
-        let folder = tempfile::tempdir().unwrap();
-        for (mode, trusted) in [(0o700, true), (0o755, true), (0o775, false), (0o1777, false)] {
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(trusted_socket(folder.path()).is_ok(), trusted, "{mode:o}");
-        }
-        assert!(trusted_socket(&folder.path().join("none")).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
 
-use std::{fmt::Write, path::Path, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, path::Path, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,6 +70,26 @@ pub(crate) struct Waiting {
     waiting: usize,
     /// Number of events that were dropped because the spool was full.
     dropped: u64,
+    /// Number of events whose hook names a harness that is not known, by that name. No hub takes them.
+    unknown: BTreeMap<String, usize>,
+}
+
+impl Waiting {
+    /// Returns what is wrong with hooks that name an unknown harness, and what to do; `None` if there are none.
+    pub(crate) fn problem(&self) -> Option<(String, String)> {
+        let (harness, _) = self.unknown.first_key_value()?;
+        let count = plural(self.unknown.values().sum::<usize>(), "event");
+        let names: Vec<&str> = hooked().map(|(harness, _)| harness.name()).collect();
+        let says = format!(
+            "{count} kept of a hook whose --harness is {harness:?}: no harness with hooks has this name"
+        );
+        let hint = format!(
+            "write --harness {} in its command (`subscope hooks install` does), then remove {}/*.unknown",
+            names.join(" or "),
+            self.folder
+        );
+        Some((says, hint))
+    }
 }
 
 /// Shows the settings files, the hub and the spool. The row of a file that cannot be read says so, and the
@@ -105,7 +125,9 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
     } else {
         output::print(&text(&report, context.style(None).charset()))?;
     }
-    first_error.map_or(Ok(()), Err)
+    let unknown = report.spool.as_ref().and_then(Waiting::problem);
+    let unknown = unknown.map(|(says, hint)| CliError::failed(says).hint(hint));
+    first_error.or(unknown).map_or(Ok(()), Err)
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
@@ -142,7 +164,7 @@ fn hub(data: &Path) -> Hub {
     Hub { answers, socket: socket.to_string_lossy().into_owned() }
 }
 
-fn waiting(data: &Path) -> Waiting {
+pub(crate) fn waiting(data: &Path) -> Waiting {
     let folder = spool::folder(data);
     // A spool that cannot be listed belongs to another user.
     let spool = Spool::open(&folder).ok();
@@ -150,6 +172,7 @@ fn waiting(data: &Path) -> Waiting {
         folder: folder.to_string_lossy().into_owned(),
         waiting: spool.as_ref().map_or(0, Spool::len),
         dropped: spool.as_ref().map_or(0, Spool::dropped),
+        unknown: spool.as_ref().map(Spool::unknown).unwrap_or_default(),
     }
 }
 
@@ -190,11 +213,14 @@ fn text(report: &Report, charset: Charset) -> String {
         let says = if *answers { "takes events" } else { "none: events wait in the spool" };
         line("hub", &format!("{says} ({socket})"));
     }
-    if let Some(Waiting { folder, waiting, dropped }) = &report.spool {
+    if let Some(spool @ Waiting { folder, waiting, dropped, .. }) = &report.spool {
         let dropped =
             if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
         let waits = if *waiting == 1 { "event waits" } else { "events wait" };
         line("spool", &format!("{waiting} {waits}{dropped} ({folder})"));
+        if let Some((says, _)) = spool.problem() {
+            line("", &says);
+        }
     }
     out
 }
