@@ -224,7 +224,38 @@ fn http_hooks_are_answered_the_same() {
     assert_eq!(fs::read_dir(env.path("data/subscope/spool")).unwrap().count(), 1);
 }
 
+#[test]
+fn order_for_a_run_of_a_session_reaches_nobody_who_only_uses_its_id() {
+    let env = env();
+    let _hub = Hub::start(&env);
+    let socket = env.path("data/subscope/hub.sock");
+    let event = |run: &str, session: Option<&str>, kind: &str, at: i64| {
+        let mut event = value!({"subagentName": "n", "subagentRunId": run, "timestamp": clock::now_ms() + at, "type": kind});
+        if let Some(session) = session {
+            event["sessionId"] = session.into();
+        }
+        post_to(&socket, "/subagent-events", &event.to_string())
+    };
+    for session in [Some("A"), Some("B"), None] {
+        assert!(event("r1", session, "subagent_start", 0).starts_with("HTTP/1.1 200"));
+    }
+    run(&env, "stop A/r1", &[]).success();
+    for (run, session, is_stopped) in
+        [("r1", None, false), ("r1", Some("B"), false), ("r10", Some("A"), false), ("r1", Some("A"), true)]
+    {
+        let answer = event(run, session, "tool_call", 1);
+        assert_eq!(answer.contains(r#""stop":true"#), is_stopped, "{run} {session:?}: {answer}");
+    }
+    // A run that names no session is stopped by its own.
+    run(&env, "stop events:r1/r1", &[]).success();
+    assert!(event("r1", None, "tool_call", 2).contains(r#""stop":true"#));
+}
+
 fn post(socket: &Path, body: &str) -> String {
+    post_to(socket, "/hooks/claude", body)
+}
+
+fn post_to(socket: &Path, route: &str, body: &str) -> String {
     use std::{
         io::{Read, Write},
         os::unix::net::UnixStream,
@@ -232,7 +263,7 @@ fn post(socket: &Path, body: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     write!(
         stream,
-        "POST /hooks/claude HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST {route} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .unwrap();

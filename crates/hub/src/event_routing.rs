@@ -3,7 +3,10 @@
 
 mod run_parents;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -62,6 +65,18 @@ pub struct RoutedEvent {
     pub unsettled: Option<AgentId>,
 }
 
+/// Number of a connection over which events come, unique in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionId(u64);
+
+impl ConnectionId {
+    /// Returns the number of a new connection.
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Prefix of the session id of events that name no session; the id of their root run follows.
 const SESSION_PREFIX: &str = "events:";
 
@@ -74,7 +89,11 @@ impl EventRouter {
     ///
     /// # Errors
     /// If it is not a JSON object or a required field is missing.
-    pub(crate) fn route(&self, body: Vec<u8>) -> Result<RoutedEvent, PostedError> {
+    pub(crate) fn route(
+        &self,
+        body: Vec<u8>,
+        from: Option<ConnectionId>,
+    ) -> Result<RoutedEvent, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
         let Envelope { timestamp, .. } = event;
@@ -85,7 +104,7 @@ impl EventRouter {
         let kind = text(&event.kind).ok_or(PostedError::Missing("type"))?;
         let (session, unsettled) = match text(&event.session_id) {
             Some(session) => {
-                self.0.set_session(run, session);
+                self.0.set_session(run, session, from);
                 (session.to_owned(), None)
             }
             None => {
@@ -94,7 +113,10 @@ impl EventRouter {
                     self.0.set_root(run, run);
                 }
                 let root = self.0.root(run, parent);
-                let session = root.session.unwrap_or_else(|| format!("{SESSION_PREFIX}{}", root.run));
+                // Another program may use the same run id: only who named the session of its run goes on in it unnamed.
+                let is_own = |by: Option<ConnectionId>| root.run != run || (by.is_some() && by == from);
+                let named = root.session.filter(|(_, by)| is_own(*by)).map(|(session, _)| session);
+                let session = named.unwrap_or_else(|| format!("{SESSION_PREFIX}{}", root.run));
                 (session, (!root.is_resolved).then(|| AgentId::from_outside(&root.run)))
             }
         };
@@ -128,7 +150,7 @@ impl EventRouter {
         let sessions: Vec<_> = sessions_of_agent.iter().map(|session| true_id(session)).collect();
         let root = sessions.iter().find_map(|session| session.strip_prefix(SESSION_PREFIX));
         match (root, sessions.as_slice()) {
-            (None, [session, ..]) => self.0.set_session(&run, session),
+            (None, [session, ..]) => self.0.set_session(&run, session, None),
             (root, _) => self.0.set_root(&run, root.unwrap_or(&run)),
         }
     }
@@ -136,4 +158,57 @@ impl EventRouter {
 
 fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Routes an event of run `r1`; returns its session.
+    fn routed(router: &EventRouter, fields: &str, from: Option<ConnectionId>) -> String {
+        let event = format!(
+            r#"{{"subagentName":"n","subagentRunId":"r1","timestamp":1795700000000,"type":"tool_call"{fields}}}"#
+        );
+        router.route(event.into_bytes(), from).unwrap().ingest.session.unwrap()
+    }
+
+    #[test]
+    fn run_goes_on_unnamed_in_its_session_only_over_the_connection_that_named_it() {
+        let (router, one, other) = (EventRouter::default(), ConnectionId::next(), ConnectionId::next());
+        assert_eq!(routed(&router, r#","sessionId":"A""#, Some(one)), "A");
+        assert_eq!(routed(&router, r#","sessionId":"B""#, Some(other)), "B");
+        assert_eq!(routed(&router, "", Some(one)), "A");
+        for stranger in [Some(other), Some(ConnectionId::next()), None] {
+            assert_eq!(routed(&router, "", stranger), "events:r1");
+        }
+        let child = r#","subagentRunId":"r2","parentRunId":"r1""#;
+        let event = format!(r#"{{"subagentName":"n","timestamp":1,"type":"x"{child}}}"#);
+        let child = router.route(event.into_bytes(), None).unwrap();
+        assert_eq!(child.ingest.session.as_deref(), Some("A"), "who names its parent names its session");
+    }
+
+    #[test]
+    fn run_of_an_earlier_hub_is_not_joined_by_its_id_alone() {
+        let router = EventRouter::default();
+        router.resolve(&AgentId::from("r1"), &[SessionId::from("A")]);
+        assert_eq!(routed(&router, "", Some(ConnectionId::next())), "events:r1");
+        let router = EventRouter::default();
+        router.resolve(&AgentId::from("r1"), &[SessionId::from("events:r0")]);
+        assert_eq!(routed(&router, "", None), "events:r0");
+    }
+
+    #[test]
+    fn ids_are_safe_and_found_again() {
+        let router = EventRouter::default();
+        let event = r#"{"subagentName":"n","subagentRunId":"r $x","timestamp":1,"type":"subagent_start"}"#;
+        let routed = router.route(event.into(), None).unwrap();
+        assert_eq!(
+            (routed.run.as_str(), routed.ingest.session.as_deref()),
+            ("r%20%24x", Some("events:r%20%24x"))
+        );
+        let router = EventRouter::default();
+        router.resolve(&routed.run, &[SessionId::from("events:r%20%24x")]);
+        let again = router.route(event.into(), None).unwrap();
+        assert_eq!(again.ingest.session.as_deref(), Some("events:r%20%24x"));
+    }
 }

@@ -434,7 +434,9 @@ impl TailedFiles {
             let mut own: BTreeSet<SessionId> =
                 files.clone().filter_map(|file| router.session_of(file.source?).cloned()).collect();
             if own.is_empty() {
-                own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from_outside)));
+                own.extend(
+                    files.filter_map(|file| file.found.session.as_deref().map(SessionId::from_outside)),
+                );
             }
             if own.is_empty() {
                 (group.is_replaced, group.is_evicted) = (false, true);

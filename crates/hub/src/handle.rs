@@ -16,7 +16,7 @@ use crate::{
     command::{
         AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
     },
-    event_routing::{EventRouter, PostedError, RoutedEvent},
+    event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
     stop::{StopError, StopReceipt},
     subscription::{Subscriber, UpdateQueue},
 };
@@ -56,12 +56,16 @@ impl HubHandle {
         self.send(Command::Ingest(Box::new(ingest), reply))
     }
 
-    /// Returns the ingest of one published event, which is one line.
+    /// Returns the ingest of one published event, which is one line. `from` is the connection over which it came.
     ///
     /// # Errors
     /// If it is not such an event.
-    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<RoutedEvent, PostedError> {
-        self.router.route(event)
+    pub fn posted_ingest(
+        &self,
+        event: Vec<u8>,
+        from: Option<ConnectionId>,
+    ) -> Result<RoutedEvent, PostedError> {
+        self.router.route(event, from)
     }
 
     /// Queries which sessions earlier hub processes recorded for a [`RoutedEvent::unsettled`] run.

@@ -43,7 +43,7 @@ pub use command::{
 };
 pub use driver::{Driver, Nothing, PollResult};
 pub use event_loop::{Budgets, FullTextLocation, Hub, HubError, HubOptions};
-pub use event_routing::{PostedError, RoutedEvent};
+pub use event_routing::{ConnectionId, PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;

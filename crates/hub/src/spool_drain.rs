@@ -131,12 +131,12 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolRejec
             Ok(vec![hook_ingest(hooks.dialect(), &spooled.delivery.to_string(), received_ms, body)])
         }
         Kind::Event => {
-            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(SpoolReject::Event)?;
+            let posted = hub.posted_ingest(one_line(&spooled.body), None).map_err(SpoolReject::Event)?;
             let ingest = match posted.unsettled {
                 None => posted.ingest,
                 Some(run) => {
                     resolve_run(run, hub).map_err(SpoolReject::Hub)?;
-                    hub.posted_ingest(posted.ingest.body).map_err(SpoolReject::Event)?.ingest
+                    hub.posted_ingest(posted.ingest.body, None).map_err(SpoolReject::Event)?.ingest
                 }
             };
             Ok(vec![Ingest { received_ms, ..ingest }])

@@ -13,6 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 use subscope_client::{Address, Client, ClientError, publish};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
+use subscope_model::true_id;
 use subscope_server::EventSink;
 
 use crate::{CommandRunError, forward::PostForwarder, line_tap::SessionName, record::EventsLog};
@@ -118,7 +119,7 @@ impl RelayWorker {
                 EventRoute::Forward(_) | EventRoute::Nowhere => false,
             };
             // With the session the partition changes too: one decoder must read all of a session.
-            match self.hub.posted_ingest(set_session(ingest.body, &session, &self.cwd)) {
+            match self.hub.posted_ingest(set_session(ingest.body, &true_id(&session), &self.cwd), None) {
                 Ok(placed) => {
                     lines.extend_from_slice(&placed.ingest.body);
                     to_stop.extend(is_stop.then_some(placed.run));

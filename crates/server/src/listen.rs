@@ -14,7 +14,7 @@ use std::{
 use axum::{Router, extract::Request};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use subscope_hub::HubHandle;
+use subscope_hub::{ConnectionId, HubHandle};
 use subscope_model::HubMode;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -339,11 +339,13 @@ impl Acceptor {
         let _counted = app.connections.connected();
         let mut is_ending = app.ending.clone();
         let (count, mut open) = watch::channel(0);
+        let connection = ConnectionId::next();
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
             let in_progress = RequestInProgress::new(&count);
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(transport);
+            request.extensions_mut().insert(connection);
             async move {
                 let response = router.call(request).await.unwrap_or_else(|never| match never {});
                 Ok::<_, Infallible>(in_progress.until_sent(response))

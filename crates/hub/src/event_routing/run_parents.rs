@@ -5,6 +5,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use super::ConnectionId;
+
 /// Most runs in memory. The oldest are evicted first; a later run of such a chain starts a session of its own, unless
 /// its events name their session.
 const MAX_RUNS: usize = 65_536;
@@ -24,8 +26,8 @@ struct ParentMap {
 enum RunParent {
     /// Another run; a root run is its own parent.
     Run(String),
-    /// The session that its events name.
-    Session(String),
+    /// The session that its events name, and the connection of the first that did.
+    Session(String, Option<ConnectionId>),
 }
 
 /// The end of a chain of runs.
@@ -33,8 +35,8 @@ enum RunParent {
 pub(super) struct RunRoot {
     /// The run at the root of the chain.
     pub(super) run: String,
-    /// The session that the root names.
-    pub(super) session: Option<String>,
+    /// The session that the root names, and the connection that named it.
+    pub(super) session: Option<(String, Option<ConnectionId>)>,
     /// Whether it is known to have no parent, from its start event or from a lookup.
     pub(super) is_resolved: bool,
 }
@@ -46,16 +48,14 @@ impl RunParents {
         if let Some(parent) = parent.filter(|parent| *parent != run) {
             map.insert(run, RunParent::Run(parent.to_owned()));
         }
-        let root = |run: &str, session: Option<&String>, is_resolved| RunRoot {
-            run: run.to_owned(),
-            session: session.cloned(),
-            is_resolved,
-        };
+        let root = |run: &str, session, is_resolved| RunRoot { run: run.to_owned(), session, is_resolved };
         let mut at = run;
         // No chain is longer than the number of runs; a cycle ends here.
         for _ in 0..=map.parents.len() {
             match map.parents.get(at) {
-                Some(RunParent::Session(session)) => return root(at, Some(session), true),
+                Some(RunParent::Session(session, by)) => {
+                    return root(at, Some((session.clone(), *by)), true);
+                }
                 Some(RunParent::Run(parent)) if parent == at => return root(at, None, true),
                 Some(RunParent::Run(parent)) => at = parent,
                 None => return root(at, None, false),
@@ -72,10 +72,10 @@ impl RunParents {
         }
     }
 
-    /// Records the session of a run without a known parent.
-    pub(super) fn set_session(&self, run: &str, session: &str) {
+    /// Records the session of a run without a known parent; `by` is the connection that named it.
+    pub(super) fn set_session(&self, run: &str, session: &str, by: Option<ConnectionId>) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert_new(run, || RunParent::Session(session.to_owned()));
+        map.insert_new(run, || RunParent::Session(session.to_owned(), by));
     }
 }
 
@@ -133,11 +133,11 @@ mod tests {
     #[test]
     fn chain_ends_in_the_session_that_a_run_names() {
         let chains = RunParents::default();
-        chains.set_session("a", "s");
-        let of = |run, parent| chains.root(run, parent).session;
+        chains.set_session("a", "s", None);
+        let of = |run, parent| chains.root(run, parent).session.map(|(session, _)| session);
         assert_eq!(of("b", Some("a")).as_deref(), Some("s"));
         assert_eq!(of("c", Some("b")).as_deref(), Some("s"));
-        chains.set_session("b", "t");
+        chains.set_session("b", "t", None);
         assert_eq!(of("c", None).as_deref(), Some("s"), "a named parent is better");
         assert_eq!(of("d", None), None);
     }

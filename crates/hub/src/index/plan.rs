@@ -148,7 +148,8 @@ pub(super) fn plan(
             files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
-            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from_outside);
+            let session =
+                files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from_outside);
             let is_past = |it: &(Found, FileIdentity)| {
                 session_of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it))
             };

@@ -1,8 +1,8 @@
 //! `POST /subagent-events`: one event of a program about its own subagents (requirement 4.1).
 
-use axum::{Json, extract::State};
+use axum::{Extension, Json, extract::State};
 use serde::Serialize;
-use subscope_hub::Ingest;
+use subscope_hub::{ConnectionId, Ingest};
 use subscope_model::AgentId;
 
 use crate::{
@@ -42,10 +42,11 @@ pub(super) struct AcceptedEvent {
 )]
 pub(super) async fn post(
     State(app): State<App>,
+    Extension(connection): Extension<ConnectionId>,
     JsonBody((mut bytes, _share)): JsonBody<EVENT_BYTES>,
 ) -> Result<Json<AcceptedEvent>, ApiError> {
     join_lines(&mut bytes);
-    let (ingest, run) = resolve_session(&app, bytes).await?;
+    let (ingest, run) = resolve_session(&app, bytes, connection).await?;
     let taken = match &app.event_sink {
         Some(event_sink) => ask(|reply| event_sink(ingest, reply)).await??,
         None => ask(|reply| app.hub.ingest(ingest, reply)).await??,
@@ -55,10 +56,14 @@ pub(super) async fn post(
 }
 
 /// Resolves an event's session; asks the store if its run was posted to an earlier hub process. Returns also its run.
-async fn resolve_session(app: &App, event: Vec<u8>) -> Result<(Ingest, AgentId), ApiError> {
-    let posted = app.hub.posted_ingest(event)?;
+async fn resolve_session(
+    app: &App,
+    event: Vec<u8>,
+    connection: ConnectionId,
+) -> Result<(Ingest, AgentId), ApiError> {
+    let posted = app.hub.posted_ingest(event, Some(connection))?;
     let Some(root) = posted.unsettled else { return Ok((posted.ingest, posted.run)) };
     let sessions_of_agent = ask(|reply| app.hub.sessions_of_agent(root.clone(), reply)).await?;
     app.hub.resolve_posted(&root, &sessions_of_agent);
-    Ok((app.hub.posted_ingest(posted.ingest.body)?.ingest, posted.run))
+    Ok((app.hub.posted_ingest(posted.ingest.body, Some(connection))?.ingest, posted.run))
 }
