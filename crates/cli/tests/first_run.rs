@@ -130,10 +130,14 @@ fn nothing_that_bash_completes_is_run() {
         terminal.send(&["End"]);
         terminal.type_text(&format!(" ; echo done {number}"));
         terminal.send(&["Enter"]);
-        let screen = terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == format!("done {number}")));
+        let screen =
+            terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == format!("done {number}")));
         assert!(!env.work().join("PWNED").exists(), "{verb}:\n{screen}");
         if *verb == "tree" {
-            assert!(screen.contains(&format!("subscope tree {EVIL} and more.jsonl")), "a path is quoted:\n{screen}");
+            assert!(
+                screen.contains(&format!("subscope tree {EVIL} and more.jsonl")),
+                "a path is quoted:\n{screen}"
+            );
         }
     }
 }

@@ -13,7 +13,8 @@ const NOT_FIRST: &[char] = &['-', '=', '#', '~'];
 
 /// Whether a character stays as it is.
 fn stays(character: char, is_first: bool) -> bool {
-    character.is_alphanumeric() || (MARKS.contains(&character) && !(is_first && NOT_FIRST.contains(&character)))
+    character.is_alphanumeric()
+        || (MARKS.contains(&character) && !(is_first && NOT_FIRST.contains(&character)))
 }
 
 /// Whether this is an ordinary id: [`safe_id`] returns it as it is.

@@ -97,7 +97,10 @@ impl PassageReader {
         Self {
             decoder: dialect.decoder(&hint),
             state: ReadState {
-                agents: AgentLookup { file: agent.map(|agent| safe_id(&agent).into_owned()), identified: None },
+                agents: AgentLookup {
+                    file: agent.map(|agent| safe_id(&agent).into_owned()),
+                    identified: None,
+                },
                 open_calls: OpenCalls::new(),
                 encoded: EncodedTexts::default(),
             },

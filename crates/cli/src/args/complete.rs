@@ -86,7 +86,8 @@ fn agents(word: &OsStr) -> Vec<CompletionCandidate> {
     found
         .filter(|agent| is_offered(&agent.agent_id))
         .map(|agent| {
-            let session = is_offered(&agent.session_id).then(|| format!("session {}", agent.session_id).into());
+            let session =
+                is_offered(&agent.session_id).then(|| format!("session {}", agent.session_id).into());
             CompletionCandidate::new(agent.agent_id.to_string()).help(session)
         })
         .collect()
@@ -103,7 +104,9 @@ mod tests {
         for id in ["59d3cea2-1111-4222-8333-444455556666", "ses_1", "events:r.1", "a@b", "toolu_01/x"] {
             assert!(is_offered(id), "{id}");
         }
-        for id in ["", "-x", "--help", "S$(touch${IFS}PWNED)", "a b", "a*", "~/x", "a\"b", "a\nb", "x%20", "é"] {
+        for id in
+            ["", "-x", "--help", "S$(touch${IFS}PWNED)", "a b", "a*", "~/x", "a\"b", "a\nb", "x%20", "é"]
+        {
             assert!(!is_offered(id), "{id:?}");
         }
     }

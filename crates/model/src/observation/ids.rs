@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    AgentEnd, CallBegin, CallEnd, Claim, Fact, Observation, Parent, Spawn, SpawnBatch, SpawnResult,
-};
+use super::{AgentEnd, CallBegin, CallEnd, Claim, Fact, Observation, Parent, Spawn, SpawnBatch, SpawnResult};
 
 /// Passes each id of an observation, by reference, to the macro `$see`.
 macro_rules! each_id {
@@ -108,8 +106,16 @@ mod tests {
     fn passed(claim: Claim<'_>, fact: Fact<'_>) -> String {
         let (place, line_id) = (SourcePosition::default(), Some("line $x"));
         let kind = SourceKind::Transcript;
-        let seen =
-            Observation { place, kind, time: None, clock: Clock::Stream, session: Some("s $x"), line_id, claim, fact };
+        let seen = Observation {
+            place,
+            kind,
+            time: None,
+            clock: Clock::Stream,
+            session: Some("s $x"),
+            line_id,
+            claim,
+            fact,
+        };
         let mut text = String::new();
         seen.with_safe_ids(safe_id, &mut |seen| text = format!("{seen:?}"));
         text
@@ -121,7 +127,15 @@ mod tests {
         let spawn = Some(SpawnResult { agent: id, ..SpawnResult::default() });
         let (parent, batch) = (Some(Parent::Agent("i $x")), Some(SpawnBatch::Run("i $x")));
         for (fact, count) in [
-            (Fact::CallBegin(CallBegin { id, name: "n $x", starts_run: id.map(Cow::Borrowed), ..CallBegin::default() }), 2),
+            (
+                Fact::CallBegin(CallBegin {
+                    id,
+                    name: "n $x",
+                    starts_run: id.map(Cow::Borrowed),
+                    ..CallBegin::default()
+                }),
+                2,
+            ),
             (
                 Fact::CallEnd(CallEnd {
                     id,
@@ -147,7 +161,15 @@ mod tests {
                 5,
             ),
             (Fact::AgentEnd(AgentEnd { agent: id, call: id, run_id: id, ..AgentEnd::default() }), 3),
-            (Fact::Progress { agent: id, message: Some("n $x".into()), tool_calls: None, total_tokens: None }, 1),
+            (
+                Fact::Progress {
+                    agent: id,
+                    message: Some("n $x".into()),
+                    tool_calls: None,
+                    total_tokens: None,
+                },
+                1,
+            ),
         ] {
             let text = passed(Claim::Agent("c $x", Basis::Wire), fact);
             assert_eq!(text.matches("i%20%24x").count(), count, "{text}");
