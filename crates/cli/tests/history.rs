@@ -136,6 +136,33 @@ fn lists_what_the_trees_say_and_reads_only_what_is_new() {
 }
 
 #[test]
+fn phrase_is_found_wherever_it_stands_and_counted() {
+    let env = env();
+    let prompt = |number: usize, text: &str| {
+        let at = format!("2026-11-20T09:{:02}:{:02}.000Z", number / 60, number % 60);
+        format!(
+            r#"{{"type":"user","isSidechain":false,"message":{{"role":"user","content":"{text}"}},"uuid":"u{number}","parentUuid":null,"timestamp":"{at}","cwd":"/home/user/shop","sessionId":"s","version":"2.1.330","userType":"external"}}"#
+        ) + "\n"
+    };
+    let mut lines = prompt(0, "alpha beta is here");
+    (1..1_500).for_each(|number| lines += &prompt(number, &format!("alpha {number} zeta beta")));
+    env.write("home/.claude/projects/-home-user-shop/s.jsonl", &lines);
+    let phrase = |limit: &str| {
+        let ran = env.run(&["search", "alpha beta", "--json", "-n", limit]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        json(&ran.stdout)
+    };
+    for limit in ["1", "50", "1000"] {
+        let found = phrase(limit);
+        let hits = found["hits"].as_array().unwrap();
+        assert_eq!((&found["total"], &found["total_floor"], hits.len()), (&value!(1), &value!(false), 1));
+        assert_eq!(hits[0]["excerpt"], "alpha beta is here");
+        assert_eq!(found["facets"]["kinds"][0]["hits"], 1);
+    }
+    assert_eq!(answer(&env, "search alpha beta --json")["total"], 1_500, "words are counted as words");
+}
+
+#[test]
 fn finds_words_under_their_true_agents() {
     let env = filled();
     let truth = recording("2.1.330", "c-nested").truth();

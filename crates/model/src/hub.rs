@@ -218,7 +218,7 @@ pub struct Hits {
     pub schema: Text,
     /// The newest first.
     pub hits: Vec<SearchHit>,
-    /// Number of all passages with these words, also those beyond the limit. Phrases count by their words.
+    /// Number of all passages that match, also those beyond the limit.
     #[serde(default)]
     pub total: u64,
     /// Whether `total` and `facets` stopped counting: there are more.

@@ -13,8 +13,8 @@ use std::{
 use rusqlite::Connection;
 use subscope_model::{Event, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Tree};
 use subscope_store::{
-    Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, ReceivedInput, SessionQueries,
-    SetAside, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
+    Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, ReceivedInput, SessionPart,
+    SessionQueries, SetAside, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -89,6 +89,24 @@ fn fill(folder: &Path) {
         });
         store.commit(&Commit { received: received.collect(), ..Commit::default() }).unwrap();
     }
+    // A delivery about two sessions.
+    let parts = [0, 1].map(|at| SessionPart {
+        session: id(at),
+        line: 1 + at as u64,
+        offset: 9 * at as u64,
+        body: format!("part {at}\n").into_bytes(),
+    });
+    let both = ReceivedInput {
+        source: "posts".into(),
+        session: None,
+        dialect: "x".into(),
+        key: "both".into(),
+        received_ms: 3,
+        body: Vec::new(),
+        parts: parts.into(),
+        sessions: vec![id(0), id(1)],
+    };
+    store.commit(&Commit { received: vec![both], ..Commit::default() }).unwrap();
     let shared = vec![SharedHistory { later: id(1), earlier: id(0), shared: 1 }];
     let scan = DuplicateScan { sessions: vec![id(0), id(1)], shared };
     store.commit(&Commit { duplicate_scan: Some(scan), frozen: vec![id(2)], ..Commit::default() }).unwrap();
@@ -189,7 +207,7 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
             spoil(folder.path(), how);
             assert!(SqliteStore::find_damage(folder.path()).unwrap().is_some(), "{version} {how}");
             let repaired = SqliteStore::repair(folder.path(), 5).unwrap();
-            assert_eq!((repaired.sessions, repaired.deliveries), (4, 150), "{version} {how}");
+            assert_eq!((repaired.sessions, repaired.deliveries), (4, 151), "{version} {how}");
             assert_eq!(SqliteStore::find_damage(folder.path()).unwrap(), None, "{version} {how}");
             let after = known(folder.path());
             assert_eq!(after, before, "{version} {how}");
@@ -312,8 +330,8 @@ fn damaged_delivery_is_a_line_that_nothing_decodes() {
     db.execute("UPDATE inbox SET body = x'7b7d' WHERE key = '0-4'", []).unwrap();
     let store = open(folder.path(), Access::Read);
     let received = store.received_of(&id(0)).unwrap();
-    assert_eq!((received.len(), received[4].source.as_str()), (30, "store.db, delivery 5"));
-    assert_eq!(store.received_of(&id(1)).unwrap().len(), 30);
+    assert_eq!((received.len(), received[4].source.as_str()), (31, "store.db, delivery 5"));
+    assert_eq!(store.received_of(&id(1)).unwrap().len(), 31);
 }
 
 #[test]
@@ -347,7 +365,7 @@ fn backup_gives_back_what_the_pages_have_lost_and_forgets_with_the_store() {
     fs::write(folder.path().join("store.db"), "").unwrap();
     SqliteStore::repair(folder.path(), 9).unwrap();
     let after = known(folder.path());
-    assert_eq!((after.rows.len(), after.received[1].len(), after.received[0].len()), (3, 30, 0));
+    assert_eq!((after.rows.len(), after.received[1].len(), after.received[0].len()), (3, 31, 0));
     assert!(after.forgotten.contains(&id(0)));
 }
 

@@ -3,11 +3,12 @@
 use std::{
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rusqlite::Connection;
 use serde_json::Value;
+use subscope_store::{Access, Commit, Ledger, ReceivedInput, SqliteStore};
 use subscope_testkit::{
     env::TestEnv,
     fixtures::{bytes, recording},
@@ -184,4 +185,177 @@ fn damaged_search_database_is_remade_by_itself() {
         run(&env, "search rounding", &[]);
         assert_eq!(hits("rounding"), before, "{damage:?}");
     }
+}
+
+/// What commands say of a store: lists, figures, trees, hits and the content of each session.
+fn figures(env: &TestEnv) -> Vec<String> {
+    let mut all: Vec<String> = ["ls --json -n 100", "stats --json", "search the --json -n 1000"]
+        .iter()
+        .map(|words| run(env, words, &[]).success())
+        .collect();
+    for (id, ..) in sessions(env) {
+        for words in [format!("tree {id} --json"), format!("export {id} --as feed")] {
+            let ran = run(env, &words, &[]);
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{words}");
+            all.push(without_revs(&ran.stdout));
+        }
+    }
+    all
+}
+
+/// Figures without the time at which the store saved a row that had been damaged.
+fn without_kept(mut figures: Vec<String>) -> Vec<String> {
+    let mut list: Value = json(&figures[0]);
+    for row in list["sessions"].as_array_mut().unwrap() {
+        row.as_object_mut().unwrap().remove("kept_at_ms");
+    }
+    figures[0] = list.to_string();
+    figures
+}
+
+/// A document without the revisions of its rows, which a rebuild changes.
+fn without_revs(json: &str) -> String {
+    let Ok(mut document) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
+    let rows = document["agents"].as_array_mut().into_iter().flatten();
+    rows.for_each(|row| drop(row.as_object_mut().and_then(|row| row.remove("rev"))));
+    if let Some(session) = document["session"].as_object_mut() {
+        session.remove("rev");
+    }
+    document.to_string()
+}
+
+/// Overwrites a page of a closed database: that of a table or of an index.
+fn spoil_page(file: &Path, name: &str, with: u8) {
+    let db = Connection::open(file).unwrap();
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0)).unwrap() as u64;
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root: u64 = db.query_row(sql, [name], |row| row.get::<_, i64>(0)).unwrap() as u64;
+    drop(db);
+    let mut open = File::options().write(true).open(file).unwrap();
+    open.seek(SeekFrom::Start((root - 1) * page)).unwrap();
+    open.write_all(&vec![with; usize::try_from(page).unwrap()]).unwrap();
+}
+
+#[test]
+fn repair_changes_no_figure_of_archived_sessions_and_forget_leaves_nothing_of_them() {
+    let env = env();
+    let gone = ["a-single", "e-tool-failures"].map(|scenario| recording("2.1.330", scenario));
+    let stays = ["k-big", "b-parallel"].map(|scenario| recording("2.1.330", scenario));
+    run(&env, "config set store.archive true", &[]).success();
+    for recording in gone.iter().chain(&stays) {
+        env.adopt(recording);
+    }
+    run(&env, "index", &[]).success();
+    fs::remove_dir_all(env.home().join(".claude/projects")).unwrap();
+    stays.iter().for_each(|recording| env.adopt(recording));
+    run(&env, "index", &[]).success();
+    let (before, store) = (figures(&env), data(&env).join("store.db"));
+    assert_eq!(before.len(), 3 + 2 * 4);
+    let spoilt: [(&str, &dyn Fn()); 5] = [
+        ("header", &|| {
+            let mut open = File::options().write(true).open(&store).unwrap();
+            open.seek(SeekFrom::Start(16)).unwrap();
+            open.write_all(&[0; 84]).unwrap();
+        }),
+        ("an index", &|| spoil_page(&store, "sources_session", 0)),
+        ("another index", &|| spoil_page(&store, "sessions_newest", 0xff)),
+        // What it has is derived again: the archive knows whose its files are.
+        ("the sources", &|| spoil_page(&store, "sources", 0)),
+        ("rows", &|| {
+            let db = Connection::open(&store).unwrap();
+            db.execute_batch("UPDATE sessions SET row = replace(row, 'tool_calls', '#ool_calls')").unwrap();
+            db.execute_batch("UPDATE days SET input = input + 64").unwrap();
+        }),
+    ];
+    for (how, spoil) in spoilt {
+        spoil();
+        assert_eq!(run(&env, "doctor", &[]).code, Some(1), "{how}");
+        run(&env, "doctor --repair", &[]).success();
+        assert!(figures(&env) == before, "{how}");
+        assert_eq!(run(&env, "doctor", &[]).code, Some(0), "{how}");
+    }
+    // The store does not know the file of one of them any more.
+    let db = Connection::open(&store).unwrap();
+    db.execute_batch("DELETE FROM sources").unwrap();
+    drop(db);
+    for recording in &gone {
+        run(&env, &format!("forget {}", recording.truth().session.id), &[]).success();
+    }
+    let ids = gone.map(|recording| recording.truth().session.id);
+    let left: Vec<_> = walk(&data(&env))
+        .into_iter()
+        .filter(|path| ids.iter().any(|id| path.to_string_lossy().contains(id.as_str())))
+        .collect();
+    assert_eq!(left, [PathBuf::new(); 0]);
+    let folders = fs::read_dir(data(&env)).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(folders.into_iter().all(|name| !name.to_string_lossy().starts_with("damaged-")));
+}
+
+/// All files below a folder.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn damaged_rows_are_problems_where_they_are_shown_and_derived_again_by_the_next_index() {
+    let env = env();
+    let (one, other) = (recording("2.1.330", "k-big"), recording("2.1.330", "b-parallel"));
+    env.adopt(&one);
+    env.adopt(&other);
+    run(&env, "index", &[]).success();
+    let before = without_kept(figures(&env));
+    let store = data(&env).join("store.db");
+    let db = Connection::open(&store).unwrap();
+    for sql in [
+        "UPDATE sessions SET row = replace(row, 'tool_calls', '#ool_calls')",
+        "UPDATE sessions SET row = replace(row, 'agents', 'bgents')",
+        "UPDATE days SET input = input + 64",
+        "UPDATE trees SET body = x'28b52ffd00'",
+        "UPDATE at_work SET intervals = '[]'",
+        "UPDATE holdings SET keys = x'00'",
+        "UPDATE sources SET inode = 0",
+    ] {
+        db.execute_batch(sql).unwrap();
+        // Without the transcripts nothing can be derived again.
+        let (projects, away) = (env.home().join(".claude/projects"), env.path("away"));
+        let doctor = run(&env, "doctor", &[]);
+        assert!(doctor.stdout.contains("rows that are not as they were written"), "{sql}: {}", doctor.stdout);
+        if !sql.starts_with("UPDATE holdings") && !sql.starts_with("UPDATE sources") {
+            fs::rename(&projects, &away).unwrap();
+            let shown = [run(&env, "ls", &[]), run(&env, "stats", &[])];
+            let warnings: String = shown.iter().map(|ran| ran.stderr.as_str()).collect();
+            assert!(warnings.contains("warning: "), "{sql}: {warnings}");
+            fs::rename(&away, &projects).unwrap();
+        }
+        run(&env, "index", &[]).success();
+        assert!(without_kept(figures(&env)) == before, "{sql}");
+        assert_eq!(run(&env, "doctor", &[]).code, Some(0), "{sql}");
+    }
+}
+
+#[test]
+fn input_that_no_hub_has_derived_is_there_without_one() {
+    let env = env();
+    run(&env, "index", &[]).success();
+    let mut store = SqliteStore::open(&data(&env), Access::Write, "", 0).unwrap();
+    let body = r#"{"subagentName":"scout","subagentRunId":"run-1","sessionId":"posted-1","timestamp":1,"type":"subagent_start","payload":"look"}"#;
+    let received = ReceivedInput {
+        source: "posts".into(),
+        session: Some("posted-1".into()),
+        dialect: "subagent-events".into(),
+        key: "1".into(),
+        received_ms: 1,
+        body: format!("{body}\n").into_bytes(),
+        parts: Vec::new(),
+        sessions: vec!["posted-1".into()],
+    };
+    store.commit(&Commit { received: vec![received], ..Commit::default() }).unwrap();
+    drop(store);
+    let tree = json(&run(&env, "tree posted-1 --json", &[]).success());
+    assert_eq!(tree["session"]["id"], "posted-1");
+    assert!(run(&env, "ls", &[]).success().contains("scout"));
+    assert!(run(&env, "export posted-1 --as feed", &[]).success().contains("posted-1"));
+    assert!(run(&env, "show posted-1/root", &[]).code == Some(0));
 }

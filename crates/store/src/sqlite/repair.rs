@@ -383,11 +383,18 @@ fn keep_rest(
             }
             return Ok(());
         }
-        for table in [&INBOX_PARTS, &CHANGES] {
-            if let Some(row) = intact(table) {
-                table.restore(db, &row.values)?;
-                return Ok(());
+        if let Some(row) = intact(&INBOX_PARTS) {
+            // It has no key: the backup and pages that are no longer in use have it, too.
+            let known = "SELECT 1 FROM inbox_parts WHERE no = ?1 AND session = ?2 AND line = ?3";
+            let key = rusqlite::params_from_iter(row.values.iter().take(3));
+            if !db.prepare_cached(known)?.exists(key)? {
+                INBOX_PARTS.restore(db, &row.values)?;
             }
+            return Ok(());
+        }
+        if let Some(row) = intact(&CHANGES) {
+            CHANGES.restore(db, &row.values)?;
+            return Ok(());
         }
         for (at, (table, column)) in OF_SESSIONS.iter().enumerate() {
             let Some(row) = intact(table) else { continue };
