@@ -315,6 +315,8 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         && let Err(error) = db.query_row("PRAGMA schema_version", [], |_| Ok(()))
         && !crate::is_damage(&error)
     {
+        // Connections of one process share their locks.
+        drop(db);
         db = connect_alone(path).map_err(|_| error)?;
     }
     layout::add_row_sum(&db)?;
