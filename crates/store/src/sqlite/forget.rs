@@ -150,6 +150,16 @@ fn delete_received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Resul
         "DELETE FROM inbox_parts WHERE session = ?1 AND no IN (SELECT no FROM inbox_of WHERE session = ?1)",
         params![id],
     )?;
+    // A delivery about others too is no longer about this session, also once its index is made again.
+    let others = "(SELECT json_group_array(value) FROM json_each(inbox.sessions) WHERE value <> ?1)";
+    db.execute(
+        &format!(
+            "UPDATE inbox SET sessions = {others}, sum = {}
+                 WHERE sessions IS NOT NULL AND no IN (SELECT no FROM inbox_of WHERE session = ?1)",
+            INBOX.sum_with(&[("sessions", others)])
+        ),
+        params![id],
+    )?;
     db.execute("DELETE FROM inbox_of WHERE session = ?1", params![id])?;
     Ok(())
 }

@@ -430,7 +430,8 @@ fn mark_due(db: &Transaction<'_>) -> StoreResult<()> {
         "UPDATE sessions SET rules = '', deadline_ms = NULL, sum = {due};
          UPDATE held SET is_compared = 0;
          INSERT OR IGNORE INTO unsettled SELECT named.value, {unsettled}
-             FROM inbox, json_each(coalesce(sessions, json_array(session))) named WHERE named.value IS NOT NULL;
+             FROM inbox, json_each(coalesce(sessions, json_array(session))) named WHERE named.value IS NOT NULL
+             AND named.value NOT IN (SELECT id FROM sessions WHERE is_forgotten = 1);
          UPDATE meta SET value = max(value, (SELECT ifnull(max(seq), 0) + 1 FROM changes)) WHERE key = 'next_seq';
          UPDATE meta SET value = max(value, (SELECT ifnull(max(rev), 0) + 1 FROM sessions)) WHERE key = 'next_rev';
          INSERT INTO meta SELECT 'log_from', value FROM meta WHERE key = 'next_seq';",
