@@ -52,7 +52,15 @@ fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
     }
     let listed = serving.json("/api/v1/sessions");
     assert_eq!(listed["sessions"][0]["id"], sources.session.as_str());
-    let mut page = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
+    // The end of the run is logged a moment after the last hook, which is nothing that a reader waits for.
+    let began = clock::tick();
+    let mut page = loop {
+        let page = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
+        if page["events"].as_array().unwrap().iter().any(|event| event["kind"] == "run.end") {
+            break page;
+        }
+        assert!(began.elapsed() < LIMIT, "the run does not end");
+    };
     assert_eq!(page["next"], Value::Null);
     serving.end("-INT");
     let told = feed.join().unwrap();

@@ -14,7 +14,7 @@ use axum::{
     },
 };
 use futures_util::{StreamExt, stream};
-use subscope_hub::{EnqueueOutcome, SubscriptionStart, UpdateQueue};
+use subscope_hub::{EnqueueOutcome, HubHandle, SubscriptionStart, UpdateQueue};
 use subscope_model::{Event, Update};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
@@ -52,7 +52,10 @@ pub(super) struct FeedConnection {
     heartbeat: Interval,
     /// Heartbeats of the sessions with active subagents.
     beats: VecDeque<Event>,
+    hub: HubHandle,
     shutdown: watch::Receiver<bool>,
+    /// Whether shutdown began: what is queued is the rest.
+    is_ending: bool,
     _slot: OwnedSemaphorePermit,
     /// An upgraded WebSocket no longer counts as an HTTP connection.
     _counted: ConnectionGuard,
@@ -75,23 +78,33 @@ impl FeedConnection {
             active,
             heartbeat,
             beats: VecDeque::new(),
+            hub: app.hub.clone(),
             shutdown: app.ending.clone(),
+            is_ending: false,
             _slot: slot,
             _counted: app.connections.feed_opened(),
         };
         Ok((feed, joined))
     }
 
-    /// Returns the next update; `None` at shutdown or when the hub ends.
+    /// Returns the next update; `None` when the hub ends, and at shutdown, after everything that the hub had acknowledged
+    /// before.
     pub(super) async fn next(&mut self) -> Option<Update> {
         loop {
             if let Some(beat) = self.beats.pop_front() {
                 return Some(Update::event(beat));
             }
+            if self.is_ending {
+                return self.updates.try_recv().ok();
+            }
             tokio::select! {
                 // Updates before heartbeats, which only repeat state.
                 biased;
-                () = wait_for_shutdown(&mut self.shutdown) => return None,
+                () = wait_for_shutdown(&mut self.shutdown) => {
+                    // Its answer comes after the events of all acknowledged input.
+                    let _ = ask(|reply| self.hub.figures(reply)).await;
+                    self.is_ending = true;
+                }
                 update = self.updates.recv() => {
                     let update = update?;
                     self.active.apply(&update);
@@ -162,4 +175,54 @@ fn write_update(update: &Update, last_seq: &mut u64) -> sse::Event {
         return written.id(event.seq.to_string());
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use subscope_hub::{Asks, Hub, HubOptions, Ingest, Nothing};
+    use subscope_model::EventKind;
+    use subscope_store::MemoryStore;
+
+    use super::*;
+    use crate::state::AppState;
+
+    fn hook(call: &str) -> Ingest {
+        let body = format!(
+            r#"{{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Read","tool_use_id":"{call}","tool_input":{{}}}}"#
+        );
+        Ingest {
+            source: "hooks".to_owned(),
+            session: None,
+            dialect: subscope_hub::hook_dialect("/hooks/claude"),
+            key: call.to_owned(),
+            received_ms: None,
+            body: body.into_bytes(),
+            begins: None,
+            asks: Asks::Nothing,
+        }
+    }
+
+    /// A feed was cut off at shutdown although the hub had answered, and logged, what was in its queue.
+    #[tokio::test]
+    async fn reader_gets_all_that_was_acknowledged_before_the_shutdown() {
+        let hub = Hub::start(Box::new(Nothing), Box::new(MemoryStore::new()), HubOptions::default()).unwrap();
+        let (ending, is_ending) = watch::channel(false);
+        let app = AppState::new(hub.handle(), ([127, 0, 0, 1], 0).into(), is_ending);
+        let app = AppState { heartbeat: std::time::Duration::from_secs(60), ..app };
+        let app: App = Arc::new(app);
+        let (mut feed, _) = FeedConnection::open(&app, None).await.unwrap();
+        for call in ["t1", "t2", "t3"] {
+            ask(|reply| app.hub.ingest(hook(call), reply)).await.unwrap().unwrap();
+        }
+        ending.send_replace(true);
+        let mut calls = 0;
+        while let Some(update) = feed.next().await {
+            calls += usize::from(matches!(update, Update::Event(event) if event.kind == EventKind::ToolPre));
+        }
+        assert_eq!(calls, 3);
+    }
 }
