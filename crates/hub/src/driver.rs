@@ -1,6 +1,10 @@
 //! Drivers: sources of bytes that the event loop polls.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::Path,
+    time::Duration,
+};
 
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_session::SessionRouter;
@@ -51,9 +55,9 @@ pub trait Driver: Send {
         false
     }
 
-    /// Whether it tails this file of the session and the file is not deleted.
-    fn tails(&self, _session: &SessionId, _file: &Path) -> bool {
-        false
+    /// Paths of the files of a session that it tails and that are not deleted.
+    fn tailed_files(&self, _session: &SessionId) -> HashSet<&Path> {
+        HashSet::new()
     }
 
     /// Returns the tailed files of a session that were read further since the last call, each with its state as far as it

@@ -1,7 +1,7 @@
 //! Driver that tails files.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -238,9 +238,10 @@ impl Driver for FileTailDriver {
         created.any(|created_ms| created_ms < self.created_ms)
     }
 
-    fn tails(&self, session: &SessionId, file: &Path) -> bool {
+    fn tailed_files(&self, session: &SessionId) -> HashSet<&Path> {
         let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
-        own.filter_map(|id| self.files.all.get(id)).any(|own| own.found.path == file && !own.is_gone)
+        let there = own.filter_map(|id| self.files.all.get(id)).filter(|file| !file.is_gone);
+        there.map(|file| file.found.path.as_path()).collect()
     }
 
     fn take_read_files(&mut self, session: &SessionId) -> Vec<SourceFile> {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -54,21 +53,8 @@ impl SessionSources {
             stored = store.files_of(session)?;
             received = store.received_of(session)?;
         }
-        let known: Vec<&PathBuf> = transcripts.iter().chain(&stored).collect();
-        let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
-        for path in known {
-            let is_missing = if stored.contains(path) { is_missing(path) } else { length(path).is_none() };
-            let found = match is_missing {
-                false => expand_file(path)?,
-                true => archived_copy(path, session, archive),
-            };
-            if found.is_empty() {
-                missing.push(path.clone());
-            }
-            // A hub reports canonical paths, whatever the path of its root.
-            let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            files.extend(found.into_iter().filter(|file| seen.insert(canonical(&file.path))));
-        }
+        let archived = |path: &Path| archived_copy(path, session, archive);
+        let (files, missing) = find_files(&transcripts, &stored, &mut expand_file, &archived)?;
         Ok(Self { session: session.clone(), files, received, missing })
     }
 
@@ -165,6 +151,39 @@ pub(crate) fn is_missing(path: &Path) -> bool {
     length(path).is_none_or(|bytes| bytes == 0)
 }
 
+/// Returns the files of a session, and the paths at which there is nothing any more. `expand` returns a file with those
+/// that belong to it: a main transcript comes with the files of all its agents, which are not expanded again.
+fn find_files(
+    transcripts: &[PathBuf],
+    stored: &[PathBuf],
+    expand: &mut dyn FnMut(&Path) -> Result<Vec<Found>, CollectError>,
+    archived: &dyn Fn(&Path) -> Vec<Found>,
+) -> Result<(Vec<Found>, Vec<PathBuf>), CollectError> {
+    let is_stored: HashSet<&PathBuf> = stored.iter().collect();
+    // Paths of found files are canonical, as those that a hub stores, whatever the path of its root.
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    // Those that hold something: one that was cut to nothing is looked for in the archive.
+    let mut whole: HashSet<PathBuf> = HashSet::new();
+    let (mut files, mut missing) = (Vec::new(), Vec::new());
+    for path in transcripts.iter().chain(stored) {
+        if whole.contains(path) {
+            continue;
+        }
+        let is_gone = if is_stored.contains(path) { is_missing(path) } else { length(path).is_none() };
+        let found = if is_gone { archived(path) } else { expand(path)? };
+        if found.is_empty() {
+            missing.push(path.clone());
+        }
+        for file in found {
+            if seen.insert(file.path.clone()) {
+                whole.extend((file.len > 0).then(|| file.path.clone()));
+                files.push(file);
+            }
+        }
+    }
+    Ok((files, missing))
+}
+
 /// Returns a file and those that belong to it.
 fn expand_file(path: &Path) -> Result<Vec<Found>, CollectError> {
     Ok(expand(path)?.groups.into_iter().flat_map(|group| group.files).collect())
@@ -174,4 +193,46 @@ fn expand_file(path: &Path) -> Result<Vec<Found>, CollectError> {
 fn archived_copy(path: &Path, session: &SessionId, archive: &Archive) -> Vec<Found> {
     let stored = archive.find(path).ok().flatten();
     stored.and_then(|stored| Found::again(path, session.as_str(), Some(stored))).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Looking for files costs a dozen system calls each: a session of 20,000 agents must not pay for each twice.
+    #[test]
+    fn main_transcript_brings_the_files_of_all_agents_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let projects = fs::canonicalize(folder.path()).unwrap().join("projects/-p");
+        let agents = projects.join("s/subagents");
+        fs::create_dir_all(&agents).unwrap();
+        let main = projects.join("s.jsonl");
+        let mut stored = vec![main.clone()];
+        stored.extend((0..200).map(|number| agents.join(format!("agent-a{number:03}.jsonl"))));
+        for path in &stored {
+            fs::write(path, "{}\n").unwrap();
+        }
+        let emptied = agents.join("agent-empty.jsonl");
+        fs::write(&emptied, "").unwrap();
+        let gone = agents.join("agent-gone.jsonl");
+        stored.extend([emptied.clone(), gone.clone()]);
+        let mut expanded = Vec::new();
+        let mut expand = |path: &Path| {
+            expanded.push(path.to_owned());
+            expand_file(path)
+        };
+        let looked_for = std::cell::RefCell::new(Vec::new());
+        let archived = |path: &Path| {
+            looked_for.borrow_mut().push(path.to_owned());
+            Vec::new()
+        };
+        let transcripts = [main.clone()];
+        let (files, missing) = find_files(&transcripts, &stored, &mut expand, &archived).unwrap();
+        assert_eq!(expanded, transcripts);
+        assert_eq!(files.len(), 202, "{files:?}");
+        assert_eq!(missing, [emptied, gone]);
+        assert_eq!(looked_for.into_inner(), missing);
+    }
 }

@@ -41,21 +41,23 @@ impl EventLoop {
     /// Reads files of a session that the driver does not tail and that were not read before.
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
         let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
-        let is_read = |file: &PathBuf| known.iter().any(|known| known.path == *file);
-        let is_unread = |file: &&PathBuf| !is_read(file) && !self.driver.tails(session, file);
-        let unread: Vec<PathBuf> = files.iter().filter(is_unread).cloned().collect();
+        let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
+        seen.extend(self.driver.tailed_files(session).into_iter().map(Path::to_owned));
+        let mut unread: Vec<Found> = Vec::new();
+        for file in files {
+            // A main transcript comes with the files of its agents.
+            if !seen.contains(file) {
+                let found = self.find_file(session, file).into_iter();
+                unread.extend(found.filter(|found| seen.insert(found.path.clone())));
+            }
+        }
         if unread.is_empty() {
             return;
         }
         let group = self.router.new_group();
         self.router.receive_at(None);
-        let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
         let (mut loader, mut read) = (FileLoader::default(), Vec::new());
-        let found: Vec<Found> = unread.iter().flat_map(|file| self.find_file(session, file)).collect();
-        for found in found {
-            if !seen.insert(found.path.clone()) || self.driver.tails(session, &found.path) {
-                continue;
-            }
+        for found in unread {
             let identity = file_identity(&found.path);
             // A file that cannot be read is reported by the index.
             let _ = loader.load(found.place(), file_spec(&found, group, None), &mut self.router);
