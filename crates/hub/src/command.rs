@@ -1,18 +1,16 @@
 //! Commands to the event loop, and their replies.
 
-use subscope_model::{
-    Agent, AgentId, Event, Hits, IdMatches, Millis, Problem, SearchQuery, Session, SessionId, SessionRow,
-    Stats, StatsQuery, Tree,
-};
+use subscope_model::{AgentId, Event, Millis, Problem, SessionId, Tree};
 use subscope_session::Dialect;
-use subscope_store::{Commit, ListQuery};
+use subscope_store::Commit;
 
 use crate::{
+    read_pool::Question,
     stop::{StopError, StopReceipt},
     subscription::Subscriber,
 };
 
-/// Callback with the reply to a command. It runs on the hub's thread and must not block. It is dropped without a call
+/// Callback with the reply to a command. It runs on a thread of the hub and must not block. It is dropped without a call
 /// if the hub has ended.
 pub type ReplyCallback<T> = Box<dyn FnOnce(T) + Send>;
 
@@ -171,18 +169,12 @@ pub(crate) enum Command {
     Subscribe(Subscriber),
     /// Adds a subscriber; its initial data, from a sequence number on where one is given, is the reply.
     Join(Subscriber, Option<u64>, ReplyCallback<SubscriptionStart>),
-    Tree(SessionId, ReplyCallback<Option<Tree>>),
-    Sessions(ListQuery, ReplyCallback<Vec<SessionRow>>),
-    Agents(Option<SessionId>, AgentId, ReplyCallback<Vec<(Session, Agent)>>),
+    /// Answers a question about rows, events or texts.
+    Ask(Question),
     /// Sessions that have an agent of this id, from input acknowledged by earlier hub processes.
     SessionsOfAgent(AgentId, ReplyCallback<Vec<SessionId>>),
-    /// Id prefix, and the limit for each kind of id.
-    Names(String, usize, ReplyCallback<IdMatches>),
-    EventsAfter(u64, Option<SessionId>, usize, ReplyCallback<Option<Vec<Event>>>),
-    Stats(StatsQuery, ReplyCallback<Option<Stats>>),
     /// Session and agent, or prefixes of their ids.
     StopAgent(Option<String>, String, ReplyCallback<Result<StopReceipt, StopError>>),
-    Search(SearchQuery, ReplyCallback<Option<Hits>>),
     Figures(ReplyCallback<Figures>),
     /// A handle exists: respond to commands at any time.
     EnableWaking,

@@ -1,13 +1,15 @@
 //! The event loop: one thread that owns all live sessions, the store and the subscribers.
 //!
 //! One turn ([`EventLoop::turn`]), in order:
-//! 1. `handle_commands`: answer queries, queue ingests and index batches ([`queries`]).
+//! 1. `handle_commands`: queue ingests, index batches and questions ([`queries`]).
 //! 2. `commit_ingests`: decode all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
-//! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
-//! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
+//! 3. `answer_waiting`: derive what the waiting questions must see, some milliseconds a turn, and hand them to the reader
+//!    threads ([`crate::read_pool`]).
+//! 4. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
+//! 5. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
 //!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
-//! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
+//! 6. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //!
 //! Between two turns, `wait_for_command` waits for a command if the driver can wake the hub; otherwise the driver waits
 //! inside `poll`.
@@ -24,7 +26,7 @@
 //! * [`index_commits`]: commits batches of the background index.
 //! * [`ingest`]: input from programs: group commit and acknowledgement.
 //! * [`publish_dedup`]: drops events that an earlier hub process already published.
-//! * [`queries`]: command dispatch and queries.
+//! * [`queries`]: command dispatch, and what questions wait for.
 //! * [`reload`]: derives a session from scratch after one of its files was truncated or replaced.
 //! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
 //! * [`rows`]: rows of sessions in memory, a write-back cache.
@@ -56,6 +58,7 @@ mod stop;
 mod tests;
 
 use std::{
+    collections::VecDeque,
     path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
@@ -76,6 +79,7 @@ use self::{
     hub_store::HubStore,
     ingest::PendingInput,
     publish_dedup::last_stop,
+    queries::WaitingCommand,
     rows::SavePace,
     session_table::{SessionTable, Task},
     startup::Startup,
@@ -85,8 +89,9 @@ use crate::{
     command::{Command, Figures},
     driver::Driver,
     event_routing::EventRouter,
-    handle::{HubHandle, Waker},
+    handle::{HubHandle, QuestionCount, Waker},
     partitions::Partitions,
+    read_pool::ReadPool,
     subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
 };
@@ -169,6 +174,7 @@ const MAX_DUE_LOADS: usize = 8;
 pub struct Hub {
     commands: SyncSender<Command>,
     router: EventRouter,
+    questions: QuestionCount,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -192,7 +198,8 @@ impl Hub {
                 EventLoop::new(driver, store, options, queue, Box::new(SystemClock)).run();
             })
             .map_err(HubError::Thread)?;
-        Ok(Self { commands, router: EventRouter::default(), thread: Some(thread) })
+        let (router, questions) = (EventRouter::default(), QuestionCount::default());
+        Ok(Self { commands, router, questions, thread: Some(thread) })
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
@@ -207,7 +214,7 @@ impl Hub {
     pub fn handle(&self) -> HubHandle {
         // A hub that has ended rejects every later query.
         let _ = self.commands.send(Command::EnableWaking);
-        HubHandle::new(self.commands.clone(), self.router.clone())
+        HubHandle::new(self.commands.clone(), self.router.clone(), self.questions.clone())
     }
 }
 
@@ -270,6 +277,9 @@ struct EventLoop {
     router: SessionRouter,
     sessions: SessionTable,
     subscribers: Vec<Subscriber>,
+    readers: ReadPool,
+    /// Commands that wait until what was acknowledged before them is derived, in order.
+    waiting: VecDeque<WaitingCommand>,
     /// Inbox partitions as sources of the router.
     partitions: Partitions,
     pending: PendingInput,
@@ -293,6 +303,8 @@ impl EventLoop {
         let store = HubStore::new(store);
         let startup = Startup::after(last_stop(&store));
         let figures = Figures { seq: store.last_seq(), ..Figures::default() };
+        let (texts, failures) = (options.texts.clone(), store.failures.clone());
+        let readers = ReadPool::new(store.reader(), texts, failures, queue.waker.clone());
         let derive = DerivePace::new(clock.tick());
         Self {
             driver,
@@ -306,6 +318,8 @@ impl EventLoop {
             }),
             sessions: SessionTable::default(),
             subscribers: Vec::new(),
+            readers,
+            waiting: VecDeque::new(),
             partitions: Partitions::default(),
             pending: PendingInput::default(),
             duplicates: DuplicateIndex::default(),
@@ -330,6 +344,7 @@ impl EventLoop {
 
     /// Saves everything, as the last thing that the hub does.
     fn stop_saving(&mut self) {
+        self.answer_all();
         // Last attempt for a failed commit.
         self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
@@ -345,12 +360,13 @@ impl EventLoop {
     fn turn(&mut self) -> LoopControl {
         let next = self.handle_commands();
         self.commit_ingests();
-        if let Some(problem) = self.store.take_problem(self.time.tick()) {
+        if let Some(problem) = self.store.failures.take_problem(self.time.tick()) {
             self.publish_problem(problem);
         }
         if next == LoopControl::Stop {
             return next;
         }
+        self.answer_waiting();
         self.replay_portion();
         if !self.startup.has_ended {
             self.poll_driver();
@@ -377,6 +393,9 @@ impl EventLoop {
 
     /// Waits for a command if the driver does not wait inside `poll`.
     fn wait_for_command(&mut self) -> LoopControl {
+        if !self.waiting.is_empty() {
+            return LoopControl::Continue;
+        }
         if self.startup.has_ended {
             return match self.queue.commands.recv() {
                 Ok(command) => self.handle_command(command),
@@ -402,7 +421,7 @@ impl EventLoop {
             }
             return;
         }
-        let is_hurried = self.queue.is_woken || self.startup.is_hurried();
+        let is_hurried = self.queue.is_woken || self.startup.is_hurried() || !self.waiting.is_empty();
         let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
         let polled = self.driver.poll(wait, &mut self.router);
         self.collect_changed();

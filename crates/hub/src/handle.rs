@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
@@ -17,9 +17,36 @@ use crate::{
         AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
     },
     event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
+    read_pool::Question,
+    read_view::ReadView,
     stop::{StopError, StopReceipt},
     subscription::{Subscriber, UpdateQueue},
 };
+
+/// Most questions that wait or are being answered: one for each connection of a server. A caller beyond that gets
+/// [`AskError::Busy`].
+const MAX_QUESTIONS: usize = 1024;
+
+/// Number of questions that wait or are being answered.
+#[derive(Clone, Default)]
+pub(crate) struct QuestionCount(Arc<AtomicUsize>);
+
+/// A counted question.
+struct CountedQuestion(QuestionCount);
+
+impl QuestionCount {
+    fn enter(&self) -> Result<CountedQuestion, AskError> {
+        let counted = CountedQuestion(self.clone());
+        let before = self.0.fetch_add(1, Ordering::AcqRel);
+        if before < MAX_QUESTIONS { Ok(counted) } else { Err(AskError::Busy) }
+    }
+}
+
+impl Drop for CountedQuestion {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue
 /// is [`AskError::Busy`].
@@ -27,6 +54,7 @@ use crate::{
 pub struct HubHandle {
     commands: SyncSender<Command>,
     router: EventRouter,
+    questions: QuestionCount,
 }
 
 impl std::fmt::Debug for HubHandle {
@@ -36,8 +64,23 @@ impl std::fmt::Debug for HubHandle {
 }
 
 impl HubHandle {
-    pub(crate) fn new(commands: SyncSender<Command>, router: EventRouter) -> Self {
-        Self { commands, router }
+    pub(crate) fn new(commands: SyncSender<Command>, router: EventRouter, questions: QuestionCount) -> Self {
+        Self { commands, router, questions }
+    }
+
+    /// Sends a question, which may be about one session. Its reply includes everything that was acknowledged before.
+    fn ask<T: 'static>(
+        &self,
+        session: Option<SessionId>,
+        reply: ReplyCallback<T>,
+        answer: impl FnOnce(&ReadView<'_>) -> T + Send + 'static,
+    ) -> Result<(), AskError> {
+        let counted = self.questions.enter()?;
+        let answer = move |view: &ReadView<'_>| {
+            reply(answer(view));
+            drop(counted);
+        };
+        self.send(Command::Ask(Question { session, answer: Box::new(answer) }))
     }
 
     fn send(&self, command: Command) -> Result<(), AskError> {
@@ -116,22 +159,22 @@ impl HubHandle {
 
     /// Queries sessions, newest first.
     pub fn sessions(&self, query: ListQuery, reply: ReplyCallback<Vec<SessionRow>>) -> Result<(), AskError> {
-        self.send(Command::Sessions(query, reply))
+        self.ask(None, reply, move |view| view.list(&query))
     }
 
     /// Queries statistics; `None` if the store fails.
     pub fn stats(&self, query: StatsQuery, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
-        self.send(Command::Stats(query, reply))
+        self.ask(None, reply, move |view| view.stats(&query))
     }
 
     /// Queries the newest passages that match; `None` without a full-text index.
     pub fn search(&self, query: SearchQuery, reply: ReplyCallback<Option<Hits>>) -> Result<(), AskError> {
-        self.send(Command::Search(query, reply))
+        self.ask(None, reply, move |view| view.search(&query))
     }
 
     /// Queries a session's tree as last published.
     pub fn tree(&self, session: SessionId, reply: ReplyCallback<Option<Tree>>) -> Result<(), AskError> {
-        self.send(Command::Tree(session, reply))
+        self.ask(Some(session.clone()), reply, move |view| view.tree(&session))
     }
 
     /// Queries an agent by its id, in one session or in all.
@@ -141,7 +184,7 @@ impl HubHandle {
         agent: AgentId,
         reply: ReplyCallback<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
-        self.send(Command::Agents(session, agent, reply))
+        self.ask(session.clone(), reply, move |view| view.agents(session.as_ref(), &agent))
     }
 
     /// Orders a running subagent to stop. `session` and `agent` may be id prefixes. The reply comes after the order is
@@ -162,7 +205,7 @@ impl HubHandle {
         limit: usize,
         reply: ReplyCallback<IdMatches>,
     ) -> Result<(), AskError> {
-        self.send(Command::Names(prefix, limit, reply))
+        self.ask(None, reply, move |view| view.names(&prefix, limit))
     }
 
     /// Queries at most `limit` events after a sequence number of the change log, of one session or of all. `None` if
@@ -174,7 +217,7 @@ impl HubHandle {
         limit: usize,
         reply: ReplyCallback<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
-        self.send(Command::EventsAfter(seq, session, limit, reply))
+        self.ask(None, reply, move |view| view.events_after(seq, session.as_ref(), limit))
     }
 
     /// Queries the hub's own counters.

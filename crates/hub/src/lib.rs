@@ -28,6 +28,8 @@ mod ingest_batches;
 mod loader;
 mod otlp;
 mod partitions;
+mod read_pool;
+mod read_view;
 mod replay;
 pub mod search;
 mod session_sources;

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_model::{Feed, FeedItem, SessionId, Tree, Update};
 
-use crate::command::Command;
+use crate::{command::Command, read_pool::Question, read_view::ReadView};
 
 /// Capacity of a subscriber's queue: enough for the burst of a whole recording's line, small enough that a stuck reader
 /// costs some megabytes at most.
@@ -73,9 +73,11 @@ impl Feed for HubSubscription {
 
     fn tree(&mut self, session: &SessionId) -> Option<Tree> {
         let (sender, answer) = sync_channel(1);
+        let id = session.clone();
         // The receiver may be gone.
-        let reply = Box::new(move |tree| drop(sender.try_send(tree)));
-        self.commands.send(Command::Tree(session.clone(), reply)).ok()?;
+        let answer_tree = Box::new(move |view: &ReadView<'_>| drop(sender.try_send(view.tree(&id))));
+        let question = Question { session: Some(session.clone()), answer: answer_tree };
+        self.commands.send(Command::Ask(question)).ok()?;
         answer.recv().ok().flatten()
     }
 }

@@ -18,7 +18,7 @@ mod stats;
 mod texts;
 mod word;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 pub use days::{DayCost, ModelFigures, agent_figures, cost_of_day, tool_figures};
 pub use forward_log::{ForwardLog, Forwarded};
@@ -317,6 +317,12 @@ pub trait SessionQueries: Send {
 ///
 /// All methods return the storage's error as [`StoreError`].
 pub trait History: SessionQueries {
+    /// Returns what opens further connections for reading: for other threads, beside this one.
+    fn reader(&self) -> OpenReader;
+
+    /// Returns statistics as [`SessionQueries::stats`], with these trees in place of the stored ones of their sessions.
+    fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats>;
+
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
 
@@ -354,6 +360,9 @@ pub trait History: SessionQueries {
     /// Returns ids and times of a session's last events, newest first, at most `limit`.
     fn latest_events(&self, session: &SessionId, limit: usize) -> StoreResult<Vec<(Text, Option<Millis>)>>;
 }
+
+/// Opens a connection for reading that sees all commits so far.
+pub type OpenReader = Arc<dyn Fn() -> StoreResult<Box<dyn History>> + Send + Sync>;
 
 /// A store: [`Ledger`] for writes and [`History`] for reads on the same data.
 pub trait Store: Ledger + History {}

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     ops::Add,
     path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use subscope_model::{
@@ -12,7 +13,7 @@ use subscope_model::{
 };
 
 use crate::{
-    AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, ReceivedInput, SessionPart,
+    AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, OpenReader, ReceivedInput, SessionPart,
     SessionQueries, StoreResult, StoredSessionKeys, days, stats::Sums,
 };
 
@@ -23,9 +24,12 @@ const MAX_LOG_EVENTS: usize = 65_536;
 /// Bytes of received input kept for replay after a followed file was truncated or replaced.
 const MAX_INBOX_BYTES: usize = 64 << 20;
 
-/// In-memory store: the newest tree of each session, a bounded event log and a bounded inbox.
+/// In-memory store: the newest tree of each session, a bounded event log and a bounded inbox. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore(Arc<Mutex<MemoryRows>>);
+
 #[derive(Debug, Default)]
-pub struct MemoryStore {
+struct MemoryRows {
     /// `None`: [`MAX_LOG_EVENTS`].
     max_log_events: Option<usize>,
     trees: BTreeMap<SessionId, Tree>,
@@ -53,9 +57,16 @@ impl MemoryStore {
     /// Empty store with an event log of at most `max_log_events`: for readers that are connected from the beginning and
     /// never reconnect.
     pub fn with_log(max_log_events: usize) -> Self {
-        Self { max_log_events: Some(max_log_events), ..Self::default() }
+        let rows = MemoryRows { max_log_events: Some(max_log_events), ..MemoryRows::default() };
+        Self(Arc::new(Mutex::new(rows)))
     }
 
+    fn rows(&self) -> MutexGuard<'_, MemoryRows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemoryRows {
     fn row(&self, tree: &Tree) -> SessionRow {
         let kept_at_ms = self.changed_ms.get(&tree.session.id).copied().filter(|at| *at > 0);
         SessionRow { kept_at_ms, ..SessionRow::of(tree) }
@@ -95,34 +106,37 @@ fn body_bytes(received: &ReceivedInput, counts: impl Fn(&SessionPart) -> bool) -
 
 impl Ledger for MemoryStore {
     fn commit(&mut self, commit: &Commit) -> StoreResult<Vec<Event>> {
-        self.add_to_inbox(&commit.received);
+        let mut rows = self.rows();
+        rows.add_to_inbox(&commit.received);
         for tree in &commit.trees {
-            let before = self.trees.insert(tree.session.id.clone(), tree.clone());
+            let before = rows.trees.insert(tree.session.id.clone(), tree.clone());
             if before.is_none_or(|before| SessionRow::of(&before) != SessionRow::of(tree)) {
-                self.changed_ms.insert(tree.session.id.clone(), commit.at_ms);
+                rows.changed_ms.insert(tree.session.id.clone(), commit.at_ms);
             }
         }
         for keys in &commit.session_keys {
-            self.add_keys(keys);
+            rows.add_keys(keys);
         }
         let mut events = commit.events.clone();
         for event in &mut events {
-            self.seq += 1;
-            event.seq = self.seq;
-            self.log.push_back(event.clone());
+            rows.seq += 1;
+            event.seq = rows.seq;
+            rows.log.push_back(event.clone());
         }
-        let excess = self.log.len().saturating_sub(self.max_log_events.unwrap_or(MAX_LOG_EVENTS));
-        self.log.drain(..excess);
+        let excess = rows.log.len().saturating_sub(rows.max_log_events.unwrap_or(MAX_LOG_EVENTS));
+        rows.log.drain(..excess);
         Ok(events)
     }
 
     fn reserve_revs(&mut self, count: u64) -> StoreResult<u64> {
-        self.rev += count;
-        Ok(self.rev + 1 - count)
+        let mut rows = self.rows();
+        rows.rev += count;
+        Ok(rows.rev + 1 - count)
     }
 
     fn has_received(&self, source: &str, key: &str) -> StoreResult<bool> {
-        Ok(self.delivery_keys.contains(&(source.to_owned(), key.to_owned())))
+        let rows = self.rows();
+        Ok(rows.delivery_keys.contains(&(source.to_owned(), key.to_owned())))
     }
 
     fn read_received(
@@ -132,29 +146,38 @@ impl Ledger for MemoryStore {
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
     ) -> StoreResult<Option<u64>> {
-        let (mut passed, mut last) = (0, after);
-        for (number, one) in (self.dropped + 1..).zip(&self.inbox) {
-            if number <= after || !one.sessions.contains(session) {
-                continue;
+        let (mut page, mut next) = (Vec::new(), None);
+        {
+            let rows = self.rows();
+            let (mut last, mut passed) = (after, 0);
+            for (number, one) in (rows.dropped + 1..).zip(&rows.inbox) {
+                if number <= after || !one.sessions.contains(session) {
+                    continue;
+                }
+                if last > after && passed >= bytes {
+                    next = Some(last);
+                    break;
+                }
+                let parts = one.parts.iter().filter(|part| part.session == *session).cloned().collect();
+                passed += body_bytes(one, |part| part.session == *session) as u64;
+                last = number;
+                page.push(ReceivedInput { parts, sessions: Vec::new(), ..one.clone() });
             }
-            if last > after && passed >= bytes {
-                return Ok(Some(last));
-            }
-            let parts = one.parts.iter().filter(|part| part.session == *session).cloned().collect();
-            passed += body_bytes(one, |part| part.session == *session) as u64;
-            last = number;
-            each(ReceivedInput { parts, sessions: Vec::new(), ..one.clone() });
         }
-        Ok(None)
+        // The callback may ask the store.
+        page.into_iter().for_each(each);
+        Ok(next)
     }
 
     fn received_bytes(&self, session: &SessionId) -> StoreResult<u64> {
-        let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
+        let rows = self.rows();
+        let of = rows.inbox.iter().filter(|one| one.sessions.contains(session));
         Ok(of.map(|one| body_bytes(one, |part| part.session == *session) as u64).sum())
     }
 
     fn keeps_received(&self) -> bool {
-        self.dropped == 0
+        let rows = self.rows();
+        rows.dropped == 0
     }
 
     fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>> {
@@ -165,7 +188,8 @@ impl Ledger for MemoryStore {
 
 impl SessionQueries for MemoryStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
-        let mut all: Vec<SessionRow> = self.trees.values().map(|tree| self.row(tree)).collect();
+        let rows = self.rows();
+        let mut all: Vec<SessionRow> = rows.trees.values().map(|tree| rows.row(tree)).collect();
         all.sort_by_cached_key(SessionRow::place);
         if let Some((at, id)) = &query.after {
             all.retain(|row| row.is_behind(*at, id));
@@ -178,7 +202,8 @@ impl SessionQueries for MemoryStore {
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
-        Ok(self.trees.get(session).cloned())
+        let rows = self.rows();
+        Ok(rows.trees.get(session).cloned())
     }
 
     fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<SessionId>> {
@@ -187,7 +212,8 @@ impl SessionQueries for MemoryStore {
     }
 
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>> {
-        let found = self.trees.values().flat_map(|tree| {
+        let rows = self.rows();
+        let found = rows.trees.values().flat_map(|tree| {
             let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
         });
@@ -195,7 +221,8 @@ impl SessionQueries for MemoryStore {
     }
 
     fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        let agents = self.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
+        let rows = self.rows();
+        let agents = rows.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
         let by_id = agents.clone().find(|row| row.id.as_str() == agent);
         let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
         let row = by_id.or_else(|| agents.clone().find(started_by));
@@ -207,17 +234,30 @@ impl SessionQueries for MemoryStore {
     }
 
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
-        Ok(self.trees.get(session).map(|tree| self.row(tree)))
+        let rows = self.rows();
+        Ok(rows.trees.get(session).map(|tree| rows.row(tree)))
     }
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
-        let mut sums = Sums::new(query);
-        self.trees.values().for_each(|tree| sums.add_tree(tree));
-        Ok(sums.finish())
+        self.stats_with(query, &[])
     }
 }
 
 impl History for MemoryStore {
+    fn reader(&self) -> OpenReader {
+        let shared = self.clone();
+        Arc::new(move || Ok(Box::new(shared.clone())))
+    }
+
+    fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
+        let rows = self.rows();
+        let is_unsaved: HashSet<&SessionId> = unsaved.iter().map(|tree| &tree.session.id).collect();
+        let mut sums = Sums::new(query);
+        let stored = rows.trees.values().filter(|tree| !is_unsaved.contains(&tree.session.id));
+        stored.chain(unsaved.iter().copied()).for_each(|tree| sums.add_tree(tree));
+        Ok(sums.finish())
+    }
+
     fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
         Ok(Vec::new())
     }
@@ -232,25 +272,30 @@ impl History for MemoryStore {
     }
 
     fn first_keys(&self) -> StoreResult<Vec<(SessionId, Vec<u64>)>> {
-        Ok(self.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
+        let rows = self.rows();
+        Ok(rows.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
     }
 
     fn sessions_with_keys(&self, keys: &KeySet) -> StoreResult<Vec<(SessionId, u64)>> {
-        let all = self.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
+        let rows = self.rows();
+        let all = rows.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
         Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
     }
 
     fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>> {
-        Ok(self.session_keys.get(session).cloned())
+        let rows = self.rows();
+        Ok(rows.session_keys.get(session).cloned())
     }
 
     fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost> {
-        let of = self.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
+        let rows = self.rows();
+        let of = rows.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
         Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).fold(DayCost::default(), Add::add))
     }
 
     fn last_seq(&self) -> u64 {
-        self.seq
+        let rows = self.rows();
+        rows.seq
     }
 
     fn events_after(
@@ -259,15 +304,17 @@ impl History for MemoryStore {
         session: Option<&SessionId>,
         limit: usize,
     ) -> StoreResult<Option<Vec<Event>>> {
-        let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
+        let rows = self.rows();
+        let first = rows.log.front().map_or(rows.seq + 1, |event| event.seq);
         let matches =
             |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
         let reaches = seq == 0 || seq.saturating_add(1) >= first;
-        Ok(reaches.then(|| self.log.iter().filter(matches).take(limit).cloned().collect()))
+        Ok(reaches.then(|| rows.log.iter().filter(matches).take(limit).cloned().collect()))
     }
 
     fn latest_events(&self, session: &SessionId, limit: usize) -> StoreResult<Vec<(Text, Option<Millis>)>> {
-        let own = self.log.iter().rev().filter(|event| event.session_id == *session);
+        let rows = self.rows();
+        let own = rows.log.iter().rev().filter(|event| event.session_id == *session);
         Ok(own.take(limit).map(|event| (event.id.clone(), event.at_ms)).collect())
     }
 }

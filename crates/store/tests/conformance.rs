@@ -145,6 +145,30 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
     }
 }
 
+#[test]
+fn unsaved_rows_count_in_place_of_the_stored_ones_of_their_sessions() {
+    let (saved, changed, new) = (real("k-big"), real("c-nested"), real("b-parallel"));
+    let mut before = changed.clone();
+    before.agents.truncate(2);
+    let mut expected = MemoryStore::new();
+    let trees = vec![saved.clone(), changed.clone(), new.clone()];
+    expected.commit(&Commit { trees, ..Commit::default() }).unwrap();
+    for_each_store(|which, store| {
+        let trees = vec![saved.clone(), before.clone()];
+        store.commit(&Commit { trees, ..Commit::default() }).unwrap();
+        for harness in [None, changed.session.harness.clone(), Some("another".into())] {
+            let query = StatsQuery { harness, ..StatsQuery::default() };
+            let found = store.stats_with(&query, &[&changed, &new]).unwrap();
+            assert_eq!(found, expected.stats(&query).unwrap(), "{which} {query:?}");
+            assert_eq!(
+                store.reader()().unwrap().stats_with(&query, &[&changed, &new]).unwrap(),
+                found,
+                "{which}"
+            );
+        }
+    });
+}
+
 /// A store that is filled by commits.
 struct CommittedTrees<'s>(&'s mut dyn Store);
 

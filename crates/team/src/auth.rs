@@ -13,7 +13,7 @@ use subscope_server::ApiError;
 
 use crate::{
     routes::TeamApp,
-    tokens::{Identity, Shown},
+    tokens::{Identity, Shown, TokenFile},
 };
 
 /// Name of the cookie.
@@ -60,7 +60,8 @@ impl FromRequestParts<TeamApp> for Caller {
             let caller = TokenCaller::from_request_parts(parts, app).await?;
             return Ok(Self { identity: caller.identity });
         }
-        let identity = cookie(&parts.headers).and_then(|value| app.tokens.of_cookie(value));
+        let value = cookie(&parts.headers).ok_or_else(unauthorized)?.to_owned();
+        let identity = check_tokens(app, move |tokens| tokens.of_cookie(&value)).await?;
         identity.map(|identity| Self { identity }).ok_or_else(unauthorized)
     }
 }
@@ -70,7 +71,8 @@ impl FromRequestParts<TeamApp> for TokenCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &TeamApp) -> Result<Self, ApiError> {
         let token = bearer(&parts.headers).ok_or_else(unauthorized)?.to_owned();
-        match app.tokens.show(&token, address(parts)) {
+        let (shown, from) = (token.clone(), address(parts));
+        match check_tokens(app, move |tokens| tokens.show(&shown, from)).await? {
             Shown::Known(identity) => Ok(Self { identity, token }),
             Shown::Unknown => Err(unauthorized()),
             Shown::TooMany => Err(ApiError::new(
@@ -79,6 +81,16 @@ impl FromRequestParts<TeamApp> for TokenCaller {
             )),
         }
     }
+}
+
+/// Checks something with the token file, which may be read for it, on a thread that may block.
+pub(crate) async fn check_tokens<T: Send + 'static>(
+    app: &TeamApp,
+    check: impl FnOnce(&TokenFile) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let app = app.clone();
+    let checked = tokio::task::spawn_blocking(move || check(&app.tokens)).await;
+    checked.map_err(|_| ApiError::unavailable("tokens cannot be checked"))
 }
 
 /// The message is the same for all causes.

@@ -12,7 +12,7 @@ use std::{
     net::IpAddr,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -133,12 +133,12 @@ struct TokenLine {
 type FileState = (i64, i64, u64, u64);
 
 struct LoadedTokens {
-    entries: Vec<TokenLine>,
+    entries: Arc<[TokenLine]>,
     state: FileState,
     looked_at: Instant,
 }
 
-/// The tokens of a file, read again when it changes.
+/// The tokens of a file, read again when it changes: every check may read a file.
 pub struct TokenFile {
     path: PathBuf,
     loaded: Mutex<LoadedTokens>,
@@ -224,7 +224,7 @@ impl TokenFile {
         if entries.is_empty() {
             return Err(TokenFileError::Empty(path.to_owned()));
         }
-        let loaded = LoadedTokens { entries, state, looked_at: clock::tick() };
+        let loaded = LoadedTokens { entries: entries.into(), state, looked_at: clock::tick() };
         Ok(Self {
             path: path.to_owned(),
             loaded: Mutex::new(loaded),
@@ -235,31 +235,36 @@ impl TokenFile {
 
     /// Calls `find` with the current entries; again with new ones if it finds nothing and the file has just changed.
     fn with_entries<T>(&self, find: impl Fn(&[TokenLine]) -> Option<T>) -> Option<T> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        self.reread(&mut loaded, REREAD);
-        find(&loaded.entries).or_else(|| {
-            self.reread(&mut loaded, Duration::ZERO);
-            find(&loaded.entries)
-        })
+        find(&self.entries(REREAD)).or_else(|| find(&self.entries(Duration::ZERO)))
     }
 
-    /// Reads the file again if it has changed and was not looked at for a while.
-    fn reread(&self, loaded: &mut LoadedTokens, at_most_every: Duration) {
-        if loaded.looked_at.elapsed() >= at_most_every {
+    fn lock(&self) -> MutexGuard<'_, LoadedTokens> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the current entries. Reads the file again if it has changed and was not looked at for a while; others go on
+    /// with the entries read before.
+    fn entries(&self, at_most_every: Duration) -> Arc<[TokenLine]> {
+        let known = {
+            let mut loaded = self.lock();
+            if loaded.looked_at.elapsed() < at_most_every {
+                return Arc::clone(&loaded.entries);
+            }
             loaded.looked_at = clock::tick();
-            let is_same = state_of(&self.path).is_ok_and(|state| state == loaded.state);
-            if !is_same {
-                match read(&self.path) {
-                    // An invalid line gives no token and does not prevent revocation: tokens of deleted lines are
-                    // revoked.
-                    Ok((entries, state, wrong)) => {
-                        wrong.iter().for_each(|error| tracing::warn!("a token is left out: {error}"));
-                        (loaded.entries, loaded.state) = (entries, state);
-                    }
-                    Err(error) => tracing::warn!("the tokens read before stay valid: {error}"),
+            loaded.state
+        };
+        if !state_of(&self.path).is_ok_and(|state| state == known) {
+            match read(&self.path) {
+                // An invalid line gives no token and does not prevent revocation: tokens of deleted lines are revoked.
+                Ok((entries, state, wrong)) => {
+                    wrong.iter().for_each(|error| tracing::warn!("a token is left out: {error}"));
+                    let mut loaded = self.lock();
+                    (loaded.entries, loaded.state) = (entries.into(), state);
                 }
+                Err(error) => tracing::warn!("the tokens read before stay valid: {error}"),
             }
         }
+        Arc::clone(&self.lock().entries)
     }
 
     /// Returns the owner of a token.

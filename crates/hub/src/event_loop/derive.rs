@@ -1,16 +1,13 @@
 //! Derives rows and events from facts, commits them and publishes them; retries failed commits.
 
-use std::{
-    error::Error,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_session::{Limits, Now, SessionUpdate, problem_event};
 use subscope_store::{Commit, StoreError};
 
 use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
-use crate::command::IngestError;
+use crate::{command::IngestError, read_view::describe};
 
 /// Revisions reserved at once: enough for some minutes. Unused ones of a process that ends are skipped. Revisions begin
 /// at the microsecond at which the store was created; even with skipped ones they stay lower than the clock.
@@ -133,6 +130,19 @@ impl EventLoop {
             pace.throttle.resume();
         }
         pace.largest_ingest_batch = 0;
+    }
+
+    /// Derives one session if it is dirty and can be derived now.
+    pub(super) fn derive_one(&mut self, session: &SessionId) {
+        if !self.is_dirty(session) || self.has_failed_commit() || !self.is_filter_loaded(session) {
+            return;
+        }
+        // A failed commit is retried before the next turn reads anything.
+        let _ = self.derive(std::slice::from_ref(session), false);
+        self.pace.derive.last_derived = self.time.tick();
+        if self.sessions.has_none(Task::Derive) {
+            self.mark_all_derived();
+        }
     }
 
     fn mark_all_derived(&mut self) {
@@ -305,10 +315,18 @@ impl EventLoop {
     pub(super) fn next_rev(&mut self) -> u64 {
         if self.store.revs.is_empty() {
             let reserved = self.store.reserve_revs(REVS_PER_RESERVATION);
-            let first = self.store.read("row revisions", reserved).unwrap_or(self.store.revs.end);
+            let reserved = self.store.read("row revisions", reserved);
+            self.store.has_reserved_revs |= reserved.is_some();
+            let first = reserved.unwrap_or(self.store.revs.end);
             self.store.revs = first..first + REVS_PER_RESERVATION;
         }
         self.store.revs.next().unwrap_or(self.store.revs.end)
+    }
+
+    /// Returns a revision that is greater than those of all rows so far and not greater than those of later ones; `None`
+    /// if this hub has no revisions yet, or none that continue the store's.
+    pub(super) fn next_unused_rev(&self) -> Option<u64> {
+        self.store.has_reserved_revs.then_some(self.store.revs.start)
     }
 
     pub(super) fn publish(&mut self, update: &Update) {
@@ -351,17 +369,6 @@ impl From<&StoreError> for IngestError {
     fn from(error: &StoreError) -> Self {
         Self::Store(describe(error))
     }
-}
-
-/// The message of a store error followed by its causes.
-pub(super) fn describe(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 /// Agents of a tree with a pending stop order.

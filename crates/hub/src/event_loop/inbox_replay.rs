@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use subscope_model::{Problem, SessionId, Text};
 use subscope_store::ReceivedInput;
 
-use super::{EventLoop, derive::describe, session_table::SessionTable};
+use super::{EventLoop, session_table::SessionTable};
 use crate::partitions::InputChunk;
 
 /// Bytes of inbox input replayed between two publications of its events: each event holds the payload of its line.
@@ -175,7 +175,10 @@ impl EventLoop {
                             // Try again when the session gets more input.
                             live.inbox = None;
                         }
-                        self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
+                        self.publish_problem(Problem {
+                            at: session.to_string(),
+                            what: crate::read_view::describe(&error),
+                        });
                         break;
                     }
                 }

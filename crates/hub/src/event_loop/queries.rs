@@ -1,17 +1,16 @@
-//! Command dispatch, and queries answered from the row cache and the store.
+//! Command dispatch. Questions about rows, events and texts are answered by the reader threads
+//! ([`crate::read_pool`]); here, what was acknowledged before them is derived first.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use subscope_model::{
-    Agent, AgentId, AgentName, Event, HITS_SCHEMA, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, Session,
-    SessionId, Tree, Update,
-};
-use subscope_store::{Access, ListQuery, OpenError, TextIndex};
+use subscope_model::{SessionId, Tree, Update};
+use subscope_store::ListQuery;
 
-use super::{EventLoop, LoopControl};
+use super::{EventLoop, LoopControl, session_table::Task};
 use crate::{
-    command::{Command, Figures, IngestError, SubscriptionStart},
-    search::search,
+    command::{Command, Figures, IngestError, ReplyCallback, SubscriptionStart},
+    read_pool::Question,
+    read_view::{ReadView, RowOverlay},
     stop::StopError,
     subscription::Subscriber,
 };
@@ -22,39 +21,19 @@ const MAX_LIVE_SESSIONS: usize = 1_000;
 /// Most events replayed to a subscriber that reconnects. One that missed more gets snapshots instead.
 const MAX_REPLAYED_EVENTS: usize = 50_000;
 
-/// Most agents looked at for an id or id prefix. Ids are random; a copied session has the same ones.
-pub(super) const MAX_AGENTS_PER_ID: usize = 100;
+/// Time per turn for deriving what questions wait for: input that comes meanwhile is acknowledged between two turns.
+const DERIVE_SLICE: Duration = Duration::from_millis(4);
+
+/// A command that waits for the derivation of what was acknowledged before it (read-your-writes).
+pub(super) struct WaitingCommand {
+    command: Command,
+    /// Sessions that are not derived yet.
+    dirty: BTreeSet<SessionId>,
+}
 
 impl EventLoop {
-    /// Handles a command. Queries see all input acknowledged before them.
+    /// Handles a command, or has it wait. Questions see all input acknowledged before them.
     pub(super) fn handle_command(&mut self, command: Command) -> LoopControl {
-        let needs_all = match command {
-            Command::Ingest(..) | Command::CommitIndexBatch(..) | Command::Wake | Command::Stop => false,
-            // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
-            Command::SessionsOfAgent(..) => self.startup.has_underived_replay,
-            Command::Subscribe(_)
-            | Command::Join(..)
-            | Command::Tree(..)
-            | Command::Sessions(..)
-            | Command::Agents(..)
-            | Command::Names(..)
-            | Command::EventsAfter(..)
-            | Command::Stats(..)
-            | Command::StopAgent(..)
-            | Command::Search(..)
-            | Command::Figures(_)
-            | Command::EnableWaking
-            | Command::SetIndexing(_) => true,
-        };
-        if matches!(command, Command::SessionsOfAgent(..)) {
-            // The routing that follows from this answer cannot be corrected later.
-            while self.startup.is_replaying() && !self.has_failed_commit() {
-                self.replay_portion();
-            }
-        }
-        if self.pending.has_underived && needs_all {
-            self.derive_dirty(false);
-        }
         match command {
             Command::Ingest(_, reply) if self.startup.has_ended => reply(Err(IngestError::Ended)),
             Command::Ingest(ingest, reply) => self.pending.push(*ingest, reply),
@@ -62,11 +41,82 @@ impl EventLoop {
             Command::CommitIndexBatch(commit, reply) => {
                 self.pending.index_commits.push_back((*commit, reply))
             }
+            Command::SessionsOfAgent(agent, reply) => {
+                // The routing that follows from this answer cannot be corrected later.
+                while self.startup.is_replaying() && !self.has_failed_commit() {
+                    self.replay_portion();
+                }
+                // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
+                if self.pending.has_underived && self.startup.has_underived_replay {
+                    self.derive_dirty(false);
+                }
+                let overlay = self.overlay();
+                reply(self.view(&overlay).sessions_of_agent(&agent));
+            }
+            Command::EnableWaking => {
+                if !self.queue.is_woken {
+                    self.queue.is_woken = self.driver.wake_with(self.queue.waker.clone());
+                }
+            }
+            Command::SetIndexing(is_indexing) => self.startup.is_indexing = is_indexing,
+            Command::Wake => self.queue.waker.has_woken(),
+            Command::Stop => return LoopControl::Stop,
+            Command::Subscribe(_)
+            | Command::Join(..)
+            | Command::Ask(_)
+            | Command::StopAgent(..)
+            | Command::Figures(_) => {
+                let dirty = match self.pending.has_underived {
+                    true => self.sessions.scheduled(Task::Derive).map(|(_, id)| id.clone()).collect(),
+                    false => BTreeSet::new(),
+                };
+                self.waiting.push_back(WaitingCommand { command, dirty });
+            }
+        }
+        LoopControl::Continue
+    }
+
+    /// Answers the commands that wait for nothing any more. Derives what the others wait for, for [`DERIVE_SLICE`].
+    pub(super) fn answer_waiting(&mut self) {
+        let began = self.time.tick();
+        while let Some(WaitingCommand { command, mut dirty }) = self.waiting.pop_front() {
+            // While a commit has failed, what is known is answered.
+            while !self.has_failed_commit()
+                && let Some(session) = dirty.pop_first()
+            {
+                self.derive_one(&session);
+                if self.time.tick().duration_since(began) >= DERIVE_SLICE && !dirty.is_empty() {
+                    return self.waiting.push_front(WaitingCommand { command, dirty });
+                }
+            }
+            self.answer(command);
+        }
+    }
+
+    /// Answers all waiting commands: the hub ends.
+    pub(super) fn answer_all(&mut self) {
+        if !self.waiting.is_empty() {
+            self.derive_dirty(false);
+        }
+        while let Some(WaitingCommand { command, .. }) = self.waiting.pop_front() {
+            self.answer(command);
+        }
+    }
+
+    /// Answers a command that sees derived rows.
+    fn answer(&mut self, command: Command) {
+        match command {
+            Command::Ask(Question { session, answer }) => {
+                let mut overlay = self.overlay();
+                overlay.held.extend(session.and_then(|session| self.sessions.tree(&session).cloned()));
+                self.readers.ask(overlay, answer);
+            }
             Command::Subscribe(mut subscriber) => {
                 // Updates published from here on are newer than the snapshots.
                 self.broadcast_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
-                for snapshot in self.snapshots() {
+                let overlay = self.overlay();
+                for snapshot in self.wanted_snapshots().load(&self.view(&overlay)) {
                     subscriber.send(Update::snapshot(snapshot), &tree);
                 }
                 if self.startup.is_done {
@@ -76,39 +126,32 @@ impl EventLoop {
             }
             Command::Join(subscriber, after, reply) => {
                 self.broadcast_rows(true);
-                reply(self.join(after));
+                self.join(after, reply);
                 self.add_subscriber(subscriber);
-            }
-            Command::Tree(session, reply) => reply(self.tree(&session)),
-            Command::Sessions(query, reply) => reply(self.list(&query)),
-            Command::Agents(session, agent, reply) => reply(self.agents(session.as_ref(), &agent)),
-            Command::SessionsOfAgent(agent, reply) => reply(self.sessions_of_agent(&agent)),
-            Command::Names(prefix, limit, reply) => reply(self.names(&prefix, limit)),
-            Command::EventsAfter(seq, session, limit, reply) => {
-                reply(self.events_after(seq, session.as_ref(), limit));
-            }
-            Command::Stats(query, reply) => {
-                // Statistics are computed from saved rows. If these cannot be saved, the sums are those of the last
-                // save.
-                let _ = self.save_rows();
-                reply(self.store.read("the figures", self.store.stats(&query)));
             }
             Command::StopAgent(.., reply) if self.startup.has_ended => {
                 reply(Err(StopError::Store(IngestError::Ended.to_string())));
             }
             Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
-            Command::Search(query, reply) => reply(self.search(&query)),
             Command::Figures(reply) => reply(self.figures()),
-            Command::EnableWaking => {
-                if !self.queue.is_woken {
-                    self.queue.is_woken = self.driver.wake_with(self.queue.waker.clone());
-                }
-            }
-            Command::SetIndexing(is_indexing) => self.startup.is_indexing = is_indexing,
-            Command::Wake => self.queue.waker.has_woken(),
-            Command::Stop => return LoopControl::Stop,
+            Command::Ingest(..)
+            | Command::CommitIndexBatch(..)
+            | Command::SessionsOfAgent(..)
+            | Command::EnableWaking
+            | Command::SetIndexing(_)
+            | Command::Wake
+            | Command::Stop => {}
         }
-        LoopControl::Continue
+    }
+
+    /// What a reader thread sees, for what the event loop asks itself.
+    fn view<'a>(&'a self, overlay: &'a RowOverlay) -> ReadView<'a> {
+        ReadView {
+            store: Some(&*self.store),
+            overlay,
+            texts: self.options.texts.as_ref(),
+            failures: &self.store.failures,
+        }
     }
 
     fn add_subscriber(&mut self, subscriber: Subscriber) {
@@ -123,106 +166,49 @@ impl EventLoop {
         held.chain(self.sessions.recently_evicted())
     }
 
-    /// Snapshots for a new subscriber: loaded, recently evicted and live sessions, oldest first.
-    fn snapshots(&self) -> Vec<Tree> {
-        let query = ListQuery::live(MAX_LIVE_SESSIONS);
-        let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
-        ids.extend(self.sessions_in_snapshots().cloned());
-        let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
-        trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
-        trees
+    /// What the snapshots for a new subscriber are made of: loaded, recently evicted and live sessions.
+    fn wanted_snapshots(&self) -> WantedSnapshots {
+        WantedSnapshots {
+            held: self.sessions.with_rows().map(|(_, tree)| Arc::clone(tree)).collect(),
+            stored: self.sessions.recently_evicted().cloned().collect(),
+            lists_live: true,
+            before_rev: self.next_unused_rev(),
+        }
     }
 
-    /// Initial data of a subscriber. It is added in the same turn: no gap and no duplicate.
-    fn join(&self, after: Option<u64>) -> SubscriptionStart {
-        let seq = self.figures.seq;
-        let Some(seq_after) = after else {
-            let is_caught_up = self.startup.is_done;
-            return SubscriptionStart {
-                snapshots: self.snapshots(),
-                seq,
-                is_caught_up,
-                ..SubscriptionStart::default()
+    /// Returns those of them that have changed since a sequence number.
+    fn changed_snapshots(&self, after: u64) -> WantedSnapshots {
+        let (held, stored) = self.sessions.changed_since(after).partition(|id| self.sessions.has_rows(id));
+        let held: Vec<&SessionId> = held;
+        let stored: Vec<&SessionId> = stored;
+        WantedSnapshots {
+            held: held.into_iter().filter_map(|id| self.sessions.tree(id).cloned()).collect(),
+            stored: stored.into_iter().cloned().collect(),
+            lists_live: false,
+            before_rev: self.next_unused_rev(),
+        }
+    }
+
+    /// Collects the initial data of a subscriber, which a reader thread completes. The subscriber is added in the same
+    /// turn: no gap and no duplicate.
+    fn join(&mut self, after: Option<u64>, reply: ReplyCallback<SubscriptionStart>) {
+        let all = self.wanted_snapshots();
+        let changed = after.map(|after| (after, self.changed_snapshots(after)));
+        let is_caught_up = self.startup.is_done;
+        let answer = move |view: &ReadView<'_>| {
+            let seq = view.overlay.seq;
+            let start = SubscriptionStart { seq, is_caught_up, ..SubscriptionStart::default() };
+            let Some((after, changed)) = changed else {
+                return reply(SubscriptionStart { snapshots: all.load(view), ..start });
             };
+            let events = view.events_after(after, None, MAX_REPLAYED_EVENTS + 1);
+            reply(match events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS) {
+                Some(events) => SubscriptionStart { snapshots: changed.load(view), events, ..start },
+                None => SubscriptionStart { is_reset: true, snapshots: all.load(view), ..start },
+            });
         };
-        // A sequence number that was never assigned belongs to another change log.
-        let events = self.events_after(seq_after, None, MAX_REPLAYED_EVENTS + 1);
-        let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
-        match events {
-            Some(events) => {
-                let changed = self.sessions.changed_since(seq_after);
-                let snapshots: Vec<Tree> = changed.filter_map(|session| self.tree(session)).collect();
-                SubscriptionStart {
-                    is_reset: false,
-                    snapshots,
-                    events,
-                    seq,
-                    is_caught_up: self.startup.is_done,
-                }
-            }
-            None => SubscriptionStart {
-                is_reset: true,
-                snapshots: self.snapshots(),
-                events: Vec::new(),
-                seq,
-                is_caught_up: self.startup.is_done,
-            },
-        }
-    }
-
-    fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
-        let sessions = match session {
-            Some(session) => vec![session.clone()],
-            // Every session has a root agent: a few of them show that a session has to be named.
-            None if agent.is_root() => {
-                let query = ListQuery::first(MAX_AGENTS_PER_ID);
-                self.list(&query).into_iter().map(|row| row.id).collect()
-            }
-            None => self.sessions_of_agent(agent),
-        };
-        let found = sessions.iter().filter_map(|session| {
-            let Tree { session, agents, .. } = self.tree(session)?;
-            agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
-        });
-        found.collect()
-    }
-
-    /// Returns the sessions that have an agent of an id.
-    fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
-        let candidates = self.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID);
-        candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
-    }
-
-    fn names(&self, prefix: &str, limit: usize) -> IdMatches {
-        let agents = self.agents_with_prefix(prefix, limit).into_iter();
-        IdMatches {
-            schema: NAMES_SCHEMA.into(),
-            sessions: self.sessions_with_prefix(prefix, limit),
-            agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
-        }
-    }
-
-    fn events_after(&self, seq: u64, session: Option<&SessionId>, limit: usize) -> Option<Vec<Event>> {
-        if seq > self.figures.seq {
-            return None;
-        }
-        self.store.read("the change log", self.store.events_after(seq, session, limit)).flatten()
-    }
-
-    /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
-    /// rebuild it.
-    fn search(&self, query: &SearchQuery) -> Option<Hits> {
-        let at = self.options.texts.as_ref()?;
-        let texts = match TextIndex::open(&at.folder, Access::Read) {
-            Ok(texts) => texts,
-            // It is being built: no hits yet.
-            Err(OpenError::Missing(_)) => {
-                return Some(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() });
-            }
-            Err(_) => return None,
-        };
-        let hits = search(&*self.store, &texts, &at.archive, query);
-        self.store.read("the full text", hits)
+        let overlay = self.overlay();
+        self.readers.ask(overlay, Box::new(answer));
     }
 
     fn figures(&self) -> Figures {
@@ -233,8 +219,40 @@ impl EventLoop {
             running: running.sum(),
             is_reading: self.startup.is_indexing || !self.startup.is_done || self.startup.is_replaying(),
             subscribers: self.subscribers.len() as u64,
-            failed_reads: self.store.failed_reads(),
+            failed_reads: self.store.failures.count(),
             ..self.figures
         }
+    }
+}
+
+/// Snapshots for a new subscriber: those of all sessions in memory at the moment at which it joined, and stored ones.
+struct WantedSnapshots {
+    held: Vec<Arc<Tree>>,
+    /// Sessions to read from the store.
+    stored: BTreeSet<SessionId>,
+    /// Whether stored sessions that are at work are wanted, too.
+    lists_live: bool,
+    /// Rows from this revision on are newer: they were published to the subscriber. `None` if the hub has published none.
+    before_rev: Option<u64>,
+}
+
+impl WantedSnapshots {
+    /// Returns the snapshots, oldest first.
+    fn load(&self, view: &ReadView<'_>) -> Vec<Tree> {
+        let held = &self.held;
+        let mut stored = self.stored.clone();
+        if self.lists_live {
+            stored.extend(view.list(&ListQuery::live(MAX_LIVE_SESSIONS)).into_iter().map(|row| row.id));
+        }
+        let is_held: BTreeSet<&SessionId> = held.iter().map(|tree| &tree.session.id).collect();
+        let stored = stored.iter().filter(|id| !is_held.contains(id)).filter_map(|id| view.stored_tree(id));
+        let is_old = |tree: &Tree| {
+            let revs = tree.agents.iter().map(|row| row.rev).chain([tree.session.rev]);
+            self.before_rev.is_none_or(|before| revs.flatten().all(|rev| rev < before))
+        };
+        let stored = stored.filter(is_old);
+        let mut trees: Vec<Tree> = held.iter().map(|tree| Tree::clone(tree)).chain(stored).collect();
+        trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
+        trees
     }
 }

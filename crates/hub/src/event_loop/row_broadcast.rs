@@ -4,7 +4,10 @@
 //! subscribers; events are small and are sent at once. So the rows of a session are sent at an interval that follows
 //! from both: at once for one subscriber of a small session, about a second for fifty agents with hundreds of calls.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use subscope_model::{AgentId, Change, SessionId, Tree, Update};
 
@@ -38,7 +41,10 @@ impl BroadcastState {
     fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
         let sent_rev = self.sent_rev;
         let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > sent_rev);
-        self.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
+        if !self.removed.is_empty() {
+            let ids: HashSet<&AgentId> = tree.agents.iter().map(|agent| &agent.id).collect();
+            self.removed.retain(|gone| !ids.contains(gone));
+        }
         let removed = std::mem::take(&mut self.removed);
         let change = Change::of(tree, |agent| is_news(agent.rev), removed);
         let bytes: usize =
@@ -58,7 +64,7 @@ impl EventLoop {
         self.sessions.record_change(session, self.figures.seq);
         let Some(live) = self.sessions.live_mut(session) else { return };
         live.broadcast = Some(BroadcastState::after_snapshot(rev, now));
-        if let Some(tree) = live.tree().cloned() {
+        if let Some(tree) = live.tree().map(|tree| Tree::clone(tree)) {
             self.publish(&Update::snapshot(tree));
         }
     }

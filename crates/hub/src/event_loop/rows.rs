@@ -7,14 +7,15 @@
 
 use std::{
     collections::BTreeSet,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
-use subscope_store::{Commit, ListQuery};
+use subscope_model::{AgentId, Millis, SessionId, Tree};
+use subscope_store::Commit;
 
 use super::{EventLoop, duty_cycle::DutyCycle, publish_dedup::PublishedEvents, session_table::Task};
-use crate::command::IngestError;
+use crate::{command::IngestError, read_view::RowOverlay};
 
 /// Delay before changed rows are saved.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ impl EventLoop {
     /// Returns a session's rows as last published; `None` also if the store cannot be read.
     pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
         let stored = || self.store.read("a session's rows", self.store.tree(session)).flatten();
-        self.sessions.tree(session).cloned().or_else(stored)
+        self.sessions.tree(session).map(|tree| Tree::clone(tree)).or_else(stored)
     }
 
     /// Takes derived rows and schedules that they are saved and broadcast. A new session is published at once.
@@ -67,7 +68,7 @@ impl EventLoop {
             let live = self.sessions.load(&session);
             let Some((known, derived_at)) = &mut live.rows else {
                 tree.stamp(rev);
-                live.rows = Some((tree, now));
+                live.rows = Some((Arc::new(tree), now));
                 self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
                 self.sessions.end_eviction(&session);
                 self.broadcast_snapshot(&session, rev, now);
@@ -75,13 +76,13 @@ impl EventLoop {
             };
             *derived_at = now;
             tree.stamp_news(known, rev);
-            if *known == tree {
+            if **known == tree {
                 continue;
             }
             let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
             let missing = known.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
             let removed: Vec<AgentId> = missing.cloned().collect();
-            *known = tree;
+            *known = Arc::new(tree);
             if !live.has(Task::Save) {
                 self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
             }
@@ -107,7 +108,7 @@ impl EventLoop {
         let due = self.sessions.scheduled(Task::Save).take_while(|(at, _)| *at <= began);
         let (mut sessions, mut rows) = (Vec::new(), 0);
         for (_, session) in due.filter(|(_, session)| may_save(session)) {
-            let count = self.sessions.tree(session).map_or(SESSION_ROWS, row_count);
+            let count = self.sessions.tree(session).map_or(SESSION_ROWS, |tree| row_count(tree));
             if rows > 0 && rows + count > self.pace.save.slice {
                 break;
             }
@@ -158,62 +159,20 @@ impl EventLoop {
     /// Approximate number of rows of sessions without running agents.
     pub(super) fn idle_size(&self) -> usize {
         let trees = self.sessions.with_rows().map(|(_, tree)| tree);
-        trees.filter(|tree| super::session_table::is_idle(tree)).map(row_count).sum()
+        trees.filter(|tree| super::session_table::is_idle(tree)).map(|tree| row_count(tree)).sum()
     }
 
-    /// Unsaved rows, with the time since which they count as unsaved.
-    fn unsaved_rows(&self) -> impl Iterator<Item = (Instant, &Tree)> {
-        let scheduled = self.sessions.scheduled(Task::Save);
-        scheduled.filter_map(|(due, session)| Some((due - SAVE_INTERVAL, self.sessions.tree(session)?)))
-    }
-
-    fn is_unsaved(&self, session: &SessionId) -> bool {
-        self.sessions.live(session).is_some_and(|live| live.has(Task::Save))
-    }
-
-    /// Lists sessions, merging unsaved rows into the stored list.
-    pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
-        let unsaved = self.sessions.scheduled(Task::Save).count();
-        let more = ListQuery { limit: query.limit.saturating_add(unsaved), ..query.clone() };
-        let mut all = self.store.read("the list of sessions", self.store.list(&more)).unwrap_or_default();
-        all.retain(|row| !self.is_unsaved(&row.id));
+    /// Returns what the store lacks: the unsaved rows. They are shared, not copied.
+    pub(super) fn overlay(&self) -> RowOverlay {
         let (now, now_ms) = (self.time.tick(), self.time.now_ms());
-        // Unsaved rows count as kept since their first unsaved change.
         let age = |at: Instant| i64::try_from(now.duration_since(at).as_millis()).unwrap_or(0);
-        let unsaved = self
-            .unsaved_rows()
-            .map(|(at, tree)| SessionRow { kept_at_ms: Some(now_ms - age(at)), ..SessionRow::of(tree) });
-        let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
-        let unsaved = unsaved.filter(|row| row.matches(&query.words));
-        all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
-        all.sort_by_cached_key(SessionRow::place);
-        all.truncate(query.limit);
-        all
-    }
-
-    /// Sessions by id prefix: unsaved ones first, then stored ones.
-    pub(super) fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<SessionId> {
-        let stored = self.store.sessions_with_prefix(prefix, limit);
-        let stored = self.store.read("session ids", stored).unwrap_or_default();
-        // A session that is not stored at all has just begun.
-        let mut unsaved = self.unsaved();
-        unsaved.retain(|session| session.starts_with(prefix) && !stored.contains(session));
-        unsaved.into_iter().chain(stored).take(limit).collect()
-    }
-
-    /// Agents by id prefix, including those of unsaved sessions.
-    pub(super) fn agents_with_prefix(&self, prefix: &str, limit: usize) -> Vec<(SessionId, AgentId)> {
-        let mut all = Vec::new();
-        for session in self.unsaved() {
-            let agents = self.sessions.tree(&session).into_iter().flat_map(|tree| &tree.agents);
-            let named = agents.map(|row| &row.id).filter(|id| !id.is_root() && id.starts_with(prefix));
-            all.extend(named.map(|agent| (session.clone(), agent.clone())));
-        }
-        let stored = self.store.agents_with_prefix(prefix, limit);
-        let stored = self.store.read("agent ids", stored).unwrap_or_default();
-        all.extend(stored.into_iter().filter(|(session, _)| !self.is_unsaved(session)));
-        all.truncate(limit);
-        all
+        let scheduled = self.sessions.scheduled(Task::Save);
+        let unsaved = scheduled.filter_map(|(due, session)| {
+            Some((now_ms - age(due - SAVE_INTERVAL), Arc::clone(self.sessions.tree(session)?)))
+        });
+        let mut unsaved: Vec<(Millis, Arc<Tree>)> = unsaved.collect();
+        unsaved.sort_unstable_by(|(_, one), (_, other)| one.session.id.cmp(&other.session.id));
+        RowOverlay { unsaved, held: Vec::new(), seq: self.figures.seq }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Instant,
 };
 
@@ -65,8 +66,8 @@ pub(super) struct LiveSession {
     due: [Option<Instant>; 3],
     /// It is not derived before this time, so that big sessions do not delay small ones.
     pub(super) derive_after: Option<Instant>,
-    /// Its rows as last derived, and when.
-    pub(super) rows: Option<(Tree, Instant)>,
+    /// Its rows as last derived, and when. Shared with the questions that are being answered from them.
+    pub(super) rows: Option<(Arc<Tree>, Instant)>,
     pub(super) broadcast: Option<BroadcastState>,
     /// Agents with a pending order to stop.
     stop_orders: Vec<AgentId>,
@@ -99,7 +100,7 @@ pub(super) struct LiveSession {
 
 impl LiveSession {
     /// Rows as last derived.
-    pub(super) fn tree(&self) -> Option<&Tree> {
+    pub(super) fn tree(&self) -> Option<&Arc<Tree>> {
         self.rows.as_ref().map(|(tree, _)| tree)
     }
 
@@ -165,12 +166,12 @@ impl SessionTable {
     }
 
     /// Sessions with rows in memory.
-    pub(super) fn with_rows(&self) -> impl Iterator<Item = (&SessionId, &Tree)> {
+    pub(super) fn with_rows(&self) -> impl Iterator<Item = (&SessionId, &Arc<Tree>)> {
         self.all().filter_map(|(id, live)| Some((id, live.tree()?)))
     }
 
     /// Rows of a session in memory.
-    pub(super) fn tree(&self, session: &SessionId) -> Option<&Tree> {
+    pub(super) fn tree(&self, session: &SessionId) -> Option<&Arc<Tree>> {
         self.live(session)?.tree()
     }
 

@@ -11,10 +11,10 @@ use subscope_session::Dialect;
 use super::{
     EventLoop,
     ingest::{IngestBatch, IngestReply},
-    queries::MAX_AGENTS_PER_ID,
 };
 use crate::{
     command::{Asks, Ingest},
+    read_view::MAX_AGENTS_PER_ID,
     stop::{StopError, StopReceipt, asked_key, order_ingest, stop_channel},
 };
 

@@ -4,13 +4,18 @@
 
 mod cold_read;
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicI64, Ordering},
-    mpsc::{Receiver, SyncSender, sync_channel},
+use std::{
+    collections::HashSet,
+    fs,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
 };
 
-use subscope_model::{Flag, SourceId};
+use subscope_model::{Flag, SourceId, Tree};
 use subscope_session::SourceSpec;
 use subscope_store::{Access, ListQuery, SqliteStore};
 
@@ -18,6 +23,8 @@ use super::*;
 use crate::{
     command::{Asks, Ingest, IngestReceipt},
     driver::PollResult,
+    read_pool::Question,
+    read_view::ReadView,
 };
 
 /// 2027-01-15.
@@ -55,6 +62,8 @@ struct ManualDriver {
     clock: ManualClock,
     bytes: Arc<Mutex<Vec<u8>>>,
     source: Option<SourceId>,
+    /// How often the tailed files of a session were listed.
+    listings: Arc<AtomicI64>,
 }
 
 impl Driver for ManualDriver {
@@ -64,6 +73,11 @@ impl Driver for ManualDriver {
         let source = *self.source.get_or_insert_with(|| router.open(spec));
         router.push(source, &bytes);
         PollResult { has_pushed: !bytes.is_empty(), is_caught_up: true, ..PollResult::default() }
+    }
+
+    fn tailed_files(&self, _session: &SessionId) -> HashSet<&Path> {
+        self.listings.fetch_add(1, Ordering::SeqCst);
+        HashSet::new()
     }
 
     fn now(&self) -> Millis {
@@ -80,6 +94,7 @@ struct World {
     event_loop: EventLoop,
     clock: ManualClock,
     bytes: Arc<Mutex<Vec<u8>>>,
+    listings: Arc<AtomicI64>,
     commands: SyncSender<Command>,
     _folder: tempfile::TempDir,
 }
@@ -90,15 +105,20 @@ impl World {
         let store =
             SqliteStore::open(folder.path(), Access::Write, "test", START_MS.unsigned_abs() * 1000).unwrap();
         let clock = ManualClock { origin: crate::clock::tick(), elapsed_ms: Arc::default() };
-        let bytes = Arc::default();
-        let driver = ManualDriver { clock: clock.clone(), bytes: Arc::clone(&bytes), source: None };
+        let (bytes, listings) = (Arc::default(), Arc::default());
+        let driver = ManualDriver {
+            clock: clock.clone(),
+            bytes: Arc::clone(&bytes),
+            source: None,
+            listings: Arc::clone(&listings),
+        };
         let (commands, queue) = sync_channel(64);
         let queue = CommandQueue { commands: queue, waker: Waker::new(commands.clone()), is_woken: false };
         let mut event_loop =
             EventLoop::new(Box::new(driver), Box::new(store), options, queue, Box::new(clock.clone()));
         event_loop.start();
         event_loop.turn();
-        Self { event_loop, clock, bytes, commands, _folder: folder }
+        Self { event_loop, clock, bytes, listings, commands, _folder: folder }
     }
 
     /// Moves the clock, then runs one turn.
@@ -111,7 +131,11 @@ impl World {
         let (sender, answer) = sync_channel(1);
         self.commands.send(command(Box::new(move |reply| sender.send(reply).unwrap()))).unwrap();
         self.turn_after(0);
-        answer.try_recv().unwrap()
+        while !self.event_loop.pending.is_empty() {
+            self.turn_after(0);
+        }
+        // Questions are answered by other threads.
+        answer.recv().unwrap()
     }
 
     fn post(&mut self, session: &str, key: &str, event: &str) -> IngestReceipt {
@@ -136,7 +160,7 @@ impl World {
     }
 
     fn calls(&mut self, session: &str) -> u32 {
-        let tree = self.ask(|reply| Command::Tree(session.into(), reply));
+        let tree = self.ask(|reply| ask_tree(session.into(), reply));
         tree.map_or(0, |tree| tree.summary.tool_calls)
     }
 
@@ -152,6 +176,15 @@ impl World {
         updates.try_iter().for_each(drop);
         updates
     }
+}
+
+/// The question of [`crate::HubHandle::tree`].
+fn ask_tree(session: SessionId, reply: crate::ReplyCallback<Option<Tree>>) -> Command {
+    let answer = {
+        let session = session.clone();
+        move |view: &ReadView<'_>| reply(view.tree(&session))
+    };
+    Command::Ask(Question { session: Some(session), answer: Box::new(answer) })
 }
 
 /// Posts one call that ends, and with it everything that the session does.
@@ -254,4 +287,21 @@ fn deadline_without_input_is_met_when_it_comes() {
         assert!(!is_stalled(&world));
         world.turn_after(1);
     }
+}
+
+/// A line for a session of 20,000 agents took minutes: each of its files was compared with each of the others.
+#[test]
+fn files_of_a_loaded_session_are_compared_with_the_tailed_ones_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let projects = fs::canonicalize(folder.path()).unwrap().join("projects/-p");
+    fs::create_dir_all(projects.join("s/subagents")).unwrap();
+    let mut files = vec![projects.join("s.jsonl")];
+    files.extend((0..50).map(|number| projects.join(format!("s/subagents/agent-a{number:03}.jsonl"))));
+    files.iter().for_each(|file| fs::write(file, "{}\n").unwrap());
+    let mut world = World::new(HubOptions::default());
+    let session = SessionId::from("s");
+    world.event_loop.backfill_files(&session, &files);
+    assert_eq!(world.listings.load(Ordering::SeqCst), 1);
+    let read = &world.event_loop.sessions.live(&session).unwrap().backfilled;
+    assert_eq!(read.len(), files.len());
 }

@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -14,7 +14,7 @@ use subscope_hub::{
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
-use subscope_store::{DayCost, KeySet};
+use subscope_store::{DayCost, KeySet, OpenReader};
 
 /// A store that fails on demand.
 pub(crate) struct Failing<S> {
@@ -22,6 +22,8 @@ pub(crate) struct Failing<S> {
     pub(crate) fails_commits: Arc<AtomicBool>,
     /// Whether all reads fail, except [`Ledger::has_received`].
     pub(crate) fails_reads: Arc<AtomicBool>,
+    /// While it is locked, connections for reading beside this one hang when they are opened.
+    pub(crate) held_readers: Arc<Mutex<()>>,
     /// Number of attempted commits.
     pub(crate) commits: Arc<AtomicUsize>,
 }
@@ -29,7 +31,13 @@ pub(crate) struct Failing<S> {
 impl<S> Failing<S> {
     /// Wraps a store; nothing fails yet.
     pub(crate) fn new(inner: S) -> Self {
-        Self { inner, fails_commits: Arc::default(), fails_reads: Arc::default(), commits: Arc::default() }
+        Self {
+            inner,
+            fails_commits: Arc::default(),
+            fails_reads: Arc::default(),
+            held_readers: Arc::default(),
+            commits: Arc::default(),
+        }
     }
 
     fn read<T>(&self, read: impl FnOnce(&S) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -112,6 +120,23 @@ impl<S: Store> SessionQueries for Failing<S> {
 }
 
 impl<S: Store> History for Failing<S> {
+    fn reader(&self) -> OpenReader {
+        let (open, fails_reads) = (self.inner.reader(), Arc::clone(&self.fails_reads));
+        let held_readers = Arc::clone(&self.held_readers);
+        Arc::new(move || {
+            // Waits until the test lets it go.
+            drop(held_readers.lock());
+            match fails_reads.load(Ordering::SeqCst) {
+                true => Err(StoreError::Storage("the disk is gone".into())),
+                false => open(),
+            }
+        })
+    }
+
+    fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> Result<Stats, StoreError> {
+        self.read(|store| store.stats_with(query, unsaved))
+    }
+
     fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
         self.read(|store| store.first_keys())
     }

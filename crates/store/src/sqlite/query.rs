@@ -1,6 +1,6 @@
 //! Queries: each is one statement over an index, or one row that is decompressed.
 
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
@@ -18,8 +18,8 @@ use super::{
     session_keys::unpack_keys,
 };
 use crate::{
-    AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, ReceivedInput, SessionPart,
-    SessionQueries, SourceFile, StoreError, StoreResult,
+    Access, AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, OpenReader, ReceivedInput,
+    SessionPart, SessionQueries, SourceFile, StoreError, StoreResult,
     days::{By, DAY_MS},
     stats::{DayFigures, Sums},
 };
@@ -427,10 +427,7 @@ impl SessionQueries for SqliteStore {
     }
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
-        match self.stats_of_rows(query)? {
-            Some(stats) => Ok(stats),
-            None => self.stats_of_trees(query),
-        }
+        self.stats_with(query, &[])
     }
 }
 
@@ -457,16 +454,18 @@ impl SqliteStore {
         Ok(SessionRow { kept_at_ms, problem: Some(what.into()), ..found })
     }
 
-    /// Sums the stored figures; `None` if a row is damaged.
-    fn stats_of_rows(&self, query: &StatsQuery) -> StoreResult<Option<Stats>> {
+    /// Sums the stored figures, and those of `unsaved` trees in place of the stored ones; `None` if a row is damaged.
+    fn stats_of_rows(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Option<Stats>> {
         let mut sums = Sums::new(query);
+        let is_unsaved: HashSet<&SessionId> = unsaved.iter().map(|tree| &tree.session.id).collect();
+        unsaved.iter().for_each(|tree| sums.add_tree(tree));
         let mut is_intact = true;
         let mut sessions: HashMap<i64, SessionRow> = HashMap::new();
         let columns = SESSIONS.checked_columns(self.has_sums);
         let sql = format!("SELECT {columns}, no FROM sessions WHERE is_forgotten = 0");
         self.select(&sql, [], |row| {
             match session_row_at(row)? {
-                Some(found) if sums.covers(&found) => {
+                Some(found) if sums.covers(&found) && !is_unsaved.contains(&found.id) => {
                     sessions.insert(row.get(AFTER_SESSION)?, found);
                 }
                 Some(_) => {}
@@ -522,14 +521,18 @@ impl SqliteStore {
         Ok(is_intact.then(|| sums.finish()))
     }
 
-    /// Sums the figures of all trees, and names the sessions without one that can be read.
-    fn stats_of_trees(&self, query: &StatsQuery) -> StoreResult<Stats> {
+    /// Sums the figures of all trees, `unsaved` ones in place of the stored, and names the sessions without one that can
+    /// be read.
+    fn stats_of_trees(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
         let mut sums = Sums::new(query);
+        let is_unsaved: HashSet<&SessionId> = unsaved.iter().map(|tree| &tree.session.id).collect();
+        unsaved.iter().for_each(|tree| sums.add_tree(tree));
         let mut problems = vec![Problem {
             at: FILE.to_owned(),
             what: "stored figures are damaged: these are made from the sessions' trees".to_owned(),
         }];
-        for session in self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])? {
+        let sessions = self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])?;
+        for session in sessions.into_iter().filter(|session| !is_unsaved.contains(session)) {
             match self.tree(&session) {
                 Ok(Some(tree)) => sums.add_tree(&tree),
                 Ok(None) | Err(StoreError::DamagedRow(_)) => {
@@ -554,6 +557,21 @@ fn session_row_at(row: &Row<'_>) -> rusqlite::Result<Option<SessionRow>> {
 }
 
 impl History for SqliteStore {
+    fn reader(&self) -> OpenReader {
+        let (folder, rules) = (self.location.folder().to_owned(), self.rules.clone());
+        Arc::new(move || match Self::open(&folder, Access::Read, &rules, 0) {
+            Ok(store) => Ok(Box::new(store) as Box<dyn History>),
+            Err(error) => Err(StoreError::Storage(Box::new(error))),
+        })
+    }
+
+    fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
+        match self.stats_of_rows(query, unsaved)? {
+            Some(stats) => Ok(stats),
+            None => self.stats_of_trees(query, unsaved),
+        }
+    }
+
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
         let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
         self.select(sql, [session.as_str()], |row| path_at(row, 0))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use subscope_server::ApiError;
 
 use super::TeamApp;
-use crate::auth::{COOKIE, TokenCaller, require_csrf_header};
+use crate::auth::{COOKIE, TokenCaller, check_tokens, require_csrf_header};
 
 /// Most characters of a code.
 const MAX_CODE: usize = 300;
@@ -37,7 +37,8 @@ pub(super) async fn post(
     headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
     require_csrf_header(&headers)?;
-    let code = app.tokens.code(&caller.token).ok().flatten();
+    let token = caller.token;
+    let code = check_tokens(&app, move |tokens| tokens.code(&token)).await?.ok().flatten();
     let code = code.ok_or_else(|| ApiError::unavailable("no code can be made"))?;
     Ok(Json(json!({ "path": format!("/#code={code}") })))
 }
@@ -56,7 +57,10 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
     Json(request): Json<CodeRequest>,
 ) -> Result<Response, ApiError> {
-    let cookie = if request.code.len() <= MAX_CODE { app.tokens.redeem(&request.code) } else { None };
+    let cookie = match request.code.len() <= MAX_CODE {
+        true => check_tokens(&app, move |tokens| tokens.redeem(&request.code)).await?,
+        false => None,
+    };
     let invalid = "the code was used, or is too old: `subscope team page` gives another";
     let cookie = cookie.ok_or_else(|| ApiError::forbidden(invalid))?;
     let is_https = app.is_tls || headers.get("x-forwarded-proto").is_some_and(|value| value == "https");

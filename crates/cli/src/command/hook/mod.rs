@@ -18,8 +18,8 @@ mod watchdog;
 use std::{
     collections::hash_map::RandomState,
     ffi::OsString,
-    hash::{BuildHasher, Hasher},
     fs::File,
+    hash::{BuildHasher, Hasher},
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
@@ -119,9 +119,9 @@ pub(crate) fn run(options: &HookOptions, environment: &Environment) {
 fn keep_unknown(data: &Path, harness: &str) {
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
     let mut body = Vec::new();
-    let input = DeadlineIo::new(io::stdin().lock(), PollDeadline::after(DEADLINE));
-    // What was read is kept, too.
-    let _ = read(input, &mut body);
+    let deadlines = [DEADLINE, LATE_DEADLINE].map(PollDeadline::after);
+    // What was read before an error is kept, too.
+    let _ = stdin().and_then(|stdin| read(&stdin, &mut body, deadlines));
     spool(data, spool::Kind::Unknown, delivery, &[spool::unknown_head(harness).as_slice(), &body]);
 }
 

@@ -4,7 +4,7 @@
 //! reader thread waits until such a session is quiet, reads it from its sources, and queues those of its spans that were
 //! not queued before. A sender thread pushes the queue, the oldest request first, and waits as the receiver asks.
 //!
-//! The hub never waits for the receiver: a session is due at most once, however often it changes, and stays so while the
+//! The hub never waits for the receiver or a disk: a session is due at most once, however often it changes, and stays so while the
 //! queue is full. A hub that starts again reads every session that was stored since forwarding to this receiver began.
 
 mod queue;
@@ -49,6 +49,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 struct Due {
     first: Instant,
     last: Instant,
+    /// Whether a file notes it.
+    is_noted: bool,
 }
 
 impl Due {
@@ -74,16 +76,23 @@ impl DueSessions {
 
     fn mark(&self, session: &SessionId) {
         let now = clock::tick();
-        let mut due = self.lock();
-        if !due.contains_key(session)
-            && let Err(error) = self.state.queue.note_due(session)
-        {
-            tracing::warn!("news of {session} is forgotten if the hub is killed: {error}");
-        }
-        due.entry(session.clone()).or_insert(Due { first: now, last: now }).last = now;
-        drop(due);
+        let new = Due { first: now, last: now, is_noted: false };
+        self.lock().entry(session.clone()).or_insert(new).last = now;
         // It is awake if the channel is full.
         let _ = self.wake.try_send(());
+    }
+
+    /// Notes new sessions in files, for a hub that is killed. Only the reader thread writes them: the hub, which marks
+    /// sessions while it acknowledges input, waits for no disk.
+    fn note(&self) {
+        let is_new = |due: &mut Due| !std::mem::replace(&mut due.is_noted, true);
+        let new: Vec<SessionId> =
+            self.lock().iter_mut().filter_map(|(id, due)| is_new(due).then(|| id.clone())).collect();
+        for session in new {
+            if let Err(error) = self.state.queue.note_due(&session) {
+                tracing::warn!("news of {session} is forgotten if the hub is killed: {error}");
+            }
+        }
     }
 
     /// Removes a session that is ready.
@@ -96,8 +105,8 @@ impl DueSessions {
 
     /// Records that all of a session is queued, unless it changed again.
     fn done(&self, session: &SessionId) -> std::io::Result<()> {
-        let due = self.lock();
-        if due.contains_key(session) { Ok(()) } else { self.state.queue.note_done(session) }
+        let is_due = self.lock().contains_key(session);
+        if is_due { Ok(()) } else { self.state.queue.note_done(session) }
     }
 }
 
@@ -254,11 +263,13 @@ impl SessionQueuer<'_> {
         while !self.state.has_ended() {
             // An earlier hub may have ended between an agent's end and its forwarding, and files may have grown since.
             has_listed = has_listed || self.mark_stored();
+            self.sessions.note();
             while !self.state.has_ended()
                 && self.state.queue.has_room()
                 && let Some(session) = self.sessions.take()
             {
                 let queued = self.queue(&session).and_then(|()| Ok(self.sessions.done(&session)?));
+                self.sessions.note();
                 if let Err(error) = queued {
                     tracing::warn!("spans of {session} wait: {error:#}");
                     self.sessions.mark(&session);
@@ -269,7 +280,10 @@ impl SessionQueuer<'_> {
             let wait = if is_idle { LAST_WAIT } else { POLL };
             match woken.recv_timeout(wait) {
                 // Wait before the next check while no due session is ready.
-                Ok(()) if !self.state.has_ended() => thread::sleep(POLL),
+                Ok(()) if !self.state.has_ended() => {
+                    self.sessions.note();
+                    thread::sleep(POLL);
+                }
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -391,5 +405,40 @@ fn sleep(wait: Duration, state: &ForwardingState) {
         && let Some(rest) = wait.checked_sub(began.elapsed()).filter(|rest| !rest.is_zero())
     {
         thread::sleep(rest.min(POLL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hub marks sessions while it publishes: a disk that hangs must not delay what it acknowledges.
+    #[test]
+    fn only_the_reader_thread_writes_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = ForwardingState {
+            address: String::new(),
+            queue: SpanQueue::open(folder.path(), "http://a/v1/traces", 0).unwrap(),
+            spans: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            error: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
+        };
+        let (wake, woken) = sync_channel(1);
+        let sessions = DueSessions { state: Arc::new(state), due: Arc::default(), wake };
+        let session = SessionId::from("s");
+        let noted = || sessions.state.queue.noted_due().unwrap();
+        sessions.mark(&session);
+        assert_eq!(woken.try_recv(), Ok(()));
+        assert_eq!(noted(), []);
+        sessions.note();
+        assert_eq!(noted(), std::slice::from_ref(&session));
+        let due = sessions.lock().remove(&session);
+        sessions.mark(&session);
+        sessions.done(&session).unwrap();
+        assert_eq!(noted(), std::slice::from_ref(&session), "it changed while it was queued");
+        assert!(due.is_some() && sessions.lock().remove(&session).is_some());
+        sessions.done(&session).unwrap();
+        assert_eq!(noted(), []);
     }
 }

@@ -195,11 +195,15 @@ impl Machine {
         let (_, commands) = self.hub.as_ref().unwrap();
         commands.send(command(Box::new(move |reply| sender.send(reply).unwrap()))).unwrap();
         self.turn();
-        answer.try_recv().unwrap()
+        while !self.hub.as_ref().unwrap().0.pending.is_empty() {
+            self.turn();
+        }
+        // Questions are answered by other threads.
+        answer.recv().unwrap()
     }
 
     fn served(&mut self, session: &SessionId) -> Option<Tree> {
-        let tree = self.ask(|reply| Command::Tree(session.clone(), reply));
+        let tree = self.ask(|reply| ask_tree(session.clone(), reply));
         tree.map(|mut tree| {
             tree.stamp(0);
             tree

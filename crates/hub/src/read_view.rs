@@ -1,0 +1,252 @@
+//! What a question sees: the stored rows with the unsaved ones of the hub in front of them.
+//!
+//! Answers include everything that was acknowledged before the question: what the store lacks of it is in the overlay.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use subscope_model::{
+    Agent, AgentId, AgentName, Event, HITS_SCHEMA, Hits, IdMatches, Millis, NAMES_SCHEMA, Problem,
+    SearchQuery, Session, SessionId, SessionRow, SessionStatus, Stats, StatsQuery, Tree,
+};
+use subscope_store::{Access, History, ListQuery, OpenError, StoreError, TextIndex};
+
+use crate::{event_loop::FullTextLocation, search::search};
+
+/// Most agents looked at for an id or id prefix. Ids are random; a copied session has the same ones.
+pub(crate) const MAX_AGENTS_PER_ID: usize = 100;
+
+/// Time during which the same failure is not reported again.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+/// Failed reads of all threads: counted, logged, and kept until they are reported as problems.
+#[derive(Clone, Default)]
+pub(crate) struct ReadFailures(Arc<Mutex<FailureCounts>>);
+
+#[derive(Default)]
+struct FailureCounts {
+    count: u64,
+    unreported: Option<String>,
+    reported: Option<(String, Instant)>,
+}
+
+impl ReadFailures {
+    /// Returns the result of a read; on failure records the error and returns `None`. `what` names what was read.
+    pub(crate) fn read<T>(&self, what: &str, outcome: Result<T, StoreError>) -> Option<T> {
+        outcome.map_err(|error| self.note(what, &error)).ok()
+    }
+
+    fn note(&self, what: &str, error: &StoreError) {
+        let text = format!("cannot read {what}: {}", describe(error));
+        tracing::warn!("{text}");
+        self.update(|failures| {
+            failures.count += 1;
+            failures.unreported.get_or_insert(text);
+        });
+    }
+
+    /// Number of reads that failed.
+    pub(crate) fn count(&self) -> u64 {
+        self.update(|failures| failures.count)
+    }
+
+    /// Takes the first failure since the last call, unless the same one was reported a short time ago.
+    pub(crate) fn take_problem(&self, now: Instant) -> Option<Problem> {
+        self.update(|failures| {
+            let what = failures.unreported.take()?;
+            let is_recent =
+                |(text, at): &(String, Instant)| *text == what && now.duration_since(*at) < REPORT_EVERY;
+            if failures.reported.as_ref().is_some_and(is_recent) {
+                return None;
+            }
+            failures.reported = Some((what.clone(), now));
+            Some(Problem { at: "store".to_owned(), what })
+        })
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut FailureCounts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The message of a store error followed by its causes.
+pub(crate) fn describe(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// Rows of the hub that are not saved, at the moment of a question. Cheap to clone: trees are shared.
+#[derive(Clone, Default)]
+pub(crate) struct RowOverlay {
+    /// Unsaved rows in order of their ids, with the time since which they count as kept.
+    pub(crate) unsaved: Vec<(Millis, Arc<Tree>)>,
+    /// Rows in memory that the question is about; saved ones included.
+    pub(crate) held: Vec<Arc<Tree>>,
+    /// Last sequence number of the change log.
+    pub(crate) seq: u64,
+}
+
+/// Read access to rows, events and texts.
+pub(crate) struct ReadView<'a> {
+    /// `None` if it could not be opened, which is recorded already: all reads of it fail.
+    pub(crate) store: Option<&'a dyn History>,
+    pub(crate) overlay: &'a RowOverlay,
+    pub(crate) texts: Option<&'a FullTextLocation>,
+    pub(crate) failures: &'a ReadFailures,
+}
+
+impl ReadView<'_> {
+    /// Reads from the store; `None` if that fails, which is recorded.
+    pub(crate) fn read<T>(
+        &self,
+        what: &str,
+        read: impl FnOnce(&dyn History) -> Result<T, StoreError>,
+    ) -> Option<T> {
+        self.failures.read(what, read(self.store?))
+    }
+
+    fn unsaved(&self) -> impl Iterator<Item = &Tree> {
+        self.overlay.unsaved.iter().map(|(_, tree)| &**tree)
+    }
+
+    fn unsaved_ids(&self) -> HashSet<&SessionId> {
+        self.unsaved().map(|tree| &tree.session.id).collect()
+    }
+
+    /// Returns a session's rows as last published.
+    pub(crate) fn tree(&self, session: &SessionId) -> Option<Tree> {
+        let held = self.overlay.held.iter().map(|tree| &**tree);
+        let in_memory = held.chain(self.unsaved()).find(|tree| tree.session.id == *session);
+        in_memory.cloned().or_else(|| self.stored_tree(session))
+    }
+
+    /// Returns a session's stored rows.
+    pub(crate) fn stored_tree(&self, session: &SessionId) -> Option<Tree> {
+        self.read("a session's rows", |store| store.tree(session)).flatten()
+    }
+
+    /// Lists sessions, newest first, merging unsaved rows into the stored list.
+    pub(crate) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
+        let unsaved = &self.overlay.unsaved;
+        let more = ListQuery { limit: query.limit.saturating_add(unsaved.len()), ..query.clone() };
+        let mut all = self.read("the list of sessions", |store| store.list(&more)).unwrap_or_default();
+        let is_unsaved = self.unsaved_ids();
+        all.retain(|row| !is_unsaved.contains(&row.id));
+        // Unsaved rows count as kept since their first unsaved change.
+        let unsaved =
+            unsaved.iter().map(|(at, tree)| SessionRow { kept_at_ms: Some(*at), ..SessionRow::of(tree) });
+        let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
+        let unsaved = unsaved.filter(|row| row.matches(&query.words));
+        all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
+        all.sort_by_cached_key(SessionRow::place);
+        all.truncate(query.limit);
+        all
+    }
+
+    /// Sessions by id prefix: unsaved ones first, then stored ones.
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<SessionId> {
+        let stored = self.read("session ids", |store| store.sessions_with_prefix(prefix, limit));
+        let stored = stored.unwrap_or_default();
+        // A session that is not stored at all has just begun.
+        let ids = self.unsaved().map(|tree| &tree.session.id);
+        let new = ids.filter(|session| session.starts_with(prefix) && !stored.contains(session));
+        let new: Vec<SessionId> = new.cloned().collect();
+        new.into_iter().chain(stored).take(limit).collect()
+    }
+
+    /// Agents by id prefix, including those of unsaved sessions.
+    fn agents_with_prefix(&self, prefix: &str, limit: usize) -> Vec<(SessionId, AgentId)> {
+        let mut all = Vec::new();
+        for tree in self.unsaved() {
+            let named = tree.agents.iter().map(|row| &row.id);
+            let named = named.filter(|id| !id.is_root() && id.starts_with(prefix));
+            all.extend(named.map(|agent| (tree.session.id.clone(), agent.clone())));
+        }
+        let stored = self.read("agent ids", |store| store.agents_with_prefix(prefix, limit));
+        let is_unsaved = self.unsaved_ids();
+        all.extend(stored.unwrap_or_default().into_iter().filter(|(id, _)| !is_unsaved.contains(id)));
+        all.truncate(limit);
+        all
+    }
+
+    /// Returns the ids with a prefix, at most `limit` of each kind.
+    pub(crate) fn names(&self, prefix: &str, limit: usize) -> IdMatches {
+        let agents = self.agents_with_prefix(prefix, limit).into_iter();
+        IdMatches {
+            schema: NAMES_SCHEMA.into(),
+            sessions: self.sessions_with_prefix(prefix, limit),
+            agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
+        }
+    }
+
+    /// Returns the sessions that have an agent of an id.
+    pub(crate) fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
+        let candidates = self.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID);
+        candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
+    }
+
+    /// Returns the agents of an id, in one session or in all.
+    pub(crate) fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
+        let sessions = match session {
+            Some(session) => vec![session.clone()],
+            // Every session has a root agent: a few of them show that a session has to be named.
+            None if agent.is_root() => {
+                let query = ListQuery::first(MAX_AGENTS_PER_ID);
+                self.list(&query).into_iter().map(|row| row.id).collect()
+            }
+            None => self.sessions_of_agent(agent),
+        };
+        let found = sessions.iter().filter_map(|session| {
+            let Tree { session, agents, .. } = self.tree(session)?;
+            agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
+        });
+        found.collect()
+    }
+
+    /// Returns at most `limit` events after a number that were logged before the question; `None` if the change log does
+    /// not reach back there.
+    pub(crate) fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Option<Vec<Event>> {
+        // A number that was never assigned belongs to another change log.
+        if seq > self.overlay.seq {
+            return None;
+        }
+        let events = self.read("the change log", |store| store.events_after(seq, session, limit));
+        let mut events = events.flatten()?;
+        events.retain(|event| event.seq <= self.overlay.seq);
+        Some(events)
+    }
+
+    /// Returns statistics; `None` if the store fails.
+    pub(crate) fn stats(&self, query: &StatsQuery) -> Option<Stats> {
+        let unsaved: Vec<&Tree> = self.unsaved().collect();
+        self.read("the figures", |store| store.stats_with(query, &unsaved))
+    }
+
+    /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
+    /// rebuild it.
+    pub(crate) fn search(&self, query: &SearchQuery) -> Option<Hits> {
+        let at = self.texts?;
+        let texts = match TextIndex::open(&at.folder, Access::Read) {
+            Ok(texts) => texts,
+            // It is being built: no hits yet.
+            Err(OpenError::Missing(_)) => {
+                return Some(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() });
+            }
+            Err(_) => return None,
+        };
+        self.read("the full text", |store| search(store, &texts, &at.archive, query))
+    }
+}
