@@ -359,7 +359,7 @@ fn backup_gives_back_what_the_pages_have_lost_and_forgets_with_the_store() {
     };
     assert!(has_secret().len() >= 2);
     open(folder.path(), Access::Write).forget(&[id(0)]).unwrap();
-    assert_eq!(has_secret(), [PathBuf::new(); 0]);
+    assert_eq!(has_secret(), Vec::<PathBuf>::new());
     assert!(SetAside::before(folder.path(), u64::MAX).unwrap().is_empty());
     // Other sessions are still in it.
     fs::write(folder.path().join("store.db"), "").unwrap();

@@ -287,7 +287,7 @@ fn repair_changes_no_figure_of_archived_sessions_and_forget_leaves_nothing_of_th
         .into_iter()
         .filter(|path| ids.iter().any(|id| path.to_string_lossy().contains(id.as_str())))
         .collect();
-    assert_eq!(left, [PathBuf::new(); 0]);
+    assert_eq!(left, Vec::<PathBuf>::new());
     let folders = fs::read_dir(data(&env)).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(folders.into_iter().all(|name| !name.to_string_lossy().starts_with("damaged-")));
 }
