@@ -52,14 +52,10 @@ struct RefusedLine {
     why: String,
 }
 
-/// Returns the current rev: microseconds since 1970.
-pub(crate) fn current_rev() -> u64 {
-    u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000)
-}
-
 /// Returns the latest rev that is accepted now.
 pub(crate) fn latest_rev() -> u64 {
-    current_rev() + MAX_REV_AHEAD_US
+    let now_us = u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000);
+    now_us.saturating_add(MAX_REV_AHEAD_US)
 }
 
 /// Stores snapshots of sessions. Tenant and user are those of the token.

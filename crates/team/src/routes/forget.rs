@@ -9,7 +9,7 @@ use subscope_server::ApiError;
 use super::TeamApp;
 use crate::{
     auth::TokenCaller,
-    ingest::{current_rev, latest_rev},
+    ingest::latest_rev,
     read::TeamFilter,
     rows::Snapshots,
     tokens::{Identity, TokenRole},
@@ -44,14 +44,15 @@ pub(super) async fn post(
     let sessions = app.ask(&identity, TeamFilter::default(), move |reader| reader.sessions_of(&user)).await?;
     let owner = Identity { user: request.user, ..identity.clone() };
     let mut rows = Snapshots::default();
-    let (now, latest) = (current_rev(), latest_rev());
-    // No tombstone outranks a rev that is too late, and later snapshots would not outrank such a tombstone.
+    let latest = latest_rev();
+    // No tombstone outranks a rev that is too late: such rows are deleted, and what the machine sends later counts.
     let mut pinned = Vec::new();
     for (session, day, rev) in &sessions {
-        if *rev >= latest {
+        if *rev < latest {
+            rows.add_tombstone(&owner, session, *day, rev + 1);
+        } else {
             pinned.push(session.clone());
         }
-        rows.add_tombstone(&owner, session, *day, if *rev < latest { rev + 1 } else { now });
     }
     if !pinned.is_empty() {
         app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_rows(&pinned)).await?;
