@@ -1,4 +1,4 @@
-//! Loads the token price table: the bundled one, or the user's file.
+//! Loads the token price table: the bundled one, with the prices of the user's file added.
 
 use std::path::{Path, PathBuf};
 
@@ -24,17 +24,17 @@ pub(crate) struct Prices {
     pub(crate) origin: SettingOrigin,
 }
 
-/// Loads the given file, which `origin` chose, else the bundled table.
+/// Loads the bundled table, and adds the prices of the given file, which `origin` chose.
 ///
 /// # Errors
 /// If the file cannot be read, or is no price table (with the line).
 pub(crate) fn load(file: Option<&Path>, origin: SettingOrigin) -> Result<Prices, CliError> {
-    let Some(path) = file else {
-        return Ok(Prices { table: parse(BUNDLED_NAME.as_ref(), BUNDLED)?, file: None, origin });
-    };
+    let mut table = parse(BUNDLED_NAME.as_ref(), BUNDLED)?;
+    let Some(path) = file else { return Ok(Prices { table, file: None, origin }) };
     let chosen = format!("the file of prices is chosen by: {origin}");
     let text = read_text(path, LIMIT_BYTES, ErrorKind::Usage).map_err(|error| error.hint(chosen))?;
-    Ok(Prices { table: parse(path, &text)?, file: Some(path.to_owned()), origin })
+    table.extend(parse(path, &text)?);
+    Ok(Prices { table, file: Some(path.to_owned()), origin })
 }
 
 fn parse(path: &Path, text: &str) -> Result<PriceTable, CliError> {
@@ -73,20 +73,29 @@ mod tests {
             ("claude-sonnet-4-5-20250929", 3_000_000),
             ("claude-sonnet-4-20250514", 3_000_000),
             ("claude-3-5-haiku-20241022", 800_000),
+            ("claude-opus-4-20250514", 15_000_000),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", 15_000_000),
+            ("claude-3-7-sonnet-20250219", 3_000_000),
+            ("claude-3-5-sonnet-20241022", 3_000_000),
+            ("claude-3-5-haiku@20241022", 800_000),
+            ("claude-3-opus-20240229", 15_000_000),
+            ("claude-3-haiku-20240307", 250_000),
+            ("codex-mini-latest", 1_500_000),
         ] {
             assert_eq!(prices.table.price(model).map(|price| price.short.input), Some(input), "{model}");
         }
     }
 
     #[test]
-    fn a_file_replaces_the_bundled_table() {
+    fn a_file_adds_to_the_bundled_table() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         let model = "input = 1, output = 2, cache_read = 3, cache_write = 4, cache_write_1h = 5";
         fs::write(&path, format!("source = 's'\ndate = '2026-01-01'\n[models]\nm = {{ {model} }}\n"))
             .unwrap();
         let prices = load(Some(&path), SettingOrigin::new(Layer::Flag, "--prices")).unwrap();
-        assert_eq!(prices.table.models.len(), 1);
+        let bundled = load(None, SettingOrigin::default()).unwrap().table;
+        assert_eq!(prices.table.models.len(), bundled.models.len() + 1);
         assert_eq!(prices.table.price("m").and_then(|price| price.short.cache_write_1h), Some(5));
     }
 

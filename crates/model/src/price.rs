@@ -65,16 +65,19 @@ pub struct PriceTable {
 }
 
 impl PriceTable {
-    /// Returns the price of `model`: an exact name, else the name without a trailing date
-    /// (`-20250929`), else without a provider prefix (`anthropic/…`). A model that is not listed has no
-    /// price; a family's price is never guessed.
+    /// Returns the price of `model`: of an exact name, else of the name as its vendor spells it, without what providers and
+    /// gateways put around it and without a date ([`spellings`]). A model that is not listed has no price; a family's price
+    /// is never guessed.
     pub fn price(&self, model: &str) -> Option<&ModelPrice> {
-        let bare = model.rsplit('/').next().unwrap_or(model);
-        let undated = match bare.rsplit_once('-') {
-            Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
-            _ => bare,
-        };
-        [model, bare, undated].iter().find_map(|name| self.models.get(*name))
+        let exact = self.models.get(model);
+        exact.or_else(|| spellings(model).iter().find_map(|name| self.models.get(name)))
+    }
+
+    /// Adds the prices of another table, which replace those of equal names. It is named as the source.
+    pub fn extend(&mut self, other: Self) {
+        self.source = format!("{}; else {}", other.source, self.source);
+        self.date = other.date;
+        self.models.extend(other.models);
     }
 
     /// Returns the cost of the `usage` of one response in picodollars; `cache_write_1h` of its cache-write tokens are billed
@@ -105,6 +108,43 @@ impl PriceTable {
     }
 }
 
+/// Returns other names of a model, the nearest first: without path (`openrouter/anthropic/…`, an ARN), region and vendor
+/// (`us.anthropic.…`), version of the provider (`-v1:0`), alias or date behind `@`, length of context (`[1m]`), and date;
+/// last with hyphens in its version (`claude-opus-4.7`).
+fn spellings(model: &str) -> Vec<String> {
+    let is_version = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut name = model.rsplit('/').next().unwrap_or(model);
+    name = name.split(['[', '@']).next().unwrap_or(name);
+    while let Some((prefix, rest)) = name.split_once('.')
+        && !prefix.is_empty()
+        && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    {
+        name = rest;
+    }
+    let plain = match name.split_once(':') {
+        Some((before, number)) if is_version(number) => before,
+        _ => name,
+    };
+    let plain = match plain.rsplit_once("-v") {
+        Some((before, number)) if is_version(number) => before,
+        _ => plain,
+    };
+    let undated = |name: &str| {
+        let (rest, day) = name.rsplit_once('-')?;
+        if day.len() == 8 && is_version(day) {
+            return Some(rest.to_owned());
+        }
+        let (rest, month) = rest.rsplit_once('-').filter(|_| day.len() == 2 && is_version(day))?;
+        let (rest, year) = rest.rsplit_once('-').filter(|_| month.len() == 2 && is_version(month))?;
+        (year.len() == 4 && is_version(year)).then(|| rest.to_owned())
+    };
+    let hyphenated = plain.replace('.', "-");
+    let dated = [name, plain, &hyphenated].map(str::to_owned);
+    let undated: Vec<String> = dated.iter().filter_map(|name| undated(name)).collect();
+    let [name, plain, hyphenated] = dated;
+    [vec![name, plain], undated, vec![hyphenated]].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +162,25 @@ mod tests {
         for name in ["model-4-5", "model-4-5-20250929", "vendor/model-4-5"] {
             assert!(table.price(name).is_some(), "{name}");
         }
-        assert!(table.price("model-4").is_none() && table.price("model-4-6").is_none());
+        for name in [
+            "us.anthropic.model-4-5-20250929-v1:0",
+            "us-gov.anthropic.model-4-5-20250929-v1:0",
+            "global.anthropic.model-4-5-v1",
+            "arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.model-4-5-20250929-v1:0",
+            "model-4-5@20250929",
+            "model-4-5@default",
+            "model-4-5[1m]",
+            "model-4-5-2025-09-29",
+            "openrouter/vendor/model-4.5",
+            "publishers/anthropic/models/model-4-5",
+        ] {
+            assert!(table.price(name).is_some(), "{name}");
+        }
+        for name in
+            ["model-4", "model-4-6", "model-4-5-fast", "model-4-5-mini", "other.4-5", "model-4-5-2025", ""]
+        {
+            assert!(table.price(name).is_none(), "{name}");
+        }
         let pico = table.pico_usd("model-4-5", &Usage::new(1_000, 0, 0, 0), 0);
         assert_eq!(pico.map(PriceTable::micro_usd), Some(3_000));
         assert_eq!(
@@ -130,6 +188,25 @@ mod tests {
             None,
             "no price of cached tokens"
         );
+    }
+
+    #[test]
+    fn a_table_adds_to_another_and_replaces_equal_names() {
+        let table = |source: &str, models: &[(&str, u64)]| PriceTable {
+            source: source.into(),
+            date: "2026-01-01".into(),
+            models: models
+                .iter()
+                .map(|(name, input)| {
+                    ((*name).into(), priced(TokenPrices { input: *input, ..TokenPrices::default() }))
+                })
+                .collect(),
+        };
+        let mut all = table("list", &[("a", 1), ("b", 2)]);
+        all.extend(table("mine", &[("b", 3), ("c", 4)]));
+        let inputs = ["a", "b", "c"].map(|name| all.price(name).map(|price| price.short.input));
+        assert_eq!(inputs, [Some(1), Some(3), Some(4)]);
+        assert_eq!(all.source, "mine; else list");
     }
 
     #[test]

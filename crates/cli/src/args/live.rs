@@ -42,7 +42,7 @@ pub(crate) struct WatchArgs {
     /// Ask a stalled subagent to stop, as `subscope stop` does.
     #[arg(long)]
     pub(crate) stall_kill: bool,
-    /// Read prices from this file instead of the bundled table.
+    /// Add the prices of this file to the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 }
@@ -159,7 +159,7 @@ pub(crate) struct ServeArgs {
     /// Forget sessions whose last event is older than this many days.
     #[arg(long, value_name = "N", value_parser = value::parse_days)]
     pub(crate) keep_days: Option<u32>,
-    /// Read prices from this file instead of the bundled table.
+    /// Add the prices of this file to the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 }

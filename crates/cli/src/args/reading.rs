@@ -63,7 +63,7 @@ pub(crate) struct TreeArgs {
     /// Read the input in this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
-    /// Read prices from this file instead of the bundled table.
+    /// Add the prices of this file to the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
     /// Use this many columns instead of the terminal's.
@@ -102,7 +102,7 @@ pub(crate) struct DiffArgs {
     /// Print JSON (subscope.diff/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read prices from this file instead of the bundled table.
+    /// Add the prices of this file to the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
     /// Use this many columns instead of the terminal's.
@@ -161,7 +161,7 @@ pub(crate) struct ExportArgs {
     /// Read the input in this dialect instead of recognizing it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
-    /// Read prices from this file instead of the bundled table.
+    /// Add the prices of this file to the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 }

@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
     #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
-    /// Price file to use instead of the bundled table, in the form of `crates/cli/data/prices.toml`; relative to the
+    /// Price file to add to the bundled table, in the form of `crates/cli/data/prices.toml`; relative to the
     /// folder of the settings file. A regular file of at most 1 MiB.
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
