@@ -79,6 +79,9 @@ struct Data<'a> {
     total_tokens: Num,
     usage: Option<Usage>,
     cache_write_1h_tokens: Num,
+    price_permille: Num,
+    extra_pico_usd: Num,
+    is_unpriced: Flag,
 }
 
 impl LineDecoder for FeedLines {
@@ -259,6 +262,9 @@ fn response<'a>(line: &'a Line<'_>, data: &'a Data<'_>) -> Option<Response<'a>> 
         model: data.model.filled(),
         usage: Some(usage),
         cache_write_1h: data.cache_write_1h_tokens.0.unwrap_or(0),
+        price_permille: data.price_permille.0.and_then(|part| part.try_into().ok()).unwrap_or(0),
+        extra_pico_usd: data.extra_pico_usd.0.unwrap_or(0),
+        is_unpriced: data.is_unpriced.is_true(),
         has_stop_reason: !usage.floor,
         // A floor stays one: its content counts as longer than its tokens.
         content: if usage.floor { (1, u32::MAX) } else { (0, 0) },

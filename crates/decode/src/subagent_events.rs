@@ -80,17 +80,22 @@ struct TokenUsage {
     output_tokens: Num,
     cache_read_tokens: Num,
     cache_write_tokens: Num,
+    total_tokens: Num,
 }
 
 impl TokenUsage {
+    /// Returns the tokens by kind: a lower bound if the total is more than the kinds that are there.
     fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
-        Usage::new(
+        let usage = Usage::new(
             number(self.input_tokens),
             number(self.output_tokens),
             number(self.cache_read_tokens),
             number(self.cache_write_tokens),
-        )
+        );
+        // Every kind and the total may be left out (requirement S4). Some programs count the cached ones in the input.
+        let has_all = self.input_tokens.0.is_some() && self.output_tokens.0.is_some();
+        Usage { floor: !has_all && number(self.total_tokens) > usage.total_tokens, ..usage }
     }
 }
 
@@ -224,6 +229,18 @@ fn call_id<'a>(calls: &mut HashMap<String, String>, run: &str, id: &'a str) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_total_without_its_kinds_makes_them_a_lower_bound() {
+        let usage = |json: &str| {
+            let usage = serde_json::from_str::<TokenUsage>(json).unwrap().usage();
+            (usage.total_tokens, usage.floor)
+        };
+        assert_eq!(usage(r#"{"totalTokens":1690}"#), (0, true));
+        assert_eq!(usage(r#"{"outputTokens":90,"totalTokens":1690}"#), (90, true));
+        assert_eq!(usage(r#"{"inputTokens":1600,"outputTokens":90,"totalTokens":1690}"#), (1690, false));
+        assert_eq!(usage(r#"{"inputTokens":1600}"#), (1600, false));
+    }
 
     #[test]
     fn ids_of_calls_are_each_runs_own() {

@@ -101,8 +101,8 @@ fn tool_execution(call: &ToolCall, resolve: &Resolve<'_>) -> ToolExecution {
     ToolExecution {
         tool_name: call.name.to_string(),
         tool_call_id: call.id.as_ref().map(ToString::to_string),
-        arguments: value(&call.input),
-        result: value(&call.result),
+        arguments: object_of(value(&call.input)),
+        result: text_of(value(&call.result)),
         // The caller of a denied call got an error.
         is_error: match call.status {
             ToolStatus::Ok => Some(false),
@@ -110,6 +110,23 @@ fn tool_execution(call: &ToolCall, resolve: &Resolve<'_>) -> ToolExecution {
             ToolStatus::Open => None,
         },
         duration: call.started_at_ms.zip(call.ended_at_ms).map(|(from, to)| to.saturating_sub(from).max(0)),
+    }
+}
+
+/// Returns arguments as an object where they are the text of one, as Codex and programs that publish events write them.
+fn object_of(arguments: Value) -> Value {
+    let Value::String(text) = &arguments else { return arguments };
+    let parsed = serde_json::from_str(text).ok().filter(Value::is_object);
+    parsed.unwrap_or(arguments)
+}
+
+/// Returns a result as text where it is blocks of text.
+fn text_of(result: Value) -> Value {
+    let Value::Array(blocks) = &result else { return result };
+    let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
+    match texts {
+        Some(texts) if !texts.is_empty() => Value::String(texts.join("\n")),
+        Some(_) | None => result,
     }
 }
 
@@ -207,6 +224,19 @@ mod tests {
         );
         bare.name = Some("scout".into());
         assert_eq!(execution_trace(&bare, &inline).unwrap().subagent_type, "scout", "as published agents");
+    }
+
+    #[test]
+    fn arguments_are_an_object_and_results_a_text_whatever_the_source_writes() {
+        assert_eq!(object_of(json!("{\"query\":\"quantum\"}")), json!({"query": "quantum"}));
+        for other in [json!("ls -l"), json!("[1]"), json!("7"), json!({"a": 1}), json!(null)] {
+            assert_eq!(object_of(other.clone()), other);
+        }
+        let blocks = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
+        assert_eq!(text_of(blocks), json!("one\ntwo"));
+        for other in [json!([{"type": "image"}]), json!([]), json!(["a"]), json!("text"), json!(null)] {
+            assert_eq!(text_of(other.clone()), other);
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Attention {
     /// Returns the class of a session with these agents, whose latest run started at a time ([`crate::Session::run_started_at_ms`]).
     pub fn of(agents: &[Agent], run_started_at_ms: Option<Millis>) -> Self {
         let mut attention = Self::Ended;
-        for agent in agents.iter().filter(|agent| agent.is_at_work()) {
+        for agent in agents.iter().filter(|agent| agent.is_at_work() && !agent.has(Flag::Warmup)) {
             if agent.waits_for_person() {
                 return Self::Waiting;
             }

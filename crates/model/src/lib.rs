@@ -65,7 +65,7 @@ pub use live_view::LiveView;
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
     Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
-    SpawnResult, ToolClass,
+    SpawnResult, SpawnTotals, TitleOrigin, ToolClass,
 };
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, Problem, SessionId, Text, ToolStatus, Tree,
-    Usage,
+    Agent, AgentId, AgentStatus, Attention, Flag, MicroUsd, Millis, Problem, SessionId, Text, ToolStatus,
+    Tree, Usage,
 };
 
 /// Schema version of session lists.
@@ -90,7 +90,7 @@ pub struct SessionRow {
 
 /// Returns what the first subagent of a session is, and what it was asked: one line.
 fn first_agent(tree: &Tree) -> Option<Text> {
-    let first = tree.agents.iter().find(|agent| !agent.id.is_root())?;
+    let first = tree.agents.iter().find(|agent| !agent.id.is_root() && !agent.has(Flag::Warmup))?;
     let asked = first.prompt.as_deref().filter(|_| first.description.is_none());
     let asked = asked.and_then(|prompt| prompt.lines().map(str::trim).find(|line| !line.is_empty()));
     let asked = asked.map(|line| format!(": {}", line.chars().take(TITLE_CHARS).collect::<String>()));
@@ -212,7 +212,8 @@ pub struct StatsRow {
 impl StatsRow {
     /// Adds an agent's own figures, without its subagents.
     pub fn add_agent(&mut self, agent: &Agent) {
-        self.agents += 1;
+        // The harness's own agents are not the user's; what they use is billed.
+        self.agents += u64::from(!agent.has(Flag::Warmup));
         self.tool_calls += u64::from(agent.tool_calls);
         self.tool_errors += u64::from(agent.tool_errors);
         self.tools_denied += u64::from(agent.tools_denied);

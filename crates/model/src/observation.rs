@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub use call::{CallBegin, CallEnd, Outcome, ToolClass};
 pub use end::{AgentEnd, EndEvidence};
 pub use response::{Checksum, Response};
-pub use spawn::{Parent, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult};
+pub use spawn::{Parent, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult, SpawnTotals};
 
 use crate::{
     AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessExit, RawJson, SourceId, StopStep, Usage,
@@ -134,6 +134,17 @@ pub enum PromptKind {
     Interrupted,
 }
 
+/// Origin of a title, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TitleOrigin {
+    /// The person named the session; the last name counts.
+    Person,
+    /// The harness named it; the last name counts.
+    Harness,
+    /// What the person asked in the prompt of this line, without what their editor or the harness put around it.
+    Prompt,
+}
+
 /// The content of an observation.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
@@ -165,6 +176,13 @@ pub enum Fact<'a> {
         text: RawJson<'a>,
         /// Its kind.
         what: PromptKind,
+    },
+    /// A title of the session.
+    Title {
+        /// The title.
+        text: Cow<'a, str>,
+        /// Who gave it.
+        origin: TitleOrigin,
     },
     /// A text of the model.
     Message {

@@ -228,6 +228,15 @@ pub(crate) fn to_pending_event(
                 "usage": response.usage?,
                 "cache_write_1h_tokens": response.cache_write_1h,
             });
+            if response.price_permille > 0 {
+                fields["price_permille"] = Value::from(response.price_permille);
+            }
+            if response.extra_pico_usd > 0 {
+                fields["extra_pico_usd"] = Value::from(response.extra_pico_usd);
+            }
+            if response.is_unpriced {
+                fields["is_unpriced"] = Value::from(true);
+            }
             if let Some(request) = response.request_id {
                 fields["request_id"] = Value::from(request);
                 event.request = Some(RequestName { id: request.into(), has_message: message.is_some() });
@@ -328,6 +337,7 @@ pub(crate) fn to_pending_event(
         | Fact::Harness { .. }
         | Fact::Activity
         | Fact::Prompt { .. }
+        | Fact::Title { .. }
         | Fact::Response(_)
         | Fact::CallBegin(_)
         | Fact::CallEnd(_)

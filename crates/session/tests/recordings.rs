@@ -311,7 +311,9 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
                 wrong.push(format!("{what}: {} usage of a stream is no floor", row.id));
             }
             for (kind, is) in [("input_tokens", usage.input_tokens), ("output_tokens", usage.output_tokens)] {
-                if is > expected["usage"][kind].as_u64().unwrap() {
+                // What transcripts have of output tokens may be a lower bound itself (placeholders), which others exceed.
+                let is_bound = kind == "output_tokens" && expected["usage"]["floor"] == true;
+                if is > expected["usage"][kind].as_u64().unwrap() && !is_bound {
                     wrong.push(format!(
                         "{what}: {} {kind}: {is} is more than {}",
                         row.id, expected["usage"][kind]

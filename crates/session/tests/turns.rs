@@ -23,8 +23,9 @@ mod opencode {
     }
 
     fn session(id: &str, parent: Option<&str>) -> Value {
+        let title = parent.map_or("New session - 2026-11-21T20:41:24.668Z", |_| "Count (@general subagent)");
         let info = json!({ "id": id, "parentID": parent, "version": "1.18.33", "agent": "general",
-            "title": "Count (@general subagent)", "time": { "created": 1000, "updated": 1000 } });
+            "title": title, "time": { "created": 1000, "updated": 1000 } });
         event("session.created", &json!({ "sessionID": id, "info": info }))
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
+use subscope_model::{MicroUsd, Millis, PriceTable, SpawnTotals, Text, Usage};
 
 use crate::{
     duplicates::Duplicates,
@@ -22,6 +22,8 @@ pub(crate) struct AgentFigures {
     /// Whether a response with usage has no known price.
     pub(crate) has_unknown_price: bool,
     pub(crate) model: Option<(Millis, Text)>,
+    /// Number of its calls by the result of its spawn call, if it has no lines of its own.
+    pub(crate) reported_calls: u32,
 }
 
 impl AgentFigures {
@@ -94,8 +96,32 @@ pub(crate) fn derive_figures(
             own.pico_usd = cost.map_or(0, PriceTable::to_pico_usd);
         }
     }
+    for (number, own) in all.iter_mut().enumerate() {
+        let is_unknown = own.usage.is_none() && !duplicates.has_agent(number);
+        if let Some(totals) = reported_totals(facts, identities, number).filter(|_| is_unknown) {
+            let [input, output, cache_read, cache_write] = totals.last_request.unwrap_or_default();
+            own.usage = Some(Usage { floor: true, ..Usage::new(input, output, cache_read, cache_write) });
+            own.has_unknown_price = true;
+            own.reported_calls = totals.tool_calls;
+        }
+    }
     share_floors(facts, identities, &mut all);
     all
+}
+
+/// Returns the sums in the result of the call that started an agent, if no source has lines of the agent itself.
+pub(crate) fn reported_totals(
+    facts: &Facts,
+    identities: &Identities,
+    number: AgentIndex,
+) -> Option<SpawnTotals> {
+    let identity = &identities.all[number];
+    let has_lines = identity.refs.iter().any(|name| {
+        let agent = facts.agent(*name);
+        agent.last_seen.is_some() || agent.span.get().is_some() || agent.hook_times.is_some()
+    });
+    let origin = identity.origin.filter(|_| !has_lines)?;
+    facts.call(origin).spawn.as_deref()?.totals
 }
 
 /// Returns tokens and cost in picodollars of a response of an agent; `None` if no line has its tokens.
@@ -119,7 +145,14 @@ pub(crate) fn response_figures(
         refs.iter().find_map(|name| best_value(&facts.agent(*name).model))
     };
     let model = response.model.as_ref().map(|(_, model)| model.clone()).or_else(of_agent);
-    let by_list = |model: Text| prices.pico_usd(&model, &usage, u64::from(tokens.cache_write_1h));
+    let by_list = |model: Text| {
+        let pico = prices.pico_usd(&model, &usage, u64::from(tokens.cache_write_1h))?;
+        let part = match response.price_permille {
+            0 => pico,
+            permille => pico * u128::from(permille) / 1_000,
+        };
+        Some(part + u128::from(response.extra_pico_usd))
+    };
     let listed = || model.filter(|_| !response.is_unpriced).and_then(by_list);
     Some((usage, response.cost_pico_usd.map(u128::from).or_else(listed)))
 }

@@ -13,7 +13,8 @@ const IN_A_ROW: usize = 3;
 pub(crate) fn is_looping(facts: &Facts, calls: &[u32]) -> bool {
     let digest = |number: &u32| {
         let call = facts.call(*number);
-        Some((call.name.clone(), call.digest?.1))
+        let (_, digest) = call.digest.filter(|_| call.has_arguments)?;
+        Some((call.name.clone(), digest))
     };
     let mut last = calls.iter().rev().take(IN_A_ROW).map(digest);
     let Some(Some(first)) = last.next() else { return false };

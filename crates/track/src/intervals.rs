@@ -5,6 +5,7 @@ use subscope_model::{Millis, Outcome, Text};
 use crate::{
     duplicates::Duplicates,
     facts::{Facts, widest},
+    figures::reported_totals,
     identities::{AgentIndex, Identities},
     owners::Ownership,
     status::Derivation,
@@ -23,8 +24,11 @@ pub(crate) fn triggered_intervals(
     calls: &[u32],
 ) -> Vec<([Millis; 2], Option<Text>)> {
     let identity = &derivation.identities.all[number];
-    let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
     let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
+    let Some((from, to)) = derivation.span(identity).get().or_else(|| reported_span(derivation, number))
+    else {
+        return Vec::new();
+    };
     let mut boundaries: Vec<(Millis, Option<&Text>)> = derivation
         .triggers(identity)
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
@@ -54,6 +58,14 @@ pub(crate) fn triggered_intervals(
         (start, trigger) = (end, next);
     }
     intervals
+}
+
+/// Returns the span of the call that started an agent and has its sums, if no source has lines of the agent itself.
+fn reported_span(derivation: &Derivation<'_>, number: AgentIndex) -> Option<(Millis, Millis)> {
+    reported_totals(derivation.facts, derivation.identities, number)?;
+    let call = derivation.identities.all[number].origin?;
+    let (_, ended_at) = derivation.call_end(call)?;
+    derivation.facts.call(call).begun_at().zip(ended_at)
 }
 
 /// Returns the times of all known activity of an agent.

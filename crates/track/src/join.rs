@@ -99,6 +99,8 @@ impl Facts {
         join_best(&mut self.cwd, other.cwd);
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
+        join_best(&mut self.asked_title, other.asked_title);
+        join_best(&mut self.given_title, other.given_title);
         self.start_reporting_kinds |= other.start_reporting_kinds;
         self.unattributed.join(&other.unattributed);
         self.has_local_command |= other.has_local_command;
@@ -239,6 +241,7 @@ fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
         known.class = other.class;
     }
     known.has_local_id |= other.has_local_id;
+    known.has_arguments |= other.has_arguments;
     known.is_renumbered |= other.is_renumbered;
     known.seen |= other.seen;
     keep_least(&mut known.begin, other.begin);
@@ -288,6 +291,7 @@ fn join_spawn(known: &mut SpawnCallFacts, other: SpawnCallFacts) {
     join_best(&mut known.finished, other.finished);
     join_best(&mut known.report, other.report);
     join_best(&mut known.error, other.error);
+    known.totals = known.totals.max(other.totals);
     known.proves_agent |= other.proves_agent;
     known.is_forked |= other.is_forked;
     keep_least(&mut known.result_order, other.result_order);
@@ -302,6 +306,8 @@ pub(crate) fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
         known.usage = Some(usage);
     }
     known.cost_pico_usd = known.cost_pico_usd.max(other.cost_pico_usd);
+    known.price_permille = known.price_permille.max(other.price_permille);
+    known.extra_pico_usd = known.extra_pico_usd.max(other.extra_pico_usd);
     known.is_unpriced |= other.is_unpriced;
     known.is_final |= other.is_final;
     known.only_streamed &= other.only_streamed;

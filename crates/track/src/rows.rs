@@ -55,7 +55,7 @@ pub(crate) fn build_tree(
             harness: harness.map(Text::from),
             harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
             cwd: best_value(&facts.cwd),
-            title: best_value(&facts.title).map(|text| shorten_title(&text)),
+            title: title_of(facts).map(|text| shorten_title(&text)),
             started_at_ms: facts.span.get().map(|(from, _)| from),
             ended_at_ms: facts.span.get().map(|(_, to)| to),
             runs: runs.count(),
@@ -66,6 +66,15 @@ pub(crate) fn build_tree(
         summary,
         problems: list_problems(facts),
     }
+}
+
+/// Returns the title of a session: its name, else what its person asked first.
+fn title_of(facts: &Facts) -> Option<Text> {
+    let first = facts.title.as_ref().map(|first| first.rank.1);
+    let asked = || facts.asked_title.as_ref().filter(|asked| Some(asked.rank.1) == first);
+    best_value(&facts.given_title)
+        .or_else(|| asked().map(|asked| asked.value.clone()))
+        .or_else(|| best_value(&facts.title))
 }
 
 /// Returns the first line of a prompt, at most 120 characters.
@@ -155,7 +164,7 @@ impl Derivation<'_> {
             last_event_at_ms: draft.last,
             wall_ms: covered_ms(&mut draft.intervals.clone()),
             intervals: draft.intervals.clone(),
-            tool_calls: tools.len() as u32,
+            tool_calls: (tools.len() as u32).max(figures.reported_calls),
             tool_errors: count(ToolStatus::Error),
             tools_denied: count(ToolStatus::Denied),
             open_tools: count(ToolStatus::Open),
@@ -297,8 +306,8 @@ fn sum_subtrees(
     let mut figures: Vec<AgentFigures> = own.to_vec();
     let mut intervals: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
     let own_sum = |(number, draft): (AgentIndex, &RowDraft)| Subtree {
-        agents: u32::from(!duplicates.has_agent(number)),
-        tool_calls: draft.calls.len() as u32,
+        agents: u32::from(!duplicates.has_agent(number) && !owners.parents[number].is_warmup),
+        tool_calls: (draft.calls.len() as u32).max(own[number].reported_calls),
         agent_ms: covered_ms(&mut draft.intervals.clone()),
         ..Subtree::default()
     };
@@ -376,7 +385,8 @@ fn summarize(
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;
         sum.tools_denied += row.tools_denied;
-        if row.id.is_root() || row.is_copy() {
+        // The harness's own agents are not the user's.
+        if row.id.is_root() || row.is_copy() || row.has(Flag::Warmup) {
             continue;
         }
         sum.agents += 1;

@@ -78,7 +78,12 @@ impl Derivation<'_> {
         endings.retain(|end| end.status != AgentStatus::Lost || is_silent(end));
         endings.extend(self.delivered_stops(identity, last));
         endings.extend(self.spawn_result_ending(identity, last));
-        endings.extend(self.last_line_ending(identity, last));
+        let own_end = self.last_line_ending(identity, last);
+        // What hands an agent's report back says that it ended, not how: an error on its own last line does.
+        if own_end.as_ref().is_some_and(|end| end.status == AgentStatus::Failed) {
+            endings.retain(|end| end.status != AgentStatus::Completed);
+        }
+        endings.extend(own_end);
         self.drop_ends_of_earlier_turns(&mut endings, identity);
         self.drop_ineffective_stops(&mut endings, silence);
         let left_since = drop_interim(&mut endings);
@@ -455,6 +460,8 @@ impl Derivation<'_> {
             // An interactive harness exits with 0 in the middle of a turn, too.
             ProcessExit::Code(0) if self.is_opened() && self.has_begun() => None,
             ProcessExit::Code(0) => Some(AgentStatus::Completed),
+            // A shell's word, and that of a program that catches it, for the end by a signal: 128 and its number.
+            ProcessExit::Code(129..=159) => Some(AgentStatus::Stopped),
             ProcessExit::Code(_) => Some(AgentStatus::Failed),
             ProcessExit::Signal(_) => Some(AgentStatus::Stopped),
             ProcessExit::Unknown => None,

@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 use subscope_decode::lenient::{self, Flag, Lenient, LineText, Num, Str};
 use subscope_model::{RawJson, Response, Usage};
 
+use super::price_change::{PriceChange, PriceWord};
+
 /// One message. Also a plain string, as very old or foreign streams write it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, remote = "Self", bound(deserialize = "'de: 'a"))]
@@ -123,6 +125,16 @@ pub(super) struct Tokens {
     cache_read_input_tokens: Num,
     cache_creation_input_tokens: Num,
     cache_creation: Option<CacheCreation>,
+    speed: PriceWord,
+    service_tier: PriceWord,
+    inference_geo: PriceWord,
+    server_tool_use: Option<ServerTools>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerTools {
+    web_search_requests: Num,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -145,6 +157,12 @@ impl Tokens {
     pub(super) fn cache_write_1h(&self) -> u64 {
         self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens.0).unwrap_or(0)
     }
+
+    /// What changes the price of these tokens of a model.
+    pub(super) fn price_change(&self, model: &str) -> PriceChange {
+        let searches = self.server_tool_use.and_then(|tools| tools.web_search_requests.0).unwrap_or(0);
+        PriceChange::of(model, [self.speed, self.service_tier, self.inference_geo], searches)
+    }
 }
 
 /// The model name of messages that the harness makes up itself.
@@ -160,22 +178,28 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Data of the API response that this line belongs to; `None` if it names no message.
+    /// Data of the API response that this line belongs to. Gateways leave ids of messages out: then the request's names the
+    /// response, else the line's. `None` if none of them is there.
     pub(super) fn response<'m>(
         &'m self,
         api_error: bool,
         request_id: Option<&'m str>,
+        line_id: Option<&'m str>,
     ) -> Option<Response<'m>> {
-        let message_id = self.id.filled()?;
+        let message_id = self.id.filled().or(if request_id.is_some() { Some("") } else { line_id })?;
         let has = |kind: &str| self.blocks().iter().any(|block| block.kind.is(kind));
         let stop_reason = self.stop_reason.filled();
+        let model = self.model.get().unwrap_or_default();
+        let price = self.usage.as_ref().map(|usage| usage.price_change(model)).unwrap_or_default();
         Some(Response {
             message_id,
             request_id: request_id.filter(|_| !self.model.is(SYNTHETIC_MODEL)),
             model: self.model.filled(),
             usage: self.usage.as_ref().map(Tokens::usage),
             cost_pico_usd: None,
-            is_unpriced: false,
+            price_permille: price.permille,
+            extra_pico_usd: price.extra_pico_usd,
+            is_unpriced: price.is_unknown,
             cache_write_1h: self.usage.as_ref().map_or(0, Tokens::cache_write_1h),
             has_stop_reason: stop_reason.is_some(),
             ends_turn: stop_reason == Some("end_turn"),

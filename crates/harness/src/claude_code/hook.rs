@@ -123,8 +123,10 @@ impl LineDecoder for Hooks {
             }
             "PostToolUseFailure" => {
                 let content = out.raw(payload.error);
-                let outcome =
-                    if payload.is_interrupt.is_true() { Outcome::Interrupted } else { Outcome::Error };
+                let outcome = match payload.is_interrupt.is_true() {
+                    true => Outcome::Interrupted,
+                    false => tools::outcome(true, None, None, content),
+                };
                 out.emit(Fact::CallEnd(CallEnd {
                     refused: tools::refused(content),
                     duration_ms: payload.duration_ms.signed(),

@@ -20,6 +20,7 @@ mod meta;
 mod notice;
 mod otel;
 mod plain_output;
+mod price_change;
 mod process;
 mod recognize;
 mod run_plan;

@@ -37,6 +37,34 @@ const LOCAL: [&str; 6] = [
     "<user-memory-input>",
 ];
 
+/// Elements in which an editor tells the model what the person looks at. Observed: the extension for VS Code, 2.0 and 2.1.
+const EDITOR: [&str; 3] = ["ide_opened_file", "ide_selection", "ide_diagnostics"];
+
+/// Returns a text without the elements of an editor at its start.
+fn without_editor(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some(inner) = rest.strip_prefix('<')
+        && let Some(name) = EDITOR.iter().find(|name| inner.starts_with(**name))
+        && let Some((_, behind)) = rest.split_once(&format!("</{name}>"))
+    {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+/// Returns what a person asked with a prompt as they typed it, if the prompt has more or other words: the command with its
+/// arguments, or the words behind an editor's elements.
+pub(super) fn asked(text: &str) -> Option<String> {
+    let rest = without_editor(text);
+    if rest.starts_with("<command-message>") || rest.starts_with("<command-name>") {
+        let name = tag(rest, "command-name")?;
+        let slash = if name.starts_with('/') { "" } else { "/" };
+        let arguments = tag(rest, "command-args").map(|words| format!(" {words}")).unwrap_or_default();
+        return Some(format!("{slash}{name}{arguments}"));
+    }
+    (rest.len() < text.trim_start().len() && !rest.is_empty()).then(|| rest.to_owned())
+}
+
 /// The prompt of an agent that the harness starts by itself, to warm up.
 /// Observed: 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
 const WARMUP: &str = "Warmup";
@@ -51,6 +79,9 @@ pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     let head = text.trim_start();
     if head.starts_with(INTERRUPTED) {
         PromptKind::Interrupted
+    } else if without_editor(head).is_empty() && !head.is_empty() {
+        // The person's words are another text.
+        PromptKind::Meta
     } else if origin == Some("human") {
         PromptKind::Asked
     } else if origin.is_some() || is_notice(head) || is_stop_notice(head) {
@@ -167,8 +198,33 @@ mod tests {
             ),
             ("<local-command-stdout>Compacted</local-command-stdout>", None, PromptKind::Local),
             ("[Request interrupted by user]", Some("human"), PromptKind::Interrupted),
+            ("<ide_opened_file>The user opened /w/a.rs</ide_opened_file>", None, PromptKind::Meta),
+            ("<ide_selection>fn a</ide_selection>\n", Some("human"), PromptKind::Meta),
+            ("<ide_selection>fn a</ide_selection>\nwhat is it?", None, PromptKind::Asked),
         ] {
             assert_eq!(prompt_kind(text, origin), what, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_is_as_it_was_typed() {
+        for (text, typed) in [
+            ("Fix it.", None),
+            ("<b>Fix it.</b>", None),
+            (
+                "<command-message>docs is running…</command-message>\n<command-name>/docs</command-name>\n<command-args>describe the parser</command-args>",
+                Some("/docs describe the parser"),
+            ),
+            ("<command-message>x</command-message>\n<command-name>mycmd</command-name>", Some("/mycmd")),
+            (
+                "<command-name>/model</command-name>\n<command-message>model</command-message>\n<command-args></command-args>",
+                Some("/model"),
+            ),
+            ("<ide_opened_file>a</ide_opened_file><ide_selection>b</ide_selection>\nWhy?", Some("Why?")),
+            ("<ide_opened_file>a</ide_opened_file>", None),
+            ("<ide_opened_file>cut", None),
+        ] {
+            assert_eq!(asked(text).as_deref(), typed, "{text}");
         }
     }
 

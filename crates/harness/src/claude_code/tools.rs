@@ -12,8 +12,10 @@ use subscope_decode::{
     lenient::{self, Flag, Lenient, LineText, Num, Str},
 };
 use subscope_model::{
-    CallBegin, CallEnd, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    CallBegin, CallEnd, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, SpawnTotals, ToolClass,
 };
+
+use super::content::Tokens;
 
 /// Tools that start a subagent, in any case.
 const SPAWN_TOOLS: &[&str] = &["task", "agent"];
@@ -152,6 +154,7 @@ struct ResultFields<'a> {
     background_task_id: Str<'a>,
     message: Str<'a>,
     total_tool_use_count: Num,
+    usage: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for HarnessResult<'a> {
@@ -236,6 +239,13 @@ impl<'a> HarnessResult<'a> {
             }),
             model: fields.resolved_model.0.clone(),
             prompt: fields.prompt.map(|raw| line.raw(raw)),
+            totals: fields.total_tool_use_count.0.map(|calls| SpawnTotals {
+                tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
+                last_request: fields
+                    .usage
+                    .and_then(|raw| serde_json::from_str::<Tokens>(raw.get()).ok())
+                    .map(|tokens| tokens.usage().kinds()),
+            }),
             report: fields.content.or(fields.result.filter(|_| is_forked)).map(|raw| line.raw(raw)),
             proves_agent: self.is_object,
             is_forked,
@@ -268,6 +278,48 @@ const REJECTED: &str = "User rejected tool use";
 /// What an interrupt puts into a conversation.
 pub(super) const INTERRUPTED: &str = "[Request interrupted";
 
+/// First version whose transcripts say how a call was denied (`toolDenialKind`). Before it, a call of which the result is
+/// [`REJECTED`] was refused at a prompt: what an interrupt ends says [`INTERRUPTED`].
+const TELLS_DENIALS: [u32; 3] = [2, 1, 220];
+
+/// Returns the word for a denial in a transcript: the harness's own, else one for a rejection by a version without such words.
+pub(super) fn denial_of<'a>(
+    told: Option<&'a str>,
+    version: Option<&str>,
+    result: Option<&HarnessResult<'_>>,
+) -> Option<&'a str> {
+    let is_rejected = result.is_some_and(|result| result.text.as_deref() == Some(REJECTED));
+    let is_before = version.is_some_and(|version| parts(version) < TELLS_DENIALS);
+    told.or_else(|| (is_rejected && is_before).then_some("rejected"))
+}
+
+/// Whether a result is the harness's own message that a person, a rule or a hook did not allow the call.
+/// Observed: Claude Code 1.0.43 to 2.1.330, public transcripts and recordings.
+fn is_denial(content: RawJson<'_>) -> bool {
+    /// Begin of such a message, and what it has after that.
+    const MESSAGES: [(&str, &str); 9] = [
+        ("The user doesn't want to proceed with this tool use", ""),
+        ("The user doesn't want to take this action right now", ""),
+        ("Permission for this tool use was denied", ""),
+        ("Permission for this action has been denied", ""),
+        ("Permission to use ", "has been denied"),
+        ("Claude requested permissions to ", "you haven't granted it yet"),
+        ("This command requires approval", ""),
+        ("PreToolUse:", " hook error"),
+        ("Execution stopped by PreToolUse hook", ""),
+    ];
+    /// Messages that begin with a name.
+    const WITHIN: [&str; 3] = [
+        " needs approval. The path is outside",
+        "was blocked. For security, Claude Code",
+        "has been denied by permission rule",
+    ];
+    let text = content.text();
+    let head: String = text.trim_start_matches("<tool_use_error>").chars().take(400).collect();
+    MESSAGES.iter().any(|(begin, behind)| head.starts_with(begin) && head.contains(behind))
+        || WITHIN.iter().any(|part| head.contains(part)) && !head.starts_with("Exit code")
+}
+
 /// How a call ended (design, section 3): by `is_error`, the harness's own word for a denial, and its own result.
 pub(super) fn outcome(
     is_error: bool,
@@ -285,6 +337,7 @@ pub(super) fn outcome(
         None if !is_error => Outcome::Ok,
         None if rejected || text.is_some_and(|text| text.contains(INTERRUPTED)) => Outcome::Interrupted,
         None if content.is_some_and(|raw| starts(raw, INTERRUPTED)) => Outcome::Interrupted,
+        None if content.is_some_and(is_denial) => Outcome::Denied,
         None => Outcome::Error,
     }
 }
@@ -369,5 +422,44 @@ mod tests {
         assert_eq!(outcome(true, Some("hook"), None, None), Outcome::Denied);
         assert_eq!(outcome(true, None, Some(&result("Error: x")), None), Outcome::Error);
         assert_eq!(outcome(false, None, None, None), Outcome::Ok);
+        let old = |version| denial_of(None, Some(version), Some(&result(REJECTED)));
+        assert_eq!(
+            [old("1.0.43"), old("2.1.219"), old("2.1.220")],
+            [Some("rejected"), Some("rejected"), None]
+        );
+        assert_eq!(
+            denial_of(None, None, Some(&result(REJECTED))),
+            None,
+            "a stream is of no person at a prompt"
+        );
+        assert_eq!(denial_of(None, Some("1.0.43"), Some(&result("Error: x"))), None);
+    }
+
+    #[test]
+    fn outcome_without_a_word_for_denials_is_by_the_harness_message() {
+        let ended = |text: &str| {
+            let json = serde_json::Value::from(text).to_string();
+            outcome(true, None, None, Some(RawJson { json: &json, offset: 0 }))
+        };
+        for denied in [
+            "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, …). To tell you how to proceed, the user said:\nno",
+            "Claude requested permissions to use WebSearch, but you haven't granted it yet.",
+            "Claude requested permissions to write to /w/a, but you haven't granted it yet.",
+            "Permission to use Bash with command rm -rf x has been denied.",
+            "<tool_use_error>Agent type 'Explore' has been denied by permission rule 'Agent(Explore)'</tool_use_error>",
+            "cd in '/etc' was blocked. For security, Claude Code may only change directories to …",
+            "PreToolUse:Bash hook error: [check.sh]: no",
+        ] {
+            assert_eq!(ended(denied), Outcome::Denied, "{denied}");
+        }
+        for failed in [
+            "Exit code 1\nThe user doesn't want to proceed with this tool use",
+            "Exit code 1\nx was blocked. For security, Claude Code may not",
+            "File does not exist.",
+            "Permission to use nothing",
+        ] {
+            assert_eq!(ended(failed), Outcome::Error, "{failed}");
+        }
+        assert_eq!(ended("[Request interrupted by user for tool use]"), Outcome::Interrupted);
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! To add a line type: a field in [`Line`] and an arm in `Transcript::decode_line`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,12 +21,12 @@ use subscope_decode::{
 };
 use subscope_model::{
     Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind, Spawn,
-    SpawnBatch, SpawnMode, Usage, parse_rfc3339,
+    SpawnBatch, SpawnMode, TitleOrigin, Usage, parse_rfc3339,
 };
 
 use super::{
     content::{Block, Content, Message, string_content},
-    notice::{Notice, is_notice, is_warmup, prompt_kind},
+    notice::{Notice, asked, is_notice, is_warmup, prompt_kind},
     tools::{self, HarnessResult},
 };
 
@@ -37,6 +37,8 @@ pub(super) struct Transcript {
     version: String,
     cwd: String,
     announced: bool,
+    /// Agents of which the file has lines of progress.
+    in_progress: HashSet<String>,
 }
 
 impl Transcript {
@@ -72,7 +74,12 @@ struct Line<'a> {
     tool_use_result: Option<HarnessResult<'a>>,
     tool_denial_kind: Str<'a>,
     attachment: Option<Attachment<'a>>,
+    data: Option<&'a RawValue>,
+    #[serde(rename = "parentToolUseID")]
+    parent_tool_use_id: Str<'a>,
     content: Str<'a>,
+    custom_title: Str<'a>,
+    ai_title: Str<'a>,
     model_usage: Option<&'a RawValue>,
     #[serde(rename = "totalCostUSD")]
     total_cost_usd: Option<f64>,
@@ -105,6 +112,48 @@ struct Attachment<'a> {
     prompt: Str<'a>,
 }
 
+/// A message of a subagent in the main transcript, also where the subagent has a file of its own.
+/// Observed: Claude Code 2.1.12 to 2.1.47, public transcripts.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct AgentProgress<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    agent_id: Str<'a>,
+    message: Option<&'a RawValue>,
+}
+
+impl<'a> AgentProgress<'a> {
+    fn of(line: &Line<'a>) -> Option<Self> {
+        let data = line.data.filter(|_| line.kind.is("progress"))?;
+        let progress: Self = serde_json::from_str(data.get()).ok()?;
+        progress.kind.is("agent_progress").then_some(progress)
+    }
+
+    /// The message as the line of the subagent's own file.
+    fn line(&self) -> Option<Line<'a>> {
+        serde_json::from_str(self.message?.get()).ok()
+    }
+}
+
+/// Emits a subagent's message in the main transcript; `call` started the agent, and is given with its first message.
+fn emit_progress<'a>(agent: &'a str, call: Option<&'a str>, line: &'a Line<'a>, out: &mut Emitter<'a, '_>) {
+    out.head.claim = Claim::Agent(agent, Basis::Wire);
+    out.head.time = line.timestamp.get().and_then(parse_rfc3339).or(out.head.time);
+    out.head.line_id = line.uuid.filled();
+    if call.is_some() {
+        let (agent, is_origin) = (Some(agent), true);
+        out.emit(Fact::Spawn(Spawn { agent, call, is_origin, starts: true, ..Spawn::default() }));
+    }
+    match (line.kind.get(), &line.message) {
+        (Some("assistant"), Some(message)) => {
+            emit_message(message, line.request_id.filled(), line.is_api_error.is_true(), None, out);
+        }
+        (Some("user"), Some(_)) => user(line, out),
+        _ => out.emit(Fact::Activity),
+    }
+}
+
 /// The conversation was compacted.
 pub(super) const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
@@ -112,7 +161,9 @@ pub(super) const COMPACTED: Fact<'static> =
 impl LineDecoder for Transcript {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(text.text)?;
-        let Self { hint, version, cwd, announced } = self;
+        let progress = AgentProgress::of(&line);
+        let nested = progress.as_ref().and_then(AgentProgress::line);
+        let Self { hint, version, cwd, announced, in_progress } = self;
         let claim = claim(&line, hint.agent.as_deref());
         let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);
@@ -120,11 +171,14 @@ impl LineDecoder for Transcript {
         out.head.line_id = line.uuid.filled();
         // Workflow agents have no spawn call: their folder names the workflow run.
         // Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
-        if !std::mem::replace(announced, true)
-            && let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref())
-        {
+        let is_first = !std::mem::replace(announced, true);
+        if is_first && let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
             let batch = Some(SpawnBatch::Run(run));
             out.emit(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }));
+        }
+        // The agent that sums a conversation up for a compaction. Observed: 2.1.38 and 2.1.39.
+        if is_first && hint.agent.as_deref().is_some_and(|agent| agent.starts_with("acompact")) {
+            out.emit(Fact::Warmup);
         }
         emit_session(&line, version, cwd, &mut out);
         match line.kind.get() {
@@ -154,12 +208,29 @@ impl LineDecoder for Transcript {
                     out.emit(Fact::Checksum(sum));
                 }
             }
+            Some("custom-title") => title(&line.custom_title, TitleOrigin::Person, &mut out),
+            Some("ai-title") => title(&line.ai_title, TitleOrigin::Harness, &mut out),
             Some("system") => system(&line, &mut out),
-            Some("progress") => out.emit(Fact::Activity),
+            Some("progress") => {
+                out.emit(Fact::Activity);
+                let agent = progress.as_ref().and_then(|progress| progress.agent_id.filled());
+                if let (Some(agent), Some(nested)) = (agent, &nested) {
+                    let call = line.parent_tool_use_id.filled();
+                    let is_new = !in_progress.contains(agent) && in_progress.insert(agent.to_owned());
+                    emit_progress(agent, call.filter(|_| is_new), nested, &mut out);
+                }
+            }
             // Book-keeping of the harness; new types are skipped like these until they are known.
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Emits a name of the session.
+fn title<'a>(name: &Str<'a>, origin: TitleOrigin, out: &mut Emitter<'a, '_>) {
+    if let Some(text) = name.0.clone().filter(|name| !name.trim().is_empty()) {
+        out.emit_made(Fact::Title { text, origin });
     }
 }
 
@@ -211,7 +282,8 @@ pub(super) fn emit_message<'a>(
     out: &mut Emitter<'a, '_>,
 ) {
     let message_id = message.id.filled();
-    out.emit(message.response(api_error, request_id).map_or(Fact::Activity, Fact::Response));
+    let response = message.response(api_error, request_id, out.head.line_id);
+    out.emit(response.map_or(Fact::Activity, Fact::Response));
     if let Content::Text(inner) = message.content
         && let Some(text) = out.line.quoted(inner)
     {
@@ -243,9 +315,10 @@ fn user<'a>(line: &'a Line<'a>, out: &mut Emitter<'a, '_>) {
         return prompt(line, raw, out);
     }
     let result = line.tool_use_result.as_ref();
+    let denial = tools::denial_of(line.tool_denial_kind.filled(), line.version.filled(), result);
     for block in message.blocks() {
         match block.kind.get() {
-            Some("tool_result") => emit_result(block, result, line.tool_denial_kind.filled(), out),
+            Some("tool_result") => emit_result(block, result, denial, out),
             Some("text") => {
                 if let Some(raw) = out.raw(block.text) {
                     prompt(line, raw, out);
@@ -296,6 +369,12 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     let is_first = line.parent_uuid.filled().is_none() && !is_root;
     if is_first && what == PromptKind::Asked && is_warmup(&words) {
         out.emit(Fact::Warmup);
+    }
+    if is_root
+        && what == PromptKind::Asked
+        && let Some(typed) = asked(&words)
+    {
+        out.emit_made(Fact::Title { text: typed.into(), origin: TitleOrigin::Prompt });
     }
     out.emit(Fact::Prompt { prompt_id: line.prompt_id.filled(), text, what });
 }

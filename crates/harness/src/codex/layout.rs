@@ -43,6 +43,8 @@ struct Head<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
     payload: Meta<'a>,
+    /// The thread, in versions before 0.32, which write no envelope.
+    id: Str<'a>,
 }
 
 /// The fields of `session_meta` that place a thread in its session.
@@ -114,7 +116,7 @@ pub(super) fn thread_of(path: &Path) -> Option<&str> {
     is_uuid(thread).then_some(thread)
 }
 
-fn is_uuid(text: &str) -> bool {
+pub(super) fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => byte == b'-',
@@ -156,8 +158,11 @@ pub(super) fn complete(path: &Path, line: &[u8]) -> Option<Place> {
 /// Reads the head of a first line: whole, or the fields before the instructions that make it long.
 fn with_head<T>(text: &str, each: impl FnOnce(&Meta<'_>) -> Option<T>) -> Option<T> {
     let cut = || {
-        let fields = text.find(",\"base_instructions\"")?;
-        Some(format!("{}}}}}", &text[..fields]))
+        let long = |name: &str| text.find(&format!(",\"{name}\":"));
+        match long("base_instructions") {
+            Some(fields) => Some(format!("{}}}}}", &text[..fields])),
+            None => Some(format!("{}}}", &text[..long("instructions")?])),
+        }
     };
     let owned;
     let head: Head<'_> = match serde_json::from_str(text) {
@@ -167,7 +172,11 @@ fn with_head<T>(text: &str, each: impl FnOnce(&Meta<'_>) -> Option<T>) -> Option
             serde_json::from_str(&owned).ok()?
         }
     };
-    head.kind.is("session_meta").then(|| each(&head.payload))?
+    match head.kind.get() {
+        Some("session_meta") => each(&head.payload),
+        None if head.id.filled().is_some() => each(&Meta { id: head.id, ..Meta::default() }),
+        Some(_) | None => None,
+    }
 }
 
 /// Returns the first line of a rollout, or the beginning of a long one.

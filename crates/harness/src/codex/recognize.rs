@@ -5,7 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_decode::{Dialect, lenient::Str};
 
-use super::{APP_SERVER, EXEC, HOOK, ROLLOUT, app_server, exec::Line, hook::Payload, layout::thread_of};
+use super::{
+    APP_SERVER, EXEC, HOOK, ROLLOUT, app_server,
+    exec::Line,
+    hook::Payload,
+    layout::{is_uuid, thread_of},
+};
 use crate::HeadLine;
 
 /// The fields by which rollouts are recognized.
@@ -14,8 +19,22 @@ use crate::HeadLine;
 struct Marks<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
+    id: Str<'a>,
     timestamp: Str<'a>,
     payload: Option<IgnoredAny>,
+    instructions: Option<IgnoredAny>,
+    git: Option<IgnoredAny>,
+    record_type: Str<'a>,
+}
+
+impl Marks<'_> {
+    /// Whether it is the first line of a rollout without envelopes (before 0.32), or one of its marks.
+    fn is_bare(&self, line: &str) -> bool {
+        let is_named = self.id.filled().is_some_and(is_uuid) && self.timestamp.filled().is_some();
+        let is_head = is_named
+            && (self.git.is_some() || self.instructions.is_some() || line.contains("\"instructions\""));
+        is_head || self.record_type.is("state")
+    }
 }
 
 /// Types of the lines of a rollout.
@@ -50,6 +69,9 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
         };
         return (PRINTED.contains(&kind) && is_whole).then_some(EXEC);
     }
+    if marks.is_bare(line.object) {
+        return Some(ROLLOUT);
+    }
     if app_server::is_message(line.object) {
         return Some(APP_SERVER);
     }
@@ -71,7 +93,13 @@ mod tests {
             format!(r#"{{"session_id":"s","hook_event_name":"Stop","transcript_path":"{path}"}}"#)
         };
         let own = hook("/h/rollout-2026-11-21T20-33-54-01a1ffd0-c380-7df3-9146-df0895c2f7be.jsonl");
-        let cases: [(&str, Option<Dialect>); 8] = [
+        let cases: [(&str, Option<Dialect>); 11] = [
+            (
+                r#"{"id":"11111111-2222-4333-8444-555566667777","timestamp":"2025-08-19T08:25:08Z","instructions":null}"#,
+                Some(ROLLOUT),
+            ),
+            (r#"{"record_type":"state"}"#, Some(ROLLOUT)),
+            (r#"{"id":"7","timestamp":"2025-08-19T08:25:08Z","instructions":null}"#, None),
             (r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1"}}"#, Some(ROLLOUT)),
             (r#"{"timestamp":"t","ordinal":3,"type":"event_msg","payload":{}}"#, Some(ROLLOUT)),
             (r#"{"type":"thread.started","thread_id":"01a1ffd3"}"#, Some(EXEC)),

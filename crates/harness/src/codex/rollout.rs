@@ -3,6 +3,9 @@
 //! Flow: line → [`Line`] → the payload of its type → observations of the thread: the root, or a subagent. Remembered: the
 //! thread, its root and its model; calls that have ended by a typed item; whether responses have records of their own.
 //!
+//! Versions before 0.32 write no envelope: a line is a payload itself, without a time, and the first one names the thread.
+//! Those without `task_started` (up to 0.98) do not say that a turn has ended: a last text without calls ends it.
+//!
 //! Pitfalls: a child that was forked begins with a copy of its parent's lines, which end where
 //! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and has more data. In
 //! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
@@ -18,8 +21,8 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, Parent,
-    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, SpawnMode, SpawnResult, ToolClass, Usage,
-    parse_rfc3339,
+    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, SpawnMode, SpawnResult, TitleOrigin, ToolClass,
+    Usage, parse_rfc3339,
 };
 
 use super::{
@@ -46,12 +49,41 @@ pub(super) struct Rollout {
     has_responded: bool,
     /// The last total of counted tokens, and how many responses there were.
     counted: (Tokens, u64),
+    /// Whether turns have records of their own.
+    has_tasks: bool,
+    /// Tier of service of the next responses.
+    tier: ServiceTier,
+    /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
+    last_time: Option<i64>,
+}
+
+/// What responses are billed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ServiceTier {
+    /// The list price.
+    #[default]
+    Standard,
+    /// Half of it.
+    Flex,
+    /// A price that depends on the model.
+    Other,
+}
+
+impl ServiceTier {
+    fn of(word: &str) -> Self {
+        match word {
+            "" | "default" | "auto" | "standard" => Self::Standard,
+            "flex" => Self::Flex,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// One line.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
+    id: Str<'a>,
     timestamp: Str<'a>,
     ordinal: Num,
     #[serde(rename = "type")]
@@ -77,8 +109,10 @@ struct Payload<'a> {
     id: Str<'a>,
     role: Str<'a>,
     content: Option<&'a RawValue>,
+    summary: Option<&'a RawValue>,
     name: Str<'a>,
     call_id: Str<'a>,
+    status: Str<'a>,
     arguments: Option<&'a RawValue>,
     input: Option<&'a RawValue>,
     action: Option<&'a RawValue>,
@@ -86,6 +120,7 @@ struct Payload<'a> {
     item: Option<Item<'a>>,
     completed_at_ms: Num,
     model: Str<'a>,
+    service_tier: Str<'a>,
     response_id: Str<'a>,
     usage: Option<Tokens>,
     info: Option<Counts>,
@@ -94,6 +129,7 @@ struct Payload<'a> {
     last_agent_message: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     author: Str<'a>,
+    thread_name: Str<'a>,
 }
 
 /// A typed item.
@@ -171,6 +207,8 @@ struct Notification<'a> {
     status: Option<&'a RawValue>,
 }
 
+/// Heading of what the person asked, behind what their editor put before it (VS Code, Desktop).
+const REQUEST: &str = "## My request for Codex:";
 const NOTIFIES: &str = "<subagent_notification>";
 /// Beginning of the message that gives a child its task.
 const NEW_TASK: &str = "Message Type: NEW_TASK";
@@ -192,6 +230,9 @@ impl Rollout {
             has_records: false,
             has_responded: false,
             counted: (Tokens::default(), 0),
+            has_tasks: false,
+            tier: ServiceTier::default(),
+            last_time: None,
         }
     }
 
@@ -254,6 +295,36 @@ impl Rollout {
         out
     }
 
+    /// Reads a line without an envelope (before 0.32).
+    fn bare<'a>(&mut self, line: &Line<'a>, time: Option<i64>, text: LineText<'a>, sink: &mut Sink<'_>) {
+        let id = line.id.filled().filter(|_| line.kind.get().is_none());
+        if let Some(id) = id.filter(|id| self.thread.is_empty() || self.thread == *id) {
+            id.clone_into(&mut self.thread);
+            id.clone_into(&mut self.root);
+        }
+        let (thread, root) = (self.thread.clone(), self.root.clone());
+        let mut out = self.emitter(&thread, &root, text, time, sink);
+        if id.is_some() {
+            return out.emit(Fact::Activity);
+        }
+        let payload: Payload<'_> = serde_json::from_str(text.text).unwrap_or_default();
+        let Some(kind) = payload.kind.filled() else { return };
+        let raw = first_text(payload.content);
+        match kind {
+            "message" if payload.role.is("user") => {
+                // What the program adds to the conversation is in elements.
+                let is_own = words(raw).trim_start().starts_with('<');
+                prompt(raw, if is_own { PromptKind::Meta } else { PromptKind::Asked }, &mut out);
+            }
+            "message" => {
+                message(payload.id.filled(), raw, &mut out);
+                self.response_item(&payload, &mut out);
+            }
+            "reasoning" => thought(first_text(payload.summary), &mut out),
+            _ => self.response_item(&payload, &mut out),
+        }
+    }
+
     fn event(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
         let is_root = self.thread == self.root;
         match payload.kind.get().unwrap_or_default() {
@@ -263,8 +334,12 @@ impl Rollout {
                     self.item(item, out);
                 }
             }
-            "task_started" => out.emit(Fact::TurnStart),
+            "task_started" => {
+                self.has_tasks = true;
+                out.emit(Fact::TurnStart);
+            }
             "task_complete" => {
+                self.has_tasks = true;
                 let has_words = payload.last_agent_message.is_some_and(|raw| raw.get() != "null");
                 let error = payload.error.filter(|raw| raw.get() != "null");
                 let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
@@ -280,6 +355,11 @@ impl Rollout {
             "context_compacted" => out.emit(COMPACTED),
             // 0.118: texts are events.
             "user_message" => prompt(payload.message, PromptKind::Asked, out),
+            "thread_name_updated" => {
+                if let Some(text) = payload.thread_name.0.clone().filter(|name| !name.is_empty()) {
+                    out.emit_made(Fact::Title { text, origin: TitleOrigin::Harness });
+                }
+            }
             "agent_message" => message(None, payload.message, out),
             "agent_reasoning" => thought(payload.text, out),
             _ => out.emit(Fact::Activity),
@@ -346,10 +426,32 @@ impl Rollout {
             model: Some(self.model.as_str()).filter(|model| !model.is_empty()),
             usage: Some(tokens.usage()),
             has_stop_reason: true,
-            // A turn ends by the harness's word alone.
+            // A turn ends by the harness's word alone; where it says none, by its last text.
             has_call: true,
+            accounts_only: !self.has_tasks,
+            price_permille: if self.tier == ServiceTier::Flex { 500 } else { 0 },
+            is_unpriced: self.tier == ServiceTier::Other,
             ..Response::default()
         }));
+    }
+
+    /// Emits that a text of the model may end the turn, in versions that do not say when it ends.
+    fn text_ends(&self, out: &mut Emitter<'_, '_>) {
+        if !self.has_tasks {
+            let response = Response { has_text: true, synthetic: true, ..Response::default() };
+            out.emit_made(Fact::Response(response));
+        }
+    }
+
+    /// Emits a call of a tool of the vendor, which has no record of its result, and up to 0.104 no id: its place names it.
+    fn vendor_call(&self, name: &str, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
+        let made = format!("{name}@{}", out.line.place.offset);
+        let id = Some(payload.call_id.filled().or(payload.id.filled()).unwrap_or(&made));
+        let arguments = payload.action.or(payload.arguments);
+        tools::with_begin(id, name, arguments, out.line, &mut |call| out.emit_made(Fact::CallBegin(call)));
+        if let Some(outcome) = payload.status.get().map_or(Some(Outcome::Ok), tools::item_outcome) {
+            out.emit_made(Fact::CallEnd(CallEnd { id, outcome, ..CallEnd::default() }));
+        }
     }
 
     fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
@@ -365,7 +467,14 @@ impl Rollout {
                     out.emit_made(Fact::CallBegin(call));
                 });
             }
+            "web_search_call" => self.vendor_call("web_search", payload, out),
+            "image_generation_call" => self.vendor_call("image_generation", payload, out),
+            "tool_search_call" => self.vendor_call("tool_search", payload, out),
             "function_call_output" | "custom_tool_call_output" => self.output(payload, out),
+            "message" if payload.role.is("assistant") => {
+                self.text_ends(out);
+                out.emit(Fact::Activity);
+            }
             "message" if payload.role.is("user") => {
                 let text = words(first_text(payload.content));
                 if let Some(rest) = text.strip_prefix(NOTIFIES) {
@@ -404,7 +513,10 @@ impl Rollout {
         if self.ended.contains(id) {
             return out.emit(Fact::Activity);
         }
-        let outcome = tools::outcome(&text);
+        let outcome = match tools::outcome(&text) {
+            Outcome::Ok if is_spawning && !tools::names_agent(&text) => Outcome::Error,
+            outcome => outcome,
+        };
         let result = raw.map(|raw| out.line.raw(raw));
         let is_provisional = tools::runs_on(&text);
         let end = CallEnd { id: Some(id), outcome, result, is_provisional, ..CallEnd::default() };
@@ -416,8 +528,12 @@ impl LineDecoder for Rollout {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(text.text)?;
         let kind = line.kind.get().unwrap_or_default();
-        let Some(raw) = line.payload else { return Ok(()) };
-        let time = line.timestamp.get().and_then(parse_rfc3339);
+        let time = line.timestamp.get().and_then(parse_rfc3339).or(self.last_time);
+        self.last_time = time;
+        let Some(raw) = line.payload else {
+            self.bare(&line, time, text, sink);
+            return Ok(());
+        };
         if kind == "session_meta" {
             self.open(raw, text, time, sink);
             return Ok(());
@@ -432,6 +548,7 @@ impl LineDecoder for Rollout {
             "event_msg" => self.event(&payload, &mut out),
             "response_item" => self.response_item(&payload, &mut out),
             "turn_context" => {
+                self.tier = ServiceTier::of(payload.service_tier.get().unwrap_or_default());
                 if let Some(model) = payload.model.filled().filter(|model| *model != self.model) {
                     model.clone_into(&mut self.model);
                     if thread == root {
@@ -459,6 +576,12 @@ impl LineDecoder for Rollout {
 
 fn prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
     let empty = (what == PromptKind::Asked).then_some(EMPTY_TEXT);
+    if what == PromptKind::Asked
+        && matches!(out.head.claim, Claim::Root(_))
+        && let Some((_, request)) = words(text).rsplit_once(REQUEST)
+    {
+        out.emit_made(Fact::Title { text: request.trim().to_owned().into(), origin: TitleOrigin::Prompt });
+    }
     match text.map(|raw| out.line.raw(raw)).or(empty) {
         // No other source has its id.
         Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what }),

@@ -94,14 +94,42 @@ pub(super) fn with_begin(
     each(call);
 }
 
-/// Beginning of the output of a call of an unknown tool.
-const UNSUPPORTED: &str = "unsupported call:";
-/// Text in the output of a call that was stopped with its agent.
+/// Beginnings of the output of a call that failed before it did anything. Observed: rollouts of 0.118 to 0.171, and the
+/// strings of those programs.
+const FAILED: [&str; 16] = [
+    "unsupported call:",
+    "unsupported custom tool call",
+    "collab spawn failed:",
+    "collab tool failed",
+    "collab manager unavailable",
+    "Agent depth limit reached",
+    "agent thread limit reached",
+    "failed to parse function arguments",
+    "failed to parse exec",
+    "exec_command failed",
+    "write_stdin failed",
+    "apply_patch verification failed",
+    "execution error:",
+    "command timed out",
+    "unable to locate image",
+    "tool call error:",
+];
+/// Words at which the output of a call that concerns agents begins, and those with which it says that there is no such agent.
+const NO_AGENT: [(&str, &str); 3] =
+    [("live agent path ", "not found"), ("agent with id ", "not found"), ("agent with id ", "is closed")];
+/// Text at the end of the output of a call that was stopped with its agent; a duration may follow it.
 const ABORTED: &str = "aborted by user";
-/// Beginning of the output of a call that a hook refused.
-const BLOCKED: &str = "Command blocked by PreToolUse hook";
-/// Text before the exit code in the output of a command.
+/// Beginnings of the output of a call that a hook, a person or a rule refused.
+const REFUSED: [&str; 5] = [
+    "Command blocked by PreToolUse hook",
+    "rejected by user",
+    "exec command rejected by user",
+    "patch rejected by user",
+    "exec_command rejected",
+];
+/// Texts before the exit code in the output of a command: in versions from 0.104 on, and before.
 const EXITED: &str = "Process exited with code ";
+const EXIT_CODE: &str = "Exit code: ";
 /// Text in the output of a command that is still running.
 const RUNNING: &str = "Process running with session ID";
 
@@ -118,15 +146,61 @@ pub(super) fn outcome(output: &str) -> Outcome {
         Some(at) => (&output[..at], true),
         None => (output, false),
     };
-    let code = head.find(EXITED).and_then(|at| head[at + EXITED.len()..].lines().next());
-    let is_stopped = !has_output && head.trim_end().ends_with(ABORTED);
-    if head.starts_with(BLOCKED) {
+    let code = match head.find(EXITED) {
+        Some(at) => head[at + EXITED.len()..].lines().next(),
+        None => head.strip_prefix(EXIT_CODE).and_then(|rest| rest.lines().next()),
+    };
+    let code = code.and_then(|code| code.trim().parse::<i64>().ok()).or_else(|| exit_code(output));
+    let has_begun = |begins: &[&str]| begins.iter().any(|begin| head.starts_with(begin));
+    let is_no_agent = NO_AGENT.iter().any(|(begin, end)| head.starts_with(begin) && head.contains(end));
+    if has_begun(&REFUSED) {
         Outcome::Denied
-    } else if head.starts_with(UNSUPPORTED) || is_stopped || code.is_some_and(|code| code.trim() != "0") {
+    } else if has_begun(&FAILED)
+        || is_no_agent
+        || !has_output && is_aborted(head)
+        || code.is_some_and(|code| code != 0)
+    {
         Outcome::Error
     } else {
         Outcome::Ok
     }
+}
+
+/// Returns the exit code in the output of a command of 2025, which is JSON: `{"output":…,"metadata":{"exit_code":…}}`.
+fn exit_code(output: &str) -> Option<i64> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Metadata {
+        exit_code: Option<i64>,
+    }
+    #[derive(Deserialize)]
+    struct CommandOutput {
+        metadata: Metadata,
+    }
+    let json = output.starts_with('{').then_some(output)?;
+    serde_json::from_str::<CommandOutput>(json).ok()?.metadata.exit_code
+}
+
+/// Whether an output without a command's own ends with the words for a stop, with or without a duration.
+fn is_aborted(head: &str) -> bool {
+    let last = head.trim_end().lines().next_back().unwrap_or_default();
+    let behind = last.rsplit_once(ABORTED).map(|(_, behind)| behind);
+    behind.is_some_and(|behind| {
+        let duration = behind.strip_prefix(" after ").and_then(|rest| rest.strip_suffix('s'));
+        behind.is_empty() || duration.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
+    })
+}
+
+/// Whether the output of the tool that starts agents names the agent that it started: by id, or by its path (V2).
+pub(super) fn names_agent(output: &str) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Started<'a> {
+        agent_id: Str<'a>,
+        task_name: Str<'a>,
+    }
+    let started: Started<'_> = serde_json::from_str(output).unwrap_or_default();
+    started.agent_id.filled().is_some() || started.task_name.filled().is_some()
 }
 
 /// Returns how a typed item ended; `None` while it has not.
@@ -178,6 +252,18 @@ mod tests {
             ("Process running with session ID 7\nOutput:\n", Outcome::Ok),
             ("unsupported call: collaborationspawn_agent", Outcome::Error),
             ("Wall time: 1.0 seconds\naborted by user", Outcome::Error),
+            ("aborted by user after 5.5s", Outcome::Error),
+            ("it was aborted by user request", Outcome::Ok),
+            ("collab spawn failed: agent thread limit reached", Outcome::Error),
+            ("Agent depth limit reached. Solve the task yourself.", Outcome::Error),
+            ("live agent path /root/x not found", Outcome::Error),
+            ("agent with id 1-2 not found", Outcome::Error),
+            ("agent with id 1-2 is closed", Outcome::Error),
+            ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nx", Outcome::Error),
+            ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 1", Outcome::Ok),
+            (r#"{"output":"x","metadata":{"exit_code":2,"duration_seconds":0.1}}"#, Outcome::Error),
+            (r#"{"output":"x","metadata":{"exit_code":0,"duration_seconds":0.1}}"#, Outcome::Ok),
+            ("exec command rejected by user", Outcome::Denied),
             ("Command blocked by PreToolUse hook: no. Command: rm", Outcome::Denied),
             ("{\"agent_id\":\"1\"}", Outcome::Ok),
             ("", Outcome::Ok),

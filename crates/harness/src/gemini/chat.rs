@@ -20,7 +20,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, Parent, PromptKind,
-    RawJson, Response, Sink, SourceKind, Spawn, SpawnResult, ToolClass, Usage, parse_rfc3339,
+    RawJson, Response, Sink, SourceKind, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage, parse_rfc3339,
 };
 
 use super::{
@@ -71,6 +71,8 @@ struct Changes<'a> {
 
 /// Beginning of a text that the program itself puts at the start of a conversation.
 const CONTEXT: &str = "<session_context>";
+/// Beginning of the text before the files that a prompt names; the person's words are another part.
+const REFERENCED: &str = "--- Content from referenced files";
 /// Message of the program to an agent that stopped without finishing its task.
 const REMINDERS: &[&str] = &["You have stopped calling tools", "You have exceeded the"];
 /// The line of the context before the folders that the session works in.
@@ -127,6 +129,11 @@ impl Chat {
             let changes: Changes<'_> = serde_json::from_str(set.get()).unwrap_or_default();
             for record in elements::<Record<'_>>(changes.messages) {
                 self.copied(&record, &mut out);
+            }
+            if agent.is_none()
+                && let Some(text) = string(changes.summary).filter(|text| !text.trim().is_empty())
+            {
+                out.emit_made(Fact::Title { text: text.into(), origin: TitleOrigin::Harness });
             }
             if agent.is_some() && changes.summary.is_some() {
                 out.head.time = changes.last_updated.get().and_then(parse_rfc3339);
@@ -196,7 +203,8 @@ impl Chat {
                 continue;
             }
             let is_reminder = !is_root && REMINDERS.iter().any(|reminder| words.starts_with(reminder));
-            let what = if is_reminder { PromptKind::Meta } else { PromptKind::Asked };
+            let is_added = is_reminder || words.trim_start().starts_with(REFERENCED);
+            let what = if is_added { PromptKind::Meta } else { PromptKind::Asked };
             // Streams and hooks do not have its id: it only identifies records of this chat.
             out.emit_as(record.id.filled(), Fact::Prompt { prompt_id: None, text: raw, what });
         }

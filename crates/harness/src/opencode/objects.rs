@@ -21,7 +21,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Outcome, Parent,
-    PromptKind, Response, Spawn, SpawnResult, ToolClass, Usage,
+    PromptKind, Response, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage,
 };
 
 use super::tools::{self, CallState, Span};
@@ -240,6 +240,12 @@ impl Objects {
     /// Emits a session: the conversation itself, or the agent whose conversation it is.
     pub(super) fn session<'a>(&mut self, info: &SessionInfo<'a>, out: &mut Emitter<'a, '_>) {
         let Some(parent) = info.parent_id.filled() else {
+            // Until it has one, a session is named by its start.
+            if let Some(text) =
+                info.title.0.clone().filter(|title| !title.is_empty() && !title.starts_with(UNTITLED))
+            {
+                out.emit_made(Fact::Title { text, origin: TitleOrigin::Harness });
+            }
             return out.emit_made(Fact::Session {
                 version: info.version.filled(),
                 cwd: info.directory.0.clone().filter(|folder| !folder.is_empty()),
@@ -503,6 +509,9 @@ fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>
 pub(super) fn claim<'s>(session: &'s str, root: &str) -> Claim<'s> {
     if session == root { Claim::Root(Basis::Wire) } else { Claim::Agent(session, Basis::Wire) }
 }
+
+/// Beginning of the title of a session that has none yet.
+const UNTITLED: &str = "New session - ";
 
 /// Returns the description of an agent's task from the title of its session: `Count lines (@general subagent)`.
 fn task_of<'a>(title: &Cow<'a, str>) -> Cow<'a, str> {

@@ -175,6 +175,9 @@ impl LineDecoder for Chat {
     }
 }
 
+/// Beginning of the text that a hook added to a prompt.
+const HOOK_CONTEXT: &str = "<qwen:user-prompt-submit-context>";
+
 fn user<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
     let is_person = line.provenance.get().is_none_or(|provenance| provenance == "real_user");
     for part in parts {
@@ -194,7 +197,8 @@ fn user<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
                 ..AgentEnd::default()
             }));
         }
-        let is_asked = is_person && line.subtype.filled().is_none();
+        let is_context = words.trim_start().starts_with(HOOK_CONTEXT);
+        let is_asked = is_person && line.subtype.filled().is_none() && !is_context;
         let what = if is_asked { PromptKind::Asked } else { PromptKind::Meta };
         out.emit_made(Fact::Prompt { prompt_id: None, text, what });
     }

@@ -57,7 +57,8 @@ macro_rules! each_id {
             | Fact::Checksum(_)
             | Fact::Totals { .. }
             | Fact::WireHasIdentity
-            | Fact::Note { .. } => {}
+            | Fact::Note { .. }
+            | Fact::Title { .. } => {}
         }
     }};
     (some $see:ident: $($id:ident),+) => {

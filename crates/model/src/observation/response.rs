@@ -17,6 +17,11 @@ pub struct Response<'a> {
     pub cache_write_1h: u64,
     /// Its cost in picodollars as reported by this line; `None`: by the price list.
     pub cost_pico_usd: Option<u64>,
+    /// Its part of the list price in thousandths, where that depends on more than model and tokens (a batch, a fast mode);
+    /// 0: all of it.
+    pub price_permille: u16,
+    /// What it costs beside its tokens, in picodollars: searches of the web.
+    pub extra_pico_usd: u64,
     /// Whether the price list is not what its user pays, as with a subscription: its cost is unknown.
     pub is_unpriced: bool,
     /// Whether the line has a stop reason.

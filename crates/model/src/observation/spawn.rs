@@ -89,6 +89,15 @@ pub struct SpawnInput<'a> {
     pub mode: Option<SpawnMode>,
 }
 
+/// Sums over an agent in the result of its spawn call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpawnTotals {
+    /// Number of its calls.
+    pub tool_calls: u32,
+    /// Tokens of its last request, as in [`Usage::kinds`](crate::Usage::kinds); those of earlier ones are not in the result.
+    pub last_request: Option<[u64; 4]>,
+}
+
 /// Result of a spawn call.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnResult<'a> {
@@ -106,6 +115,8 @@ pub struct SpawnResult<'a> {
     pub prompt: Option<RawJson<'a>>,
     /// Its report.
     pub report: Option<RawJson<'a>>,
+    /// Its sums: what is known of an agent whose own lines are nowhere.
+    pub totals: Option<SpawnTotals>,
     /// Whether the result proves that an agent ran.
     pub proves_agent: bool,
     /// Whether the call of another tool started an agent (a skill that runs as an agent).

@@ -101,6 +101,7 @@ impl Recording<'_, '_> {
         update_best_text(&mut known.error, order.kind as u8, order, error.map(|raw| raw.text()).as_deref());
         let Some(spawn) = &fact.spawn else { return };
         known.proves_agent |= spawn.proves_agent;
+        known.totals = known.totals.max(spawn.totals);
         known.is_forked |= spawn.is_forked;
         let prompt = spawn.prompt.map(|raw| raw.text());
         update_best_text(&mut known.agent, rank::REPORTED, order, spawn.agent);

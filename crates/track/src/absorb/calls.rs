@@ -88,6 +88,7 @@ impl Recording<'_, '_> {
             call.class = fact.class;
         }
         call.has_local_id |= fact.has_local_id;
+        call.has_arguments |= fact.input.is_some();
         call.is_renumbered |= fact.is_renumbered;
         add_claim(&mut call.owners, self.actor, &self.observation.claim);
         if !fact.hindsight {
@@ -215,6 +216,8 @@ fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
         }
     }
     response.cost_pico_usd = response.cost_pico_usd.max(fact.cost_pico_usd);
+    response.price_permille = response.price_permille.max(fact.price_permille);
+    response.extra_pico_usd = response.extra_pico_usd.max(fact.extra_pico_usd);
     response.is_unpriced |= fact.is_unpriced;
     response.is_final |= is_final;
     if response.is_final {

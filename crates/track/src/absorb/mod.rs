@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 use subscope_model::{
-    Basis, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text, stable_hash,
+    Basis, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text, TitleOrigin,
+    stable_hash,
 };
 
 use crate::facts::{
@@ -166,6 +167,12 @@ impl Recording<'_, '_> {
                 }
             }
             Fact::Prompt { prompt_id, text, what } => self.record_prompt(*prompt_id, *text, *what),
+            Fact::Title { text, origin: TitleOrigin::Prompt } => {
+                update_best_text(&mut self.facts.asked_title, 0, order, Some(text));
+            }
+            Fact::Title { text, origin } => {
+                update_best_text(&mut self.facts.given_title, *origin as u8, latest_first(order), Some(text));
+            }
             Fact::Message { text, .. } => self.record_message(*text),
             Fact::Response(response) => self.record_response(response),
             Fact::CallBegin(call) => self.record_call_begin(call),
@@ -251,6 +258,7 @@ impl Recording<'_, '_> {
             self.observation.fact,
             Fact::Activity
                 | Fact::Heartbeat
+                | Fact::Title { .. }
                 | Fact::Progress { .. }
                 | Fact::Retry { .. }
                 | Fact::Prompt { what: PromptKind::Local, .. }

@@ -1,7 +1,7 @@
 //! Facts about tool calls: owner, begin, ends, payloads, and the agent that a spawn call starts.
 
 use smallvec::SmallVec;
-use subscope_model::{Basis, Millis, Outcome, Payload, SourceKind, SpawnMode, Text, ToolClass};
+use subscope_model::{Basis, Millis, Outcome, Payload, SourceKind, SpawnMode, SpawnTotals, Text, ToolClass};
 
 use super::{AgentRef, Best, FactOrder, MaybeTime};
 
@@ -73,6 +73,7 @@ pub(crate) struct SpawnCallFacts {
     pub(crate) finished: Option<Best<bool>>,
     pub(crate) report: Option<Best<Text>>,
     pub(crate) error: Option<Best<Text>>,
+    pub(crate) totals: Option<SpawnTotals>,
     pub(crate) proves_agent: bool,
     /// Whether the call started an agent although its tool is not a spawn tool.
     pub(crate) is_forked: bool,
@@ -95,6 +96,8 @@ pub(crate) struct CallFacts {
     pub(crate) begin: Option<CallBeginFact>,
     pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) digest: Option<(SourceKind, u64)>,
+    /// Whether a source has its arguments: calls without known ones are not equal.
+    pub(crate) has_arguments: bool,
     pub(crate) detail: Option<(SourceKind, Text)>,
     pub(crate) writes: Option<Text>,
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,

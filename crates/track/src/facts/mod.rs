@@ -38,7 +38,12 @@ pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
     pub(crate) cwd: Option<Best<Text>>,
     pub(crate) root_model: Option<Best<Text>>,
+    /// The first prompt.
     pub(crate) title: Option<Best<Text>>,
+    /// What the person asked with the first prompt that has more than that.
+    pub(crate) asked_title: Option<Best<Text>>,
+    /// The name that the person or the harness gave the session.
+    pub(crate) given_title: Option<Best<Text>>,
     /// Bit set of the source kinds that report each agent's start immediately.
     pub(crate) start_reporting_kinds: u8,
     /// Whether any source is events that a program published about its own subagents.

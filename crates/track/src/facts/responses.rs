@@ -17,6 +17,10 @@ pub(crate) struct ResponseFacts {
     pub(crate) usage: Option<ResponseTokens>,
     /// Its cost in picodollars, where a source reports it.
     pub(crate) cost_pico_usd: Option<u64>,
+    /// Its part of the list price in thousandths; 0: all of it.
+    pub(crate) price_permille: u16,
+    /// What it costs beside its tokens, in picodollars.
+    pub(crate) extra_pico_usd: u64,
     /// Whether the price list does not apply to it.
     pub(crate) is_unpriced: bool,
     pub(crate) is_final: bool,

@@ -1,0 +1,256 @@
+//! Sessions as people's disks have them, which scripted recordings do not show: one test for each value that was wrong. The
+//! inputs are made up after public transcripts and reports (`fixtures/wild`).
+
+#![allow(clippy::unwrap_used)]
+
+use subscope_model::{AgentStatus, Flag, ModelPrice, PriceTable, TokenPrices, ToolStatus, Tree};
+use subscope_testkit::{
+    fixtures,
+    sessions::{LATER, Part, now, only_session, options, read, sketch, tree},
+};
+
+fn part(name: &str) -> Part {
+    let path = fixtures::root().join("wild").join(name);
+    Part::new(path.file_name().unwrap().to_str().unwrap(), fixtures::bytes(&path))
+}
+
+fn wild(name: &str) -> Tree {
+    tree(&[part(name)])
+}
+
+/// Returns the tree of a session with the prices of one model: input $5, output $25 a million.
+fn priced(name: &str, model: &str) -> Tree {
+    let router = read(&[part(name)], options(false));
+    let short = TokenPrices {
+        input: 5_000_000,
+        output: 25_000_000,
+        cache_read: Some(500_000),
+        cache_write: Some(6_250_000),
+        cache_write_1h: Some(10_000_000),
+    };
+    let models = [(model.to_owned(), ModelPrice { short, ..ModelPrice::default() })].into();
+    let prices = PriceTable { models, ..PriceTable::default() };
+    router.tree(&only_session(&router), &now(LATER, &prices)).unwrap()
+}
+
+#[test]
+fn rejected_calls_are_denied_in_versions_without_a_word_for_it() {
+    let tree = wild("rejected-call-is-error.jsonl");
+    assert_eq!((tree.summary.tool_errors, tree.summary.tools_denied), (0, 2));
+}
+
+#[test]
+fn an_agent_that_died_of_a_limit_has_failed_whatever_its_call_says() {
+    let session = "limit-shown-completed/55555555-0000-4000-8000-000000000005";
+    let parts = [
+        part(&format!("{session}.jsonl")),
+        part(&format!("{session}/subagents/agent-a5000000000000005.jsonl")).by_agent("a5000000000000005"),
+    ];
+    let tree = tree(&parts);
+    let agent = &tree.agents[1];
+    assert_eq!((tree.agents.len(), agent.status, tree.summary.failed), (2, AgentStatus::Failed, 1));
+    assert_eq!(agent.error.as_deref(), Some("You've hit your limit · resets 6pm"));
+}
+
+#[test]
+fn titles_are_what_a_person_typed() {
+    for (name, title) in [
+        ("title-slash-command.jsonl", "/docs describe the parser"),
+        ("title-ide.jsonl", "why do the two projects overwrite each other"),
+        ("codex-0.98-finished.jsonl", "count the lines of app.py"),
+    ] {
+        assert_eq!(wild(name).session.title.as_deref(), Some(title), "{name}");
+    }
+}
+
+#[test]
+fn names_of_sessions_come_before_prompts_and_the_last_one_counts() {
+    let prompt = r#"{"type":"user","uuid":"u1","sessionId":"s","version":"2.1.330","timestamp":"2026-02-10T10:00:00.000Z","message":{"role":"user","content":"fix it"}}"#;
+    let ai = r#"{"type":"ai-title","aiTitle":"Fix the parser","sessionId":"s"}"#;
+    let named = |name: &str| format!(r#"{{"type":"custom-title","customTitle":"{name}","sessionId":"s"}}"#);
+    for (lines, title) in [
+        (vec![prompt.to_owned()], "fix it"),
+        (vec![prompt.to_owned(), ai.to_owned()], "Fix the parser"),
+        (vec![prompt.to_owned(), named("one"), named("two"), ai.to_owned()], "two"),
+        (vec![prompt.to_owned(), named("")], "fix it"),
+    ] {
+        let tree = tree(&[Part::new("main.jsonl", lines.join("\n") + "\n")]);
+        assert_eq!(tree.session.title.as_deref(), Some(title), "{lines:?}");
+    }
+    let thread = r#"{"timestamp":"2026-02-09T23:34:00.000Z","type":"event_msg","payload":{"type":"thread_name_updated","thread_name":"Lines of app.py"}}"#;
+    let mut codex = part("codex-0.98-finished.jsonl");
+    codex.bytes.extend_from_slice(thread.as_bytes());
+    assert_eq!(tree(&[codex]).session.title.as_deref(), Some("Lines of app.py"));
+}
+
+#[test]
+fn agents_of_the_harness_are_not_counted_but_what_they_used_is() {
+    let line = |agent: &str, uuid: &str, message: &str| {
+        format!(
+            r#"{{"type":"{}","uuid":"{uuid}","parentUuid":null,"isSidechain":true,"agentId":"{agent}","sessionId":"s","version":"2.1.38","timestamp":"2026-02-10T10:00:01.000Z","message":{message}}}"#,
+            if message.contains("assistant") { "assistant" } else { "user" }
+        )
+    };
+    let answer = r#"{"id":"m1","role":"assistant","model":"m","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","usage":{"input_tokens":7,"output_tokens":3}}"#;
+    let main = r#"{"type":"user","uuid":"u1","sessionId":"s","version":"2.1.38","timestamp":"2026-02-10T10:00:00.000Z","message":{"role":"user","content":"fix it"}}"#;
+    let main = Part::new("main.jsonl", format!("{main}\n"));
+    for (agent, prompt) in [("a1", "Warmup"), ("acompact-1", "Summarize")] {
+        let asked = line(agent, "x1", &format!(r#"{{"role":"user","content":"{prompt}"}}"#));
+        let lines = format!("{asked}\n{}\n", line(agent, "x2", answer));
+        let own = Part::new(&format!("agent-{agent}.jsonl"), lines).by_agent(agent);
+        let tree = tree(&[main.clone(), own]);
+        let row = &tree.agents[1];
+        assert!(row.has(Flag::Warmup) && !row.has(Flag::Orphan), "{agent}: {:?}", row.flags);
+        assert_eq!(
+            (tree.summary.agents, tree.summary.completed, tree.summary.by_type.len()),
+            (0, 0, 0),
+            "{agent}"
+        );
+        assert_eq!(tree.summary.usage.unwrap().total_tokens, 10, "{agent}");
+    }
+}
+
+#[test]
+fn messages_of_agents_in_the_main_transcript_are_theirs() {
+    let tree = wild("agent-progress.jsonl");
+    assert_eq!(sketch(&tree), "root completed: Task ok\n  ab00001 Explore completed: Bash ok\n");
+    let agent = &tree.agents[1];
+    assert_eq!(agent.model.as_deref(), Some("claude-haiku-4-5-20251001"));
+    assert_eq!(agent.usage.unwrap().total_tokens, 987);
+    assert_eq!(agent.started_at_ms, Some(1_770_717_606_000));
+    // The same lines in a file of the agent's own count once.
+    let own = |kind: &str, rest: &str| {
+        format!(
+            r#"{{"type":"{kind}","isSidechain":true,"agentId":"ab00001","sessionId":"22222222-0000-4000-8000-000000000002","version":"2.1.29",{rest}}}"#
+        )
+    };
+    let lines = [
+        own(
+            "user",
+            r#""uuid":"x1","parentUuid":null,"timestamp":"2026-02-10T10:00:06.000Z","message":{"role":"user","content":"Look"}"#,
+        ),
+        own(
+            "assistant",
+            r#""uuid":"x2","parentUuid":"x1","requestId":"req_9","timestamp":"2026-02-10T10:00:09.000Z","message":{"id":"msg_9","role":"assistant","model":"claude-haiku-4-5-20251001","content":[{"type":"tool_use","id":"toolu_9","name":"Bash","input":{"command":"ls"}}],"stop_reason":null,"usage":{"input_tokens":4,"output_tokens":3,"cache_read_input_tokens":900,"cache_creation_input_tokens":80}}"#,
+        ),
+    ];
+    let own = Part::new("agent-ab00001.jsonl", lines.join("\n") + "\n").by_agent("ab00001");
+    let both = subscope_testkit::sessions::tree(&[part("agent-progress.jsonl"), own]);
+    assert_eq!((sketch(&both), both.summary.usage), (sketch(&tree), tree.summary.usage));
+}
+
+#[test]
+fn of_an_agent_without_lines_the_sums_of_its_call_are_known() {
+    let tree = wild("spawn-totals.jsonl");
+    let agent = &tree.agents[1];
+    assert_eq!((agent.tool_calls, agent.wall_ms, agent.status), (14, Some(134_000), AgentStatus::Completed));
+    let usage = agent.usage.unwrap();
+    assert_eq!((usage.total_tokens, usage.floor, agent.cost_micro_usd), (35_378, true, None));
+    assert!(tree.summary.usage.unwrap().floor && tree.agents[0].subtree.usage.unwrap().floor);
+    assert_eq!((tree.summary.tool_calls, tree.agents[0].subtree.tool_calls), (15, 15));
+    let summary = priced("spawn-totals.jsonl", "claude-opus-4-6").summary;
+    assert!(summary.cost_micro_usd.is_some() && summary.cost_floor);
+}
+
+#[test]
+fn responses_without_ids_count() {
+    for name in ["noid.jsonl", "emptyid.jsonl"] {
+        let tree = wild(name);
+        let root = &tree.agents[0];
+        assert_eq!(tree.summary.usage.map(|usage| usage.total_tokens), Some(11_200), "{name}");
+        assert_eq!(root.status, AgentStatus::Completed, "{name}");
+        assert!(root.model.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn what_changes_the_price_of_a_response_is_priced() {
+    let cost = |name: &str| {
+        let summary = priced(name, "claude-opus-4-6").summary;
+        (summary.cost_micro_usd, summary.cost_floor)
+    };
+    assert_eq!(cost("price-1.jsonl"), (Some(750_000), false), "standard");
+    assert_eq!(cost("price-2.jsonl"), (Some(4_500_000), false), "fast");
+    assert_eq!(cost("price-3.jsonl"), (Some(375_000), false), "batch");
+    assert_eq!(cost("price-4.jsonl"), (Some(950_000), false), "20 searches");
+    assert_eq!(cost("price-5.jsonl"), (Some(825_000), false), "in the US only");
+    let mut unknown = part("price-2.jsonl");
+    unknown.bytes =
+        String::from_utf8(unknown.bytes).unwrap().replace(r#""speed":"fast""#, r#""speed":"warp""#).into();
+    let summary = tree(&[unknown]).summary;
+    assert_eq!(summary.cost_micro_usd, None, "no public price");
+}
+
+#[test]
+fn calls_without_known_arguments_are_no_loop() {
+    let tree = wild("otel-three-reads.jsonl");
+    assert_eq!(tree.summary.tool_calls, 3);
+    assert!(tree.agents.iter().all(|agent| !agent.has(Flag::Looping)));
+}
+
+#[test]
+fn a_spawn_that_codex_refuses_starts_no_agent() {
+    let tree = wild("codex-v2-limit.jsonl");
+    assert_eq!((tree.agents.len(), tree.agents[0].tools[0].status), (1, ToolStatus::Error));
+    let depth = part("codex-v2-limit.jsonl");
+    let text = String::from_utf8(depth.bytes.clone()).unwrap();
+    for output in ["Agent depth limit reached. Solve the task yourself.", "something that no version says"] {
+        let text = text.replace("collab spawn failed: agent thread limit reached", output);
+        let tree = subscope_testkit::sessions::tree(&[Part { bytes: text.into(), ..depth.clone() }]);
+        assert_eq!((tree.agents.len(), tree.agents[0].tools[0].status), (1, ToolStatus::Error), "{output}");
+    }
+}
+
+#[test]
+fn a_codex_session_of_summer_2025_is_read() {
+    let tree = wild("codex-2025-08.jsonl");
+    assert_eq!(&*tree.session.id, "11111111-2222-4333-8444-555566667777");
+    assert_eq!(tree.session.title.as_deref(), Some("count the lines of app.py"));
+    assert_eq!(sketch(&tree), "root completed: shell ok\n");
+    assert_eq!(tree.session.started_at_ms, Some(1_755_591_908_061));
+    assert_eq!((tree.summary.usage, tree.problems.len()), (None, 0));
+}
+
+#[test]
+fn a_codex_session_without_records_of_turns_ends_with_its_last_text() {
+    let tree = wild("codex-0.98-finished.jsonl");
+    assert_eq!(sketch(&tree), "root completed: shell_command ok\n");
+    assert_eq!(tree.summary.usage.unwrap().total_tokens, 1_020);
+    // Without the answer it has not ended.
+    let cut = part("codex-0.98-finished.jsonl");
+    let text = String::from_utf8(cut.bytes.clone()).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("Two lines.")).collect();
+    let tree =
+        subscope_testkit::sessions::tree(&[Part { bytes: (lines.join("\n") + "\n").into(), ..cut.clone() }]);
+    assert_eq!(tree.agents[0].status, AgentStatus::Lost);
+    let aborted = r#"{"timestamp":"2026-02-09T23:34:00.000Z","type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}"#;
+    let stopped =
+        subscope_testkit::sessions::tree(&[Part { bytes: format!("{text}{aborted}\n").into(), ..cut }]);
+    assert_eq!(stopped.agents[0].status, AgentStatus::Stopped);
+}
+
+#[test]
+fn calls_of_the_vendors_tools_are_calls() {
+    let tree = wild("codex-web-search.jsonl");
+    assert_eq!(sketch(&tree), "root completed: web_search ok, web_search ok\n");
+    assert_eq!(tree.agents[0].tools[0].detail.as_deref(), Some("markdown renderer"));
+}
+
+#[test]
+fn a_line_whose_time_cannot_be_read_is_not_of_1970() {
+    let tree = wild("codex-bad-time.jsonl");
+    assert!(tree.session.started_at_ms.is_some_and(|at| at > 1_700_000_000_000));
+    assert!(tree.agents[0].started_at_ms.is_some_and(|at| at > 1_700_000_000_000));
+    assert!(tree.session.run_started_at_ms.is_none_or(|at| at > 1_700_000_000_000), "{:?}", tree.session);
+}
+
+#[test]
+fn a_copilot_session_that_ends_with_an_error_has_failed() {
+    let tree = wild("copilot-402.jsonl");
+    let root = &tree.agents[0];
+    assert_eq!((root.status, root.error.as_deref()), (AgentStatus::Failed, Some("402 You have no quota")));
+    let mut answered = part("copilot-402.jsonl");
+    let answer = r#"{"type":"assistant.message","data":{"messageId":"m1","content":"hello","toolRequests":[]},"id":"e7","timestamp":"2026-03-29T22:36:50.000Z","parentId":"e6"}"#;
+    answered.bytes.extend_from_slice(format!("{answer}\n").as_bytes());
+    assert_eq!(subscope_testkit::sessions::tree(&[answered]).agents[0].status, AgentStatus::Completed);
+}
