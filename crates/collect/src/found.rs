@@ -7,8 +7,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use subscope_decode::Dialect;
 use subscope_harness::{Place, Role, classify};
-use subscope_model::{Millis, true_id};
+use subscope_model::{Millis, SessionId, true_id};
 
 use crate::{
     archive::Kept,
@@ -49,13 +50,18 @@ impl Found {
         Self { path, what, len, modified_ms: Some(modified_ms), kept_at: None }
     }
 
-    /// Finds a known file of a session, given by its safe id, again: on disk or in the archive; `None` if neither has it.
+    /// Finds a known file that has lines of a session, given by its safe id, again: on disk or in the archive; `None` if
+    /// neither has it. Its path may name another session, which its lines without one belong to.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
         let mut place = classify(path);
         let session = &*true_id(session);
+        let names_other = place.session.as_deref().is_some_and(|named| named != session)
+            && place.dialect.is_some_and(Dialect::names_session);
         // An agent with the id of its session is the session's root.
         let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
-        place.session = Some(session.to_owned());
+        if !names_other {
+            place.session = Some(session.to_owned());
+        }
         if is_root {
             (place.role, place.agent) = (Role::Main, None);
         } else if place.role == Role::Other {
@@ -69,6 +75,11 @@ impl Found {
         };
         let modified_ms = Some(modified_ns / 1_000_000);
         Some(Self { path, what: place, len, modified_ms, kept_at: Some(kept_at) })
+    }
+
+    /// Returns the session that its path or first line names, by its safe id.
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.what.session.as_deref().map(SessionId::from_outside)
     }
 
     /// Returns the path to read it at.

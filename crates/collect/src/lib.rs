@@ -31,5 +31,5 @@ pub use bundle::newest_session;
 pub use error::CollectError;
 pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
-pub use sessions::{main_transcripts, transcripts_since};
+pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};

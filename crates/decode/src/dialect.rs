@@ -25,6 +25,9 @@ pub struct DialectSpec {
     pub is_object: bool,
     /// Whether a source is the main conversation of a session: it names the session of all files of its group.
     pub is_main: bool,
+    /// Whether each line of a file belongs to the session that it names, and only one that names none to the session of
+    /// the file's path. Otherwise all lines of a file belong to one session.
+    pub names_session: bool,
     /// Whether lines make sense without a path, so that programs may ingest them.
     pub is_ingestible: bool,
     /// Returns the safe form of an id of its lines: [`safe_id`], or [`own_id`](subscope_model::own_id) where subscope
@@ -105,6 +108,7 @@ impl DialectSpec {
             name,
             is_object: false,
             is_main: false,
+            names_session: false,
             is_ingestible: true,
             safe_id,
             decoder,
@@ -140,6 +144,11 @@ impl Dialect {
     /// Whether a source is the main conversation of a session.
     pub const fn is_main(self) -> bool {
         self.0.is_main
+    }
+
+    /// Whether each line of a file belongs to the session that it names.
+    pub const fn names_session(self) -> bool {
+        self.0.names_session
     }
 
     /// Whether programs may ingest its lines.

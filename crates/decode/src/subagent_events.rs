@@ -17,6 +17,7 @@ use crate::{
     Emitter, Hint, LineSession, ToolArguments,
     lenient::{Flag, LineText, Num, Str},
     lines::{LineDecoder, LineError},
+    session_of,
     tool_arguments::first_characters,
 };
 
@@ -66,7 +67,10 @@ struct Posted<'a> {
 /// Returns the session of a line. An event without a session belongs to the session named by the first such event of
 /// its stream ([`SubagentEvents`]); other lines belong to the session of the line before.
 pub(crate) fn line_session(line: &[u8]) -> LineSession {
-    let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
+    let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else {
+        // A field that cannot be read does not hide the session.
+        return session_of(line).map_or(LineSession::Same, LineSession::Named);
+    };
     match event.session_id.filled() {
         Some(session) => LineSession::Named(session.to_owned()),
         None => LineSession::Unknown,

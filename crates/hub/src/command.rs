@@ -123,7 +123,7 @@ pub struct SubscriptionStart {
 }
 
 /// Counters and gauges of the hub since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Last sequence number of the change log.
     pub seq: u64,
@@ -151,6 +151,8 @@ pub struct Figures {
     pub events: u64,
     /// Problems found in what was ingested.
     pub problems: u64,
+    /// Newest problems of input that no session could be read from.
+    pub unowned_problems: Vec<Problem>,
     /// Whether existing files are still being read: query results may lack their content.
     pub is_reading: bool,
     /// Current subscribers.

@@ -99,6 +99,8 @@ struct TailedFiles {
     loader: FileLoader,
     /// Files of forgotten sessions, with their size when they were forgotten.
     forgotten: HashMap<PathBuf, u64>,
+    /// Files with lines of other sessions than the one that their path names.
+    mixed: BTreeSet<FileId>,
 }
 
 /// Files of one session.
@@ -127,6 +129,9 @@ struct TailedFile {
     read: u64,
     /// The same when [`Driver::take_read_files`] last returned it.
     recorded: Option<u64>,
+    /// The sessions of lines that name another than its path, with the offset when [`Driver::take_read_files`] last
+    /// returned it for each.
+    others: BTreeMap<SessionId, Option<u64>>,
     /// Whether it was deleted.
     is_gone: bool,
     /// Whether its earlier content is void.
@@ -240,7 +245,10 @@ impl Driver for FileTailDriver {
 
     fn tailed_files(&self, session: &SessionId) -> HashSet<&Path> {
         let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
-        let there = own.filter_map(|id| self.files.all.get(id)).filter(|file| !file.is_gone);
+        let own = own.filter_map(|id| self.files.all.get(id));
+        let mixed = self.files.mixed.iter().filter_map(|id| self.files.all.get(id));
+        let mixed = mixed.filter(|file| file.source.is_some() && file.others.contains_key(session));
+        let there = own.chain(mixed).filter(|file| !file.is_gone);
         there.map(|file| file.found.path.as_path()).collect()
     }
 
@@ -320,6 +328,9 @@ impl TailedFiles {
                 if !std::mem::take(&mut known.is_replaced) {
                     known.push(bytes, router);
                     known.flush_object(router);
+                    if known.find_others(router) {
+                        self.mixed.insert(file);
+                    }
                 } else if !known.source.is_some_and(|source| router.replace(source, bytes)) {
                     known.is_replaced = true;
                     if let Some(group) = self.groups.get_mut(place) {
@@ -383,6 +394,7 @@ impl TailedFiles {
             source: None,
             read: 0,
             recorded: None,
+            others: BTreeMap::new(),
             is_gone: false,
             is_replaced: false,
         };
@@ -411,12 +423,14 @@ impl TailedFiles {
 
     /// Returns the files of a session that were read further; see [`Driver::take_read_files`].
     fn take_read(&mut self, session: &SessionId) -> Vec<SourceFile> {
-        let Some(place) = self.sessions.get(session) else { return Vec::new() };
-        let Some(group) = self.groups.get(*place) else { return Vec::new() };
         let mut read = Vec::new();
-        for file in &group.files {
+        let group = self.sessions.get(session).and_then(|place| self.groups.get(*place));
+        for file in group.into_iter().flat_map(|group| &group.files).chain(&self.mixed) {
             let Some(file) = self.all.get_mut(file).filter(|file| !file.is_gone) else { continue };
-            if file.read > 0 && file.recorded.replace(file.read) != Some(file.read) {
+            let is_own = file.found.session_id().is_none_or(|named| named == *session);
+            let recorded = if is_own { Some(&mut file.recorded) } else { file.others.get_mut(session) };
+            let Some(recorded) = recorded else { continue };
+            if file.read > 0 && recorded.replace(file.read) != Some(file.read) {
                 // A different size shows that something was written since.
                 let identity = FileIdentity { bytes: file.read, ..file_identity(&file.found.path) };
                 let path = file.found.path.clone();
@@ -435,9 +449,7 @@ impl TailedFiles {
             let mut own: BTreeSet<SessionId> =
                 files.clone().filter_map(|file| router.session_of(file.source?).cloned()).collect();
             if own.is_empty() {
-                own.extend(
-                    files.filter_map(|file| file.found.session.as_deref().map(SessionId::from_outside)),
-                );
+                own.extend(files.filter_map(|file| file.found.session_id()));
             }
             if own.is_empty() {
                 (group.is_replaced, group.is_evicted) = (false, true);
@@ -498,7 +510,7 @@ impl TailedFiles {
             groups.push(SessionFiles::default());
             groups.len() - 1
         };
-        match found.session.as_deref().map(SessionId::from_outside) {
+        match found.session_id() {
             Some(session) => *sessions.entry(session).or_insert_with(new),
             None => new(),
         }
@@ -558,6 +570,17 @@ impl TailedFile {
         let spec = SourceSpec { origin, ..file_spec(&self.found, group, dialect) };
         self.is_object = spec.dialect.is_some_and(Dialect::is_object);
         self.source = Some(router.open(spec));
+    }
+
+    /// Looks for sessions that its lines name and its path does not. Returns whether there are any.
+    fn find_others(&mut self, router: &SessionRouter) -> bool {
+        let (Some(source), Some(own)) = (self.source, self.found.session_id()) else { return false };
+        for session in router.named_in(source).filter(|session| **session != own) {
+            if !self.others.contains_key(session) {
+                self.others.insert(session.clone(), None);
+            }
+        }
+        !self.others.is_empty()
     }
 
     /// Whether everything read from it is still in the file, or the file is deleted.

@@ -23,6 +23,7 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
         dialect: by_path.or(dialect),
         group,
         session: found.session.clone(),
+        only: None,
         agent: found.agent.clone(),
         workflow: found.workflow.clone(),
         origin: SourceOrigin::File,

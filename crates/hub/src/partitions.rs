@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use subscope_model::{Millis, SourceId, true_id};
-use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
+use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec, is_noise};
 use subscope_store::{ReceivedInput, SessionPart};
 
 use crate::command::LinePlace;
@@ -52,13 +52,23 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Returns the session that a chunk names; a chunk that names none continues the last session of its source.
+    /// Returns the session that a chunk names; a chunk that names none continues the last session of its source, unless
+    /// nothing in it can be read: it may be anybody's.
     pub(crate) fn session_of(&self, chunk: &InputChunk<'_>) -> Option<String> {
         if let Some(session) = chunk.session {
             return Some(session.to_owned());
         }
         let named = chunk.dialect?.session_of(chunk.body);
-        named.or_else(|| self.last.get(&(chunk.source.to_owned(), chunk.dialect)).cloned())
+        let last = || self.last.get(&(chunk.source.to_owned(), chunk.dialect)).cloned();
+        named.or_else(|| {
+            last().filter(|_| !chunk.dialect.is_some_and(|dialect| is_noise(dialect, chunk.body)))
+        })
+    }
+
+    /// Whether a chunk itself names its session, rather than to continue that of its source.
+    pub(crate) fn names_session(chunk: &InputChunk<'_>) -> bool {
+        chunk.session.is_some()
+            || chunk.dialect.is_some_and(|dialect| dialect.session_of(chunk.body).is_some())
     }
 
     /// Pushes a chunk into the source of its partition, and returns that source.
@@ -102,6 +112,7 @@ impl Partitions {
             // The dialect has to be recognized from these complete lines: more of them would not help.
             router.flush(source);
         }
+        router.end_body(source, Self::names_session(chunk));
         source
     }
 

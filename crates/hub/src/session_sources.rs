@@ -5,15 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, archive::Archive, expand, length};
-use subscope_harness::Role;
+use subscope_collect::{
+    CollectError, Expanded, Found, Group, archive::Archive, expand, length, transcripts_naming,
+};
+use subscope_harness::{Role, Root};
 use subscope_model::{SessionId, Tree};
-use subscope_session::RouterOptions;
-use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
+use subscope_session::{Dialect, RouterOptions};
+use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
 
 use crate::{
     batch::BatchRead,
     index::{SessionPassage, elsewhere, passages_of},
+    loader::file_identity,
 };
 
 /// All sources of one session.
@@ -54,7 +57,8 @@ impl SessionSources {
             received = store.received_of(session)?;
         }
         let archived = |path: &Path| archived_copy(path, session, archive);
-        let (files, missing) = find_files(&transcripts, &stored, &mut expand_file, &archived)?;
+        let mut expand = |path: &Path| files_at(path, session);
+        let (files, missing) = find_files(&transcripts, &stored, &mut expand, &archived)?;
         Ok(Self { session: session.clone(), files, received, missing })
     }
 
@@ -76,9 +80,10 @@ impl SessionSources {
     }
 
     /// Files to tail as TARGETs, since they may grow: the main transcripts, from which the other files are found; if
-    /// these are deleted, the other files.
+    /// these are deleted, the other files. Not those of other sessions, which would be tailed with them.
     pub fn growing(&self) -> Vec<PathBuf> {
-        let on_disk = || self.files.iter().filter(|found| found.kept_at.is_none());
+        let is_own = |found: &&Found| found.session_id().is_none_or(|named| named == self.session);
+        let on_disk = || self.files.iter().filter(is_own).filter(|found| found.kept_at.is_none());
         let main: Vec<&Found> = on_disk().filter(|found| found.role == Role::Main).collect();
         let chosen = if main.is_empty() { on_disk().collect() } else { main };
         chosen.into_iter().map(|found| found.path.clone()).collect()
@@ -105,7 +110,7 @@ impl SessionSources {
 
     /// Returns the passages of the session, each text cut to `max_bytes`. Sources that cannot be read have none.
     pub fn passages(&self, max_bytes: usize) -> Vec<SessionPassage> {
-        passages_of(&self.files, &self.received, max_bytes)
+        passages_of(&self.session, &self.files, &self.received, max_bytes)
     }
 
     /// Reads all sources.
@@ -184,9 +189,36 @@ fn find_files(
     Ok((files, missing))
 }
 
-/// Returns a file and those that belong to it.
-fn expand_file(path: &Path) -> Result<Vec<Found>, CollectError> {
-    Ok(expand(path)?.groups.into_iter().flat_map(|group| group.files).collect())
+/// Returns a file and those that belong to it; of the main transcript of another session that file alone.
+pub(crate) fn files_at(path: &Path, session: &SessionId) -> Result<Vec<Found>, CollectError> {
+    let groups = expand(path)?.groups.into_iter();
+    let files = groups.flat_map(|Group { session: named, files }| {
+        let is_other = named.is_some_and(|named| SessionId::from_outside(&named) != *session)
+            && files.iter().any(names_session);
+        files.into_iter().take(if is_other { 1 } else { usize::MAX })
+    });
+    Ok(files.collect())
+}
+
+fn names_session(found: &Found) -> bool {
+    found.dialect.is_some_and(Dialect::names_session)
+}
+
+/// Returns the files below these roots that name a session although their paths name others, and that the store has not
+/// read as they are: those that it has read are known to it ([`History::files_of`]).
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn unread_files_naming(
+    session: &SessionId,
+    roots: &[Root],
+    store: Option<&SqliteStore>,
+) -> Result<Vec<PathBuf>, StoreError> {
+    let sources = store.map(SqliteStore::sources).transpose()?.unwrap_or_default();
+    let read: HashSet<(PathBuf, FileIdentity)> =
+        sources.into_iter().map(|source| (source.path, source.identity)).collect();
+    let is_read = |path: &Path| read.contains(&(path.to_owned(), file_identity(path)));
+    Ok(roots.iter().flat_map(|root| transcripts_naming(root, session, &is_read)).collect())
 }
 
 /// Returns the archived copy of a file; empty if there is none, or it is damaged.
@@ -221,7 +253,7 @@ mod tests {
         let mut expanded = Vec::new();
         let mut expand = |path: &Path| {
             expanded.push(path.to_owned());
-            expand_file(path)
+            files_at(path, &SessionId::from("s"))
         };
         let looked_for = std::cell::RefCell::new(Vec::new());
         let archived = |path: &Path| {

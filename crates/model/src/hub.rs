@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, Flag, MicroUsd, Millis, Session, SessionId, SessionRow, Text, Tree};
+use crate::{Agent, AgentId, Flag, MicroUsd, Millis, Problem, Session, SessionId, SessionRow, Text, Tree};
 
 /// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
 pub const PROTOCOL: u32 = 1;
@@ -50,6 +50,9 @@ pub struct Health {
     /// Forwarding of spans; `None` without `serve --otlp-to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<Forwarding>,
+    /// Newest problems of input from which no session could be read, since the start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
 }
 
 /// State of forwarding spans to a receiver of OpenTelemetry.

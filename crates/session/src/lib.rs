@@ -23,7 +23,7 @@ pub const REVISION: u32 = 10;
 pub use feed::{id_by_request, problem_event};
 pub use router::{EventScope, RouterOptions, SessionRouter};
 pub use session::SessionUpdate;
-pub use source::{SourceOrigin, SourceSpec};
+pub use source::{SourceOrigin, SourceSpec, is_noise};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     AwakeTime, FactDetail, HookCoverage, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere,

@@ -42,6 +42,8 @@ pub struct Passage<'a> {
     pub tool: Option<&'a str>,
     /// Whether it is the result of a failed or denied call.
     pub failed: bool,
+    /// Id of its line, if it has one: a copy of the line in another file has the same.
+    pub line_id: Option<&'a str>,
     /// Time of its line, if any.
     pub at_ms: Option<Millis>,
     /// Byte offset of its JSON in the source; for a text that is encoded in an OpenTelemetry record, its number among
@@ -177,6 +179,7 @@ fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMu
             class,
             tool: call.tool,
             failed: call.failed,
+            line_id: observation.line_id,
             at_ms: observation.time,
             offset,
             bytes,

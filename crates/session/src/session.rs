@@ -129,17 +129,17 @@ impl Session {
         self.feed.next_due()
     }
 
-    /// Derives the session for a moment. `unassigned` are the problems of sources without a known session, `lines` the
-    /// lines of problems. With `is_settled`, no event waits for a better source.
+    /// Derives the session for a moment. `problems` are its problems besides those of its facts, `lines` the lines of
+    /// problems. With `is_settled`, no event waits for a better source.
     pub(crate) fn update(
         &mut self,
         now: &Now<'_>,
         is_settled: bool,
-        unassigned: &[Problem],
+        problems: &[Problem],
         lines: &UnreadLines,
     ) -> SessionUpdate {
         let mut derived = self.tracker.derive(now);
-        add_problems(&mut derived.tree, unassigned);
+        add_problems(&mut derived.tree, problems);
         let pending = std::mem::take(&mut self.pending_events);
         let waits = Now { is_growing: now.is_growing && !is_settled, ..now.clone() };
         let events = self.feed.advance(&derived, pending, &waits, lines);
@@ -165,12 +165,12 @@ impl Session {
     pub(crate) fn whole_feed(
         &mut self,
         now: &Now<'_>,
-        unassigned: &[Problem],
+        problems: &[Problem],
         lines: &UnreadLines,
     ) -> Vec<EventRecord> {
         self.sort_pending();
         let mut derived = self.tracker.derive(now);
-        add_problems(&mut derived.tree, unassigned);
+        add_problems(&mut derived.tree, problems);
         let mut events = self.feed.advance(&derived, std::mem::take(&mut self.pending_events), now, lines);
         for (seq, event) in (1..).zip(&mut events) {
             event.seq = seq;

@@ -1,13 +1,13 @@
 //! Sources of a router, and the recognition of their dialects.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     hash::{DefaultHasher, Hasher},
 };
 
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognized};
 use subscope_harness::{harness_of_service, otel_sources, recognize, tool_class};
-use subscope_model::{Claim, Observation, SessionId, SourceId, SourceKind};
+use subscope_model::{Claim, Decoded, Observation, SessionId, SourceId, SourceKind};
 
 /// Most bytes buffered until a source's dialect is recognized.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -21,8 +21,10 @@ pub struct SourceSpec {
     pub dialect: Option<Dialect>,
     /// Sources of one group belong to one session, whatever their paths are.
     pub group: u32,
-    /// Session that its path names.
+    /// Session that its path names, or its sender.
     pub session: Option<String>,
+    /// Only lines of this session are decoded, if the lines of its dialect name theirs; `None` for all lines.
+    pub only: Option<SessionId>,
     /// Agent that its path names.
     pub agent: Option<String>,
     /// Workflow that its path names.
@@ -70,6 +72,12 @@ pub(crate) struct OpenSource {
     pub(crate) session: Option<SessionId>,
     /// Number of the session of the latest line.
     pub(crate) number: Option<usize>,
+    /// Session of the first line that belongs to one.
+    pub(crate) first: Option<SessionId>,
+    /// Sessions that its lines name, if those of its dialect name theirs; also those that are left out.
+    pub(crate) named: BTreeSet<SessionId>,
+    /// Number of the session of the first line of the body that is being pushed.
+    pub(crate) body: Option<usize>,
     /// Whether lines of several sessions came from it.
     pub(crate) is_shared: bool,
     /// Digests of its observations, if it is one object that its harness rewrites.
@@ -99,6 +107,23 @@ impl OpenSource {
             otel_sources,
         }
     }
+}
+
+/// Bytes of a body that are tried first to see whether it can be read.
+const TRIED_BYTES: usize = 64 << 10;
+
+/// Whether nothing but problems can be read from lines of a dialect.
+pub fn is_noise(dialect: Dialect, lines: &[u8]) -> bool {
+    let first = lines.get(..TRIED_BYTES).unwrap_or(lines);
+    [first, lines].into_iter().all(|lines| {
+        let (mut is_read, mut has_problem) = (false, false);
+        let mut decoder = dialect.decoder(&OpenSource::default().hint());
+        decoder.push(lines, &mut |decoded| match decoded {
+            Decoded::Observation(_) => is_read = true,
+            Decoded::Problem { .. } => has_problem = true,
+        });
+        !is_read && has_problem
+    })
 }
 
 /// Returns a digest of an observation with its position.

@@ -190,6 +190,7 @@ fn keep_words(folder: &Path) {
             let at = corpus::Options::default().start + number as i64 * 3_600_000 + message as i64 * 1_500;
             let span = ByteSpan { start: message * 500, bytes: text.len() as u64 };
             let passage = Passage {
+                session: None,
                 agent: "root",
                 kind: PassageKind::Message,
                 tool: "",

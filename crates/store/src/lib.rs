@@ -96,7 +96,7 @@ pub struct SourceFile {
 }
 
 /// State of a file; any difference means that it must be read again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     /// Inode number; 0 where the system has none.
     pub inode: u64,

@@ -540,6 +540,40 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_file_is_a_source_of_each_session_that_its_lines_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let trees = vec![real("b-parallel"), real("c-nested")];
+    let source = |tree: &Tree, bytes: u64| SourceFile {
+        path: PathBuf::from("/p/a.jsonl"),
+        session: tree.session.id.clone(),
+        identity: FileIdentity { bytes, ..FileIdentity::default() },
+    };
+    // Of version 3, which knew one session of a file.
+    drop(SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
+    let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    db.execute_batch(
+        "DROP TABLE sources; PRAGMA user_version = 3;
+        CREATE TABLE sources(
+            path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,
+            modified_ns INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE INDEX sources_session ON sources(session_no);
+        INSERT INTO sources VALUES(CAST('/p/a.jsonl' AS BLOB), 1, 0, 1, 0)",
+    )
+    .unwrap();
+    drop(db);
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let first = Commit { trees: trees.clone(), ..Commit::default() };
+    store.commit(&first).unwrap();
+    assert_eq!(store.sources().unwrap(), [source(&trees[0], 1)], "what it knew stays");
+    let sources = vec![source(&trees[0], 2), source(&trees[1], 3)];
+    store.commit(&Commit { sources: sources.clone(), ..Commit::default() }).unwrap();
+    let mut kept = store.sources().unwrap();
+    kept.sort_by_key(|source| source.identity.bytes);
+    assert_eq!(kept, sources, "a read for one session does not drop that of the other");
+    assert_eq!(store.files_of(&trees[1].session.id).unwrap(), [PathBuf::from("/p/a.jsonl")]);
+}
+
+#[test]
 fn provisional_rows_are_due_and_source_files_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();

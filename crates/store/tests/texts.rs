@@ -21,7 +21,7 @@ fn add(batch: &mut PassageBatch, name: &str, session: &str, said: &[(i64, &str)]
 }
 
 fn passage(kind: PassageKind, at_ms: i64, span: ByteSpan) -> Passage<'static> {
-    Passage { agent: "root", kind, tool: "", failed: false, at_ms, span }
+    Passage { session: None, agent: "root", kind, tool: "", failed: false, at_ms, span }
 }
 
 fn batch_of(name: &str, session: &str, said: &[(i64, &str)]) -> PassageBatch {
@@ -91,7 +91,7 @@ fn hits_are_filtered_and_counted_by_what_they_are() {
         for (number, (kind, tool, failed)) in (0..).zip(kinds) {
             let span = ByteSpan { start: number, bytes: 4 };
             let at_ms = (first + number.cast_signed()) * 1000;
-            batch.add(&Passage { agent: "root", kind, tool, failed, at_ms, span }, "same");
+            batch.add(&Passage { session: None, agent: "root", kind, tool, failed, at_ms, span }, "same");
         }
         batch.end();
     }

@@ -13,7 +13,7 @@ use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNIZED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
-use subscope_hub::{BatchRead, SessionSources, has_more_than};
+use subscope_hub::{BatchRead, SessionSources, has_more_than, unread_files_naming};
 use subscope_model::{
     Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
     SessionText, ToolUseId, Tree,
@@ -170,7 +170,9 @@ pub(crate) fn sources_of(
     store: Option<&SqliteStore>,
     context: &Context,
 ) -> Result<SessionSources, CliError> {
-    let transcripts = transcripts_of(&roots(context), session);
+    let roots = roots(context);
+    let mut transcripts = transcripts_of(&roots, session);
+    transcripts.extend(unread_files_naming(session, &roots, store)?);
     Ok(SessionSources::find(session, transcripts, store, &history::archive(context)?)?)
 }
 
@@ -219,7 +221,8 @@ pub(crate) struct LoadedSession {
 impl LoadedSession {
     /// Returns all problems of reading and decoding.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        self.batch.problems.iter().chain(&self.tree.problems).cloned().collect()
+        let unassigned = self.batch.router.unassigned_problems();
+        self.batch.problems.iter().chain(&self.tree.problems).cloned().chain(unassigned).collect()
     }
 
     /// Returns all events in order; from the change log if the transcript is gone.
@@ -339,7 +342,11 @@ fn load_resolved(
         {
             only.clone()
         }
-        _ => only_session(&read.batch, &read.name, context)?,
+        [missing] => return Err(no_lines(missing, &read.batch)),
+        _ => match read.own.as_slice() {
+            [own] if read.batch.router.sessions().any(|known| known == own) => own.clone(),
+            _ => only_session(&read.batch, &read.name, context)?,
+        },
     };
     let (tree, has_rows_only) = read.tree(&session, reading, &now_at(context, read.at, read.has_ended)?);
     if has_rows_only && reading.at.is_some() {
@@ -388,7 +395,12 @@ pub(crate) fn load_each(
     let are_ids = resolved.iter().all(|target| matches!(target, ResolvedTarget::Session(_)));
     let read = read(resolved, reading, context)?;
     let now = now_at(context, read.at, read.has_ended)?;
-    let mut sessions = if are_ids { read.sessions.clone() } else { sessions_in(&read.batch) };
+    let is_read = |session: &SessionId| read.batch.router.sessions().any(|known| known == session);
+    let mut sessions = match are_ids {
+        true => read.sessions.clone(),
+        false if !read.own.is_empty() && read.own.iter().all(is_read) => read.own.clone(),
+        false => sessions_in(&read.batch),
+    };
     if sessions.is_empty() {
         sessions.push(only_session(&read.batch, &read.name, context)?);
     }
@@ -400,8 +412,13 @@ pub(crate) fn load_each(
     };
     let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
+    if let ([], [missing, ..]) = (trees.as_slice(), read.sessions.as_slice()) {
+        return Err(no_lines(missing, &read.batch));
+    }
     let own = trees.iter().flat_map(|tree| &tree.problems);
-    let mut problems: Vec<Problem> = read.batch.problems.iter().chain(own).cloned().collect();
+    let unassigned = read.batch.router.unassigned_problems();
+    let mut problems: Vec<Problem> =
+        read.batch.problems.iter().chain(own).cloned().chain(unassigned).collect();
     problems.dedup();
     Ok((trees, problems, read.at))
 }
@@ -419,8 +436,9 @@ pub(crate) fn load_lines(lines: &Lines, context: &Context) -> Result<(Vec<Tree>,
     let mut trees: Vec<Tree> =
         batch.router.sessions().filter_map(|session| batch.router.tree(session, &now)).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
-    let problems =
-        batch.problems.iter().chain(trees.iter().flat_map(|tree| &tree.problems)).cloned().collect();
+    let own = trees.iter().flat_map(|tree| &tree.problems);
+    let unassigned = batch.router.unassigned_problems();
+    let problems = batch.problems.iter().chain(own).cloned().chain(unassigned).collect();
     Ok((trees, problems))
 }
 
@@ -433,6 +451,9 @@ struct ReadTargets {
     has_ended: bool,
     /// Sessions that were named by id, without duplicates.
     sessions: Vec<SessionId>,
+    /// Sessions that were named by the path of a file or folder of each; empty if some path names none, or several. Their
+    /// files may have lines of others.
+    own: Vec<SessionId>,
     /// Stored rows of those sessions whose sources are, or may be, incomplete, and whether they are.
     stored: BTreeMap<SessionId, (Tree, bool)>,
 }
@@ -474,6 +495,11 @@ fn read(
     }
     let store = if sessions.is_empty() { None } else { open_store_for_reading(context)? };
     let (mut expanded, mut sources, mut stored) = (BatchRead::expand(&paths)?, Vec::new(), BTreeMap::new());
+    let own: Option<Vec<SessionId>> =
+        expanded.groups.iter().map(|group| group.session.as_deref().map(SessionId::from)).collect();
+    let is_alone =
+        !has_stdin && documents.is_empty() && sessions.is_empty() && expanded.groups.len() == paths.len();
+    let own = own.filter(|_| is_alone).unwrap_or_default();
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
@@ -507,7 +533,7 @@ fn read(
         found.join_to(&mut batch, store.as_ref())?;
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    Ok(ReadTargets { name, batch, at, has_ended, sessions, stored })
+    Ok(ReadTargets { name, batch, at, has_ended, sessions, own, stored })
 }
 
 /// Returns the path of one session: of a file or folder that holds many, the one that was changed last.
@@ -540,13 +566,24 @@ fn unsupported_at(path: &Path) -> Option<&'static str> {
     subscope_harness::unsupported_program(&path, &read_head(&path).unwrap_or_default())
 }
 
+/// Error of a session whose transcript has no line of it: its lines name others.
+fn no_lines(session: &SessionId, batch: &BatchRead) -> CliError {
+    let others: Vec<&str> = batch.router.sessions().take(5).map(|other| other.as_str()).collect();
+    let error = CliError::failed(format!("there is no line of session {session}"));
+    if others.is_empty() {
+        error
+    } else {
+        error.hint(format!("its transcript has lines of {}", others.join(", ")))
+    }
+}
+
 /// Returns the only session in the batch; `name` describes its source in errors.
 fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<SessionId, CliError> {
     match sessions_in(batch).as_slice() {
         [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
-                batch.problems.iter().chain(batch.router.unassigned_problems()).cloned().collect();
+                batch.problems.iter().cloned().chain(batch.router.unassigned_problems()).collect();
             if problems.is_empty() {
                 return Err(CliError::failed(format!("there is nothing in {name}")));
             }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use subscope_client::{Client, SessionQuery};
-use subscope_collect::{archive::Archive, main_transcripts};
+use subscope_collect::{archive::Archive, sessions_below};
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
@@ -74,7 +74,7 @@ impl Backend {
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
         if !context.data_folder()?.exists() {
-            let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
+            let on_disk = roots(context).into_iter().flat_map(|root| sessions_below(&root));
             let on_disk: Vec<_> = on_disk.map(|(id, _)| id).collect();
             if start == StartPolicy::Never || on_disk.is_empty() {
                 return Ok(Self::Nothing(on_disk));

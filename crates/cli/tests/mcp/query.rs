@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use subscope_testkit::{
     env::TestEnv,
-    fixtures::{Recording, recording},
+    fixtures::{self, Recording, recording},
 };
 
 use crate::{
@@ -44,6 +44,26 @@ async fn ask(mcp: &Mcp, tool: &str, arguments: Value) -> Value {
     let result = mcp.call(tool, arguments).await;
     assert_eq!(result.is_error, Some(false), "{}", text(&result));
     structure(&result)
+}
+
+/// A line belongs to the project of the session that it names, not to that of the file in which it stands.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_another_project_stay_there_in_whatever_file_they_are() {
+    let env = env();
+    let folder = fixtures::root().join("wild/two-projects/projects");
+    for file in fixtures::files_below(&folder) {
+        let relative = file.strip_prefix(&folder).unwrap().display().to_string();
+        let content = fixtures::text(&file).replace(RECORDED_IN, env.work().to_str().unwrap());
+        env.write(&format!("home/.claude/projects/{relative}"), content);
+    }
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    let answer = ask(&mcp, "list_sessions", json!({})).await;
+    assert_eq!(ids(&answer), ["dddd0002-0000-4000-8000-000000000002"]);
+    let hits = ask(&mcp, "search", json!({"query": "zebraquux"})).await;
+    assert_eq!(hits["hits"], json!([]));
+    let tree = ask(&mcp, "get_tree", json!({"session": "dddd0002"})).await;
+    assert!(!tree.to_string().contains("zebraquux") && !tree.to_string().contains("A answers"), "{tree}");
+    assert!(mcp.error("get_tree", json!({"session": "dddd0001"})).await.contains("is found"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Claude Code's conversations on disk.
 //!
 //! Flow: line → [`Line`] (one typed pass; big payloads are only located) → observations. Each line is read by itself;
-//! only the last version and folder are remembered, so that they are not repeated.
+//! only the last session, version and folder are remembered, so that they are not repeated. A file may have lines of
+//! several sessions: a resumed one begins with lines of the session before, or a program goes on in the file of another.
 //!
 //! Layouts, all of which end here: sidechains inside the main file (1.0), `agent-*.jsonl` next to it (2.0),
 //! `<session>/subagents/` (2.1), `subagents/workflows/wf_*/`.
@@ -34,6 +35,8 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     hint: Hint,
+    /// Session of the last line; version and folder are its.
+    session: String,
     version: String,
     cwd: String,
     announced: bool,
@@ -163,12 +166,17 @@ impl LineDecoder for Transcript {
         let line: Line<'_> = serde_json::from_str(text.text)?;
         let progress = AgentProgress::of(&line);
         let nested = progress.as_ref().and_then(AgentProgress::line);
-        let Self { hint, version, cwd, announced, in_progress } = self;
+        let Self { hint, session, version, cwd, announced, in_progress } = self;
         let claim = claim(&line, hint.agent.as_deref());
         let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);
         out.head.session = line.session_id.filled().or(hint.session.as_deref());
         out.head.line_id = line.uuid.filled();
+        if let Some(named) = out.head.session.filter(|named| *named != session.as_str()) {
+            named.clone_into(session);
+            version.clear();
+            cwd.clear();
+        }
         // Workflow agents have no spawn call: their folder names the workflow run.
         // Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
         let is_first = !std::mem::replace(announced, true);

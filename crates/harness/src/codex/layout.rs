@@ -265,12 +265,12 @@ fn days(sessions: &Path, from_ms: Option<i64>, until_ms: Option<i64>) -> Vec<Pat
     found
 }
 
-/// Returns the files of a session, given one of its rollouts.
+/// Returns the files of a session, given one of its rollouts. The root's own may be missing: it is on another machine.
 pub(super) fn files(path: &Path, session: &str) -> SessionFiles {
     let folder = path.parent().unwrap_or(path);
     let is_main = thread_of(path) == Some(session);
-    let main =
-        if is_main { path.to_owned() } else { find(folder, session).unwrap_or_else(|| path.to_owned()) };
+    let missing = || folder.join(format!("rollout-{session}.jsonl"));
+    let main = if is_main { path.to_owned() } else { find(folder, session).unwrap_or_else(missing) };
     let home = main.parent().unwrap_or(folder).to_owned();
     // Children begin while the root is being written.
     let written = fs::metadata(&main).and_then(|metadata| metadata.modified()).ok();

@@ -26,6 +26,8 @@ use crate::common::parts::{FunctionResponse, Part, elements, string};
 #[derive(Debug)]
 pub(super) struct Chat {
     hint: Hint,
+    /// Session of the last line; version and folder are its.
+    session: String,
     version: String,
     cwd: String,
     is_announced: bool,
@@ -108,7 +110,13 @@ const COMPACTED: Fact<'static> =
 impl Chat {
     /// A decoder for the file that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), version: String::new(), cwd: String::new(), is_announced: false }
+        Self {
+            hint: hint.clone(),
+            session: String::new(),
+            version: String::new(),
+            cwd: String::new(),
+            is_announced: false,
+        }
     }
 
     fn emit_session(&mut self, line: &Line<'_>, out: &mut Emitter<'_, '_>) {
@@ -155,6 +163,11 @@ impl LineDecoder for Chat {
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);
         out.head.session = line.session_id.filled().or(hint_session.as_deref());
         out.head.line_id = line.uuid.filled();
+        if let Some(named) = out.head.session.filter(|named| *named != self.session) {
+            named.clone_into(&mut self.session);
+            self.version.clear();
+            self.cwd.clear();
+        }
         self.emit_session(&line, &mut out);
         self.announce(&line, &mut out);
         let parts: Vec<Part<'_>> =

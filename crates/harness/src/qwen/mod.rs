@@ -39,6 +39,9 @@ const NAME: &str = "qwen";
 pub const CHAT: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
+    names_session: true,
+    session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
+    line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
     ..DialectSpec::new("qwen.chat", |hint| Box::new(LinesDecoder::new(hint.source, chat::Chat::new(hint))))
 });
 
@@ -46,6 +49,7 @@ pub const CHAT: Dialect = Dialect::new(&DialectSpec {
 pub const META: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_object: true,
+    names_session: true,
     is_ingestible: false,
     ..DialectSpec::new("qwen.meta", |hint| {
         Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone())))

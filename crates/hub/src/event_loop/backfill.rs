@@ -10,14 +10,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{Found, expand};
+use subscope_collect::Found;
 use subscope_model::{SessionId, Tree};
+use subscope_session::SourceSpec;
 use subscope_store::SourceFile;
 
 use super::EventLoop;
 use crate::{
     loader::{FileLoader, file_identity, file_spec},
-    session_sources::is_missing,
+    session_sources::{files_at, is_missing},
 };
 
 impl EventLoop {
@@ -60,7 +61,8 @@ impl EventLoop {
         for found in unread {
             let identity = file_identity(&found.path);
             // A file that cannot be read is reported by the index.
-            let _ = loader.load(found.place(), file_spec(&found, group, None), &mut self.router);
+            let spec = SourceSpec { only: Some(session.clone()), ..file_spec(&found, group, None) };
+            let _ = loader.load(found.place(), spec, &mut self.router);
             read.push(SourceFile { path: found.path, session: session.clone(), identity });
         }
         // The index has already reported these problems.
@@ -75,8 +77,8 @@ impl EventLoop {
 
     /// Returns a file with those that belong to it, or its archived copy. Empty if it is gone, which the index reports.
     fn find_file(&self, session: &SessionId, file: &Path) -> Vec<Found> {
-        if let Ok(expanded) = expand(file) {
-            return expanded.groups.into_iter().flat_map(|group| group.files).collect();
+        if let Ok(found) = files_at(file, session) {
+            return found;
         }
         let archive = self.options.texts.as_ref().map(|texts| &texts.archive);
         let kept = archive.and_then(|archive| archive.find(file).ok().flatten());

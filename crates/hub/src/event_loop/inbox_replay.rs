@@ -10,7 +10,7 @@ use subscope_model::{Problem, SessionId, Text};
 use subscope_store::ReceivedInput;
 
 use super::{EventLoop, session_table::SessionTable};
-use crate::partitions::InputChunk;
+use crate::partitions::{InputChunk, Partitions};
 
 /// Bytes of inbox input replayed between two publications of its events: each event holds the payload of its line.
 const PAGE_BYTES: u64 = 8 << 20;
@@ -59,7 +59,11 @@ impl EventLoop {
         let _ = self.router.take_problems();
         self.partitions.push_named(&mut self.router, chunk, named);
         let (problems, count) = self.router.take_problems();
-        let touched = self.router.take_changed();
+        let mut touched = self.router.take_changed();
+        if touched.is_empty() && count > 0 && Partitions::names_session(chunk) {
+            // Its problems are shown with the session once that has rows: they are replayed with it.
+            touched.extend(named.map(SessionId::from));
+        }
         for session in &touched {
             // A session that the chunk touches without naming it.
             self.ensure_replayed(session);

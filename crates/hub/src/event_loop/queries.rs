@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use subscope_model::{SessionId, Tree, Update};
+use subscope_model::{Problem, SessionId, Tree, Update};
 use subscope_store::ListQuery;
 
 use super::{EventLoop, LoopControl, session_table::Task};
@@ -30,6 +30,9 @@ pub(super) struct WaitingCommand {
     /// Sessions that are not derived yet.
     dirty: BTreeSet<SessionId>,
 }
+
+/// Most problems of input without a session that are returned.
+const MAX_SHOWN_PROBLEMS: usize = 20;
 
 impl EventLoop {
     /// Handles a command, or has it wait. Questions see all input acknowledged before them.
@@ -211,6 +214,13 @@ impl EventLoop {
         self.readers.ask(overlay, Box::new(answer));
     }
 
+    /// Returns the newest problems that belong to no session.
+    fn unowned_problems(&self) -> Vec<Problem> {
+        let mut problems = self.router.unassigned_problems();
+        problems.drain(..problems.len().saturating_sub(MAX_SHOWN_PROBLEMS));
+        problems
+    }
+
     fn figures(&self) -> Figures {
         let running = self.sessions.with_rows().map(|(_, tree)| u64::from(tree.summary.running));
         Figures {
@@ -220,7 +230,8 @@ impl EventLoop {
             is_reading: self.startup.is_indexing || !self.startup.is_done || self.startup.is_replaying(),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failures.count(),
-            ..self.figures
+            unowned_problems: self.unowned_problems(),
+            ..self.figures.clone()
         }
     }
 }

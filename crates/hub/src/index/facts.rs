@@ -1,6 +1,7 @@
 //! First pass: sessions are read in parallel and committed in batches.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
@@ -8,13 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_collect::Found;
+use subscope_model::{Millis, Problem, SessionId, SourceId, Tree};
 use subscope_session::{
-    EventScope, FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, next_deadline,
+    EventScope, FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline,
 };
-use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
+use subscope_store::{Commit, FileIdentity, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
-use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
+use super::{
+    CommitSink, IndexError, IndexOptions, IndexRun,
+    plan::{KnownSessions, MixedFile, SessionWork},
+    workers,
+};
 use crate::{
     clock,
     loader::{FileLoader, file_spec, load_input},
@@ -27,10 +33,21 @@ const QUEUE: usize = 8;
 /// Longest time that a batch waits for more sessions.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
+/// Which sessions of its files a work derives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Those that its files are named after. Others are gathered afterwards, from all their files.
+    First,
+    /// The one that it is about.
+    Gather,
+}
+
 /// Result of reading one session's files.
 #[derive(Default)]
 struct ReadSession {
     trees: Vec<(Tree, Option<Millis>)>,
+    /// Files with lines of sessions that are read from other files too.
+    mixed: Vec<MixedFile>,
     session_keys: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
     /// Sessions whose archived copy is damaged: their rows stay as they are.
@@ -39,25 +56,29 @@ struct ReadSession {
     bytes: u64,
 }
 
-/// Reads all sessions and commits their rows, about `max_rows` per commit.
+/// Reads all sessions and commits their rows, about `max_rows` per commit. Returns the files that turned out to have lines
+/// of other sessions: they are not recorded as read yet.
 pub(super) fn write(
     run: &mut IndexRun<'_>,
     groups: &[SessionWork],
-    store: &Location,
+    pass: Pass,
     max_rows: usize,
     sink: CommitSink<'_>,
-) -> Result<(), IndexError> {
-    let (next, options) = (AtomicUsize::new(0), run.options);
+) -> Result<Vec<MixedFile>, IndexError> {
+    let (next, options, store) = (AtomicUsize::new(0), run.options, run.store.clone());
+    let (known, mut mixed) = (std::mem::take(&mut run.plan.sessions), Vec::new());
     std::thread::scope(|scope| {
         let (sender, read) = sync_channel::<Result<ReadSession, IndexError>>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || fold_all(groups, next, store, options, &sender));
+            let (sender, next, read) =
+                (sender.clone(), &next, Reading { store: &store, options, known: &known, pass });
+            scope.spawn(move || fold_all(groups, next, read, &sender));
         }
         drop(sender);
         let mut batch = CommitBatch::default();
         for read_session in read {
-            let read_session = read_session?;
+            let mut read_session = read_session?;
+            mixed.append(&mut read_session.mixed);
             let rows = read_session.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
             if batch.rows > 0 && batch.rows + rows > max_rows {
                 batch.commit(run, sink)?;
@@ -70,7 +91,18 @@ pub(super) fn write(
             }
         }
         batch.commit(run, sink)
-    })
+    })?;
+    run.plan.sessions = known;
+    Ok(mixed)
+}
+
+/// What workers read with.
+#[derive(Clone, Copy)]
+struct Reading<'r> {
+    store: &'r Location,
+    options: &'r IndexOptions,
+    known: &'r KnownSessions,
+    pass: Pass,
 }
 
 /// Sessions of one commit.
@@ -119,13 +151,12 @@ fn rows(tree: &Tree) -> usize {
 fn fold_all(
     groups: &[SessionWork],
     next: &AtomicUsize,
-    store: &Location,
-    options: &IndexOptions,
+    reading: Reading<'_>,
     sender: &SyncSender<Result<ReadSession, IndexError>>,
 ) {
     let (mut loader, mut inbox) = (FileLoader::default(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if sender.send(fold_session(work, store, &mut inbox, options, &mut loader)).is_err() {
+        if sender.send(fold_session(work, reading, &mut inbox, &mut loader)).is_err() {
             return;
         }
     }
@@ -134,11 +165,11 @@ fn fold_all(
 /// Reads a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
 fn fold_session(
     work: &SessionWork,
-    store: &Location,
+    reading: Reading<'_>,
     inbox: &mut Option<SqliteStore>,
-    options: &IndexOptions,
     loader: &mut FileLoader,
 ) -> Result<ReadSession, IndexError> {
+    let Reading { store, options, known, pass } = reading;
     let mut router = SessionRouter::new(RouterOptions {
         keep: FactDetail::Rows,
         cutoff: None,
@@ -146,8 +177,16 @@ fn fold_session(
     });
     let mut read = ReadSession::default();
     let mut is_damaged = false;
-    for (found, _) in &work.files {
-        let (_, outcome) = loader.load(found.place(), file_spec(found, 0, None), &mut router);
+    for file in &work.files {
+        let (found, _) = file;
+        let spec = SourceSpec { only: work.session.clone(), ..file_spec(found, 0, None) };
+        let (source, outcome) = loader.load(found.place(), spec, &mut router);
+        if pass == Pass::First {
+            let others = other_sessions(work, found, source, &router);
+            let others = known.uncovered(&found.path, others);
+            let mixed = MixedFile { file: file.clone(), session: work.session.clone(), others };
+            read.mixed.extend(Some(mixed).filter(|mixed| !mixed.others.is_empty()));
+        }
         match outcome {
             Ok(end) => read.bytes += end,
             Err(error) => {
@@ -165,6 +204,17 @@ fn fold_session(
     let mut sessions: Vec<SessionId> = router.sessions().cloned().collect();
     if sessions.iter().any(|session| router.has_root(session)) {
         sessions.retain(|session| router.has_root(session));
+    }
+    match pass {
+        // A file without a session in its path is one of several files of its sessions.
+        Pass::First if work.session.is_none() => sessions.clear(),
+        Pass::First => {}
+        // A line alone, below the main thread of a session that has no file, makes no session.
+        Pass::Gather => sessions.retain(|session| {
+            let is_other =
+                |(found, _): &(Found, _)| found.session_id().is_some_and(|named| named != *session);
+            router.has_root(session) || !work.files.iter().all(is_other)
+        }),
     }
     let mut partitions = Partitions::default();
     if let Some(session) = &work.session {
@@ -198,13 +248,50 @@ fn fold_session(
             read.trees.push((tree, deadline));
         }
     }
-    if let Some(session) = sessions.first() {
-        let source = |(found, identity): &(subscope_collect::Found, _)| SourceFile {
-            path: found.path.clone(),
-            session: session.clone(),
-            identity: *identity,
-        };
-        read.sources.extend(work.files.iter().map(source));
+    // Of a session without rows only files that are known as its sources are recorded as read.
+    if let Some(session) = sessions.first().or(work.session.as_ref()) {
+        let is_mixed = |found: &Found| read.mixed.iter().any(|mixed| mixed.file.0.path == found.path);
+        let own = work.files.iter().filter(|(found, _)| !is_mixed(found));
+        read.sources.extend(own.map(|(found, identity)| source_file(found, session, *identity)));
     }
     Ok(read)
+}
+
+/// Returns the sessions of a file that its work does not derive.
+fn other_sessions(
+    work: &SessionWork,
+    found: &Found,
+    source: SourceId,
+    router: &SessionRouter,
+) -> BTreeSet<SessionId> {
+    let Some(session) = &work.session else {
+        return router.named_in(source).chain(router.session_of(source)).cloned().collect();
+    };
+    // Of a file of another session that session's own work finds the others.
+    let is_own = found.session_id().is_none_or(|named| named == *session);
+    router.named_in(source).filter(|named| is_own && *named != session).cloned().collect()
+}
+
+fn source_file(found: &Found, session: &SessionId, identity: FileIdentity) -> SourceFile {
+    SourceFile { path: found.path.clone(), session: session.clone(), identity }
+}
+
+/// Derives the sessions of which lines turned up in files of others, each from all its files. Records the files as read.
+pub(super) fn gather(
+    run: &mut IndexRun<'_>,
+    mixed: &[MixedFile],
+    max_rows: usize,
+    sink: CommitSink<'_>,
+) -> Result<(), IndexError> {
+    let elsewhere = run.plan.elsewhere.clone();
+    let works = run.plan.sessions.gather(mixed, &elsewhere);
+    // It reads no other content: figures stay, but for sessions that only other files have.
+    let (bytes, done) = (run.report.bytes, run.progress.done_bytes);
+    write(run, &works, Pass::Gather, max_rows, sink)?;
+    (run.report.bytes, run.progress.done_bytes) = (bytes, done);
+    let read = |mixed: &MixedFile| {
+        let (found, identity) = &mixed.file;
+        mixed.session.as_ref().map(|session| source_file(found, session, *identity))
+    };
+    sink(Commit { sources: mixed.iter().filter_map(read).collect(), ..Commit::default() })
 }

@@ -21,6 +21,7 @@ pub(crate) use text::passages_of;
 
 use self::{
     duplicates::DuplicateComparison,
+    facts::Pass,
     plan::{Plan, SessionWork},
 };
 use crate::{clock, command::IngestError, handle::HubHandle};
@@ -289,7 +290,10 @@ impl<'a> IndexRun<'a> {
             sink(Commit { frozen, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
-        facts::write(self, &groups, &self.store.clone(), max_rows, sink)?;
+        let mixed = facts::write(self, &groups, Pass::First, max_rows, sink)?;
+        if !mixed.is_empty() {
+            facts::gather(self, &mixed, max_rows, sink)?;
+        }
         self.progress.has_facts = true;
         self.report_progress()
     }
@@ -304,7 +308,7 @@ impl<'a> IndexRun<'a> {
     ) -> Result<(), IndexError> {
         // It reads nothing new: figures stay.
         let before = (self.report.clone(), self.progress);
-        facts::write(self, again, &self.store.clone(), max_rows, sink)?;
+        facts::write(self, again, Pass::Gather, max_rows, sink)?;
         (self.report, self.progress) = before;
         sink(comparison.finish())
     }
@@ -312,7 +316,8 @@ impl<'a> IndexRun<'a> {
     /// Second pass: full text.
     fn index_text(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
-        text::write(self, texts, &files, &store.sources()?)?;
+        let forgotten = store.forgotten_sessions()?.into_iter().collect();
+        text::write(self, texts, &files, &store.sources()?, &forgotten)?;
         text::write_inbox(self, store, texts)
     }
 }

@@ -1,16 +1,16 @@
 //! Plans an index run: sessions with new or changed files, and sessions whose rows are due by time.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Found, Group, expand, length};
+use subscope_collect::{CollectError, Expanded, Found, Group, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
-use subscope_store::{DamagedSessions, FileIdentity, Ledger, SqliteStore, StoreError, TextIndex};
+use subscope_store::{DamagedSessions, FileIdentity, Ledger, SourceFile, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 use crate::loader::found_identity;
@@ -23,11 +23,15 @@ pub(super) struct Plan {
     pub(super) files: Vec<(Found, FileIdentity)>,
     /// Sessions with a file that is neither on disk nor archived: their rows stay as they are.
     pub(super) frozen: Vec<SessionId>,
+    /// What the plan was made of.
+    pub(super) sessions: KnownSessions,
+    /// Keys that other sessions own, by session.
+    pub(super) elsewhere: Arc<BTreeMap<SessionId, OwnedElsewhere>>,
 }
 
 /// A session to read.
 pub(super) struct SessionWork {
-    /// Its files, with their identity just before they are read.
+    /// Its files, with their identity just before they are read. Some may have lines of other sessions too.
     pub(super) files: Vec<(Found, FileIdentity)>,
     /// Session whose inbox input is read as well: rows are derived from all input of a session.
     pub(super) session: Option<SessionId>,
@@ -36,6 +40,73 @@ pub(super) struct SessionWork {
     /// Whether rows were derived from all these files before, and only archived copies may differ since: if a copy is
     /// damaged, the rows know more than it does.
     pub(super) has_rows: bool,
+}
+
+/// Sessions with the files that are known to have lines of them.
+#[derive(Default)]
+pub(super) struct KnownSessions {
+    files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
+    /// State of each file when rows were last derived from it, by session.
+    sources: HashMap<PathBuf, BTreeMap<SessionId, FileIdentity>>,
+    /// Files that are read for a session in this run, or whose lines its rows have.
+    covered: HashSet<(PathBuf, SessionId)>,
+    /// Sessions whose rows stay as they are.
+    fixed: HashSet<SessionId>,
+}
+
+/// A file that turned out to have lines of other sessions than the one that its path names.
+pub(super) struct MixedFile {
+    pub(super) file: (Found, FileIdentity),
+    /// The session that it was read for; `None` if its path names none.
+    pub(super) session: Option<SessionId>,
+    /// The sessions of its other lines.
+    pub(super) others: BTreeSet<SessionId>,
+}
+
+impl KnownSessions {
+    /// Whether a file has nothing that the rows of a session lack.
+    fn is_read(&self, path: &Path, session: Option<&SessionId>, now: &FileIdentity) -> bool {
+        let Some(sources) = self.sources.get(path) else { return false };
+        match session.and_then(|session| sources.get(session)) {
+            Some(identity) => identity == now,
+            // All its lines belong to others.
+            None => sources.values().any(|identity| identity == now),
+        }
+    }
+
+    /// Whether rows of a session were derived from a file.
+    fn is_source(&self, path: &Path, session: Option<&SessionId>) -> bool {
+        let sources = self.sources.get(path);
+        sources.is_some_and(|sources| session.is_none_or(|session| sources.contains_key(session)))
+    }
+
+    /// Returns the sessions of these that no work of this run reads the file for.
+    pub(super) fn uncovered(&self, path: &Path, named: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        let is_covered = |session: &SessionId| self.covered.contains(&(path.to_owned(), session.clone()));
+        named.into_iter().filter(|session| !self.fixed.contains(session) && !is_covered(session)).collect()
+    }
+
+    /// Returns the work that derives the sessions of which lines turned up in files of others, each from all its files.
+    pub(super) fn gather(
+        &self,
+        mixed: &[MixedFile],
+        elsewhere: &Arc<BTreeMap<SessionId, OwnedElsewhere>>,
+    ) -> Vec<SessionWork> {
+        let mut files: BTreeMap<&SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
+        for MixedFile { file, others, .. } in mixed {
+            for session in others {
+                let own = || self.files.get(session).cloned().unwrap_or_default();
+                files.entry(session).or_insert_with(own).push(file.clone());
+            }
+        }
+        let work = |(session, mut files): (&SessionId, Vec<(Found, FileIdentity)>)| {
+            sort_files(&mut files);
+            files.dedup_by(|(one, _), (other, _)| one.path == other.path);
+            let has_rows = files.iter().any(|(found, _)| self.is_source(&found.path, Some(session)));
+            SessionWork { files, session: Some(session.clone()), elsewhere: Arc::clone(elsewhere), has_rows }
+        };
+        files.into_iter().map(work).collect()
+    }
 }
 
 impl Plan {
@@ -83,8 +154,10 @@ pub(super) fn plan(
     options: &IndexOptions,
     report: &mut Report,
 ) -> Result<Plan, IndexError> {
-    let known: HashMap<PathBuf, (SessionId, FileIdentity)> =
-        store.sources()?.into_iter().map(|source| (source.path, (source.session, source.identity))).collect();
+    let mut sessions = KnownSessions::default();
+    for SourceFile { path, session, identity } in store.sources()? {
+        sessions.sources.entry(path).or_default().insert(session, identity);
+    }
     let mut due: HashSet<SessionId> = store.due_sessions(options.now_ms)?.into_iter().collect();
     let forgotten: HashSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     let indexed: HashMap<PathBuf, FileIdentity> =
@@ -99,91 +172,113 @@ pub(super) fn plan(
             damaged.map(|damaged| damaged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         (groups, damaged)
     });
-    let groups = groups?;
     let damaged = match damaged.transpose()? {
         Some(DamagedSessions::Some(sessions)) => sessions,
-        Some(DamagedSessions::All) => known.values().map(|(session, _)| session.clone()).collect(),
+        Some(DamagedSessions::All) => sessions.sources.values().flat_map(BTreeMap::keys).cloned().collect(),
         None => Vec::new(),
     };
     due.extend(damaged.iter().cloned());
-    let on_disk: HashSet<PathBuf> =
-        groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
-    let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && length(path).is_none());
+    let mut on_disk: HashMap<PathBuf, (Found, FileIdentity)> = HashMap::new();
+    let mut unnamed = Vec::new();
+    for group in groups? {
+        report.files += group.files.len() as u64;
+        let files: Vec<_> = group.files.into_iter().map(|found| (found_identity(&found), found)).collect();
+        let files: Vec<_> = files.into_iter().map(|(identity, found)| (found, identity)).collect();
+        on_disk.extend(files.iter().map(|file| (file.0.path.clone(), file.clone())));
+        let by_rows =
+            || files.iter().find_map(|(found, _)| sessions.sources.get(&found.path)?.keys().next().cloned());
+        match group.session.as_deref().map(SessionId::from_outside).or_else(by_rows) {
+            Some(session) => sessions.files.entry(session).or_default().extend(files),
+            None => unnamed.push(files),
+        }
+    }
+    let missing =
+        sessions.sources.iter().filter(|(path, _)| !on_disk.contains_key(*path) && length(path).is_none());
+    let missing =
+        missing.flat_map(|(path, all)| all.iter().map(move |(session, identity)| (path, session, identity)));
     let mut missing = MissingFiles::find(missing, &forgotten, options, report);
-    missing.add_unknown(&known, &forgotten, options, report);
+    missing.add_unknown(&sessions.sources, &forgotten, options, report);
+    // Lines of a session may be in files of others.
+    for (path, sources) in &sessions.sources {
+        let Some(file) = on_disk.get(path) else { continue };
+        for session in sources.keys().filter(|session| file.0.session_id().as_ref() != Some(*session)) {
+            if file.0.session.is_some() {
+                sessions.files.entry(session.clone()).or_default().push(file.clone());
+            }
+        }
+    }
+    for (session, kept) in std::mem::take(&mut missing.archived) {
+        sessions.files.entry(session).or_default().extend(kept);
+    }
+    sessions.files.values_mut().for_each(|files| sort_files(files));
     let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
-    let mut plan = Plan { groups: Vec::new(), files: Vec::new(), frozen: Vec::new() };
-    let mut emptied = Vec::new();
-    let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
-        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        let named = |found: &Found| found.session.as_deref().map(SessionId::from_outside);
-        let is_in = |sessions: &HashSet<SessionId>| {
-            let of = |found: &Found| session_of(found).cloned().or_else(|| named(found));
-            files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(&session)))
-        };
+    let mut plan = Plan {
+        groups: Vec::new(),
+        files: Vec::new(),
+        frozen: Vec::new(),
+        sessions: KnownSessions::default(),
+        elsewhere: Arc::clone(&elsewhere),
+    };
+    let (mut emptied, mut covered, mut fixed) = (Vec::new(), HashSet::new(), missing.frozen.clone());
+    let mut consider = |session: Option<&SessionId>, files: &[(Found, FileIdentity)], report: &mut Report| {
+        let is_in = |all: &HashSet<SessionId>| session.is_some_and(|session| all.contains(session));
         if is_in(&missing.frozen) {
-            return Ok(());
+            return;
         }
         // A file that was cut to nothing is as good as deleted: the rows know more.
-        let was_cut = |(found, now): &&(Found, FileIdentity)| {
-            now.bytes == 0 && known.get(&found.path).is_some_and(|(_, identity)| identity.bytes > 0)
+        let was_cut = |(found, now): &(Found, FileIdentity)| {
+            let sources = sessions.sources.get(&found.path);
+            now.bytes == 0
+                && sources.is_some_and(|sources| sources.values().any(|identity| identity.bytes > 0))
         };
-        if let Some((found, _)) = files.iter().find(was_cut) {
-            emptied.extend(session_of(found).cloned());
-            return Ok(());
+        if files.iter().any(was_cut) {
+            fixed.extend(session.cloned());
+            emptied.extend(session.cloned());
+            return;
         }
-        let is_new = |(found, now): &(Found, FileIdentity)| {
-            known.get(&found.path).is_none_or(|(_, identity)| identity != now)
-        };
+        let is_new = |(found, now): &(Found, FileIdentity)| !sessions.is_read(&found.path, session, now);
+        let is_own =
+            |(found, _): &&(Found, FileIdentity)| session.is_none() || found.session_id().as_ref() == session;
         let is_changed = files.iter().any(is_new);
-        // A forgotten session stays so until it gets new content.
-        if is_in(&forgotten) && !is_changed {
-            return Ok(());
+        // A forgotten session stays so until files of its own get new content.
+        if is_in(&forgotten) && !files.iter().filter(is_own).any(is_new) {
+            fixed.extend(session.cloned());
+            return;
         }
         if options.archives {
-            archive(&files, options, report);
+            archive(files, options, report);
         }
         let is_text = |(found, _): &&(Found, FileIdentity)| matches!(found.role, Role::Main | Role::Agent);
-        let unread =
-            files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
-        plan.files.extend(unread.cloned());
+        let unread = files.iter().filter(is_own).filter(is_text);
+        plan.files.extend(unread.filter(|(found, now)| indexed.get(&found.path) != Some(now)).cloned());
+        if let Some(session) = session {
+            covered.extend(files.iter().map(|(found, _)| (found.path.clone(), session.clone())));
+        }
         if is_changed || is_in(&due) {
-            let session =
-                files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from_outside);
             let is_past = |it: &(Found, FileIdentity)| {
-                session_of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it))
+                sessions.is_source(&it.0.path, session) && (it.0.kept_at.is_some() || !is_new(it))
             };
+            let (files, session) = (files.to_vec(), session.cloned());
             let has_rows = files.iter().all(is_past);
             plan.groups.push(SessionWork { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
-        Ok(())
     };
-    for group in groups {
-        let mut files: Vec<(Found, FileIdentity)> = group
-            .files
-            .into_iter()
-            .map(|found| (found_identity(&found), found))
-            .map(|(id, it)| (it, id))
-            .collect();
-        report.files += files.len() as u64;
-        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        let session = files.iter().find_map(|(found, _)| session_of(found)).cloned();
-        if let Some(kept) = session.and_then(|session| missing.archived.remove(&session)) {
-            files.extend(kept);
-            sort_files(&mut files);
-        }
-        if !is_too_old(&files, options) {
-            consider(files, report)?;
+    for (session, files) in &sessions.files {
+        if !is_too_old(files, options) {
+            consider(Some(session), files, report);
         }
     }
-    for (_, mut files) in std::mem::take(&mut missing.archived) {
-        sort_files(&mut files);
-        consider(files, report)?;
+    for files in &unnamed {
+        if !is_too_old(files, options) {
+            consider(None, files, report);
+        }
     }
     for session in damaged.iter().filter(|session| missing.frozen.contains(*session)) {
         let what = "its stored rows may be damaged, and its transcript is gone: `subscope doctor` says more";
         report.problems.push(Problem { at: session.to_string(), what: what.to_owned() });
     }
+    (sessions.covered, sessions.fixed) = (covered, fixed);
+    plan.sessions = sessions;
     plan.frozen = missing.frozen.into_iter().chain(emptied).collect();
     plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
     plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
@@ -192,7 +287,7 @@ pub(super) fn plan(
 
 /// Returns the file groups of the sessions below the roots.
 fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut all = Expanded::default();
     for root in &options.roots {
         if !root.exists() {
             continue;
@@ -203,11 +298,12 @@ fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>
             Err(CollectError::Empty { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        groups.extend(expanded.groups);
-        let skipped = expanded.skipped.into_iter();
-        report.problems.extend(skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }));
+        // A session may have files below several roots.
+        all = all.merge(expanded);
     }
-    Ok(groups)
+    let skipped = all.skipped.into_iter();
+    report.problems.extend(skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }));
+    Ok(all.groups)
 }
 
 /// Files that rows were derived from and that are no longer on disk.
@@ -220,13 +316,13 @@ struct MissingFiles {
 
 impl MissingFiles {
     fn find<'k>(
-        missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, FileIdentity))>,
+        missing: impl Iterator<Item = (&'k PathBuf, &'k SessionId, &'k FileIdentity)>,
         forgotten: &HashSet<SessionId>,
         options: &IndexOptions,
         report: &mut Report,
     ) -> Self {
         let mut all = Self { archived: BTreeMap::new(), frozen: HashSet::new() };
-        for (path, (session, identity)) in missing.filter(|(_, (session, _))| !forgotten.contains(session)) {
+        for (path, session, identity) in missing.filter(|(_, session, _)| !forgotten.contains(*session)) {
             let kept = options.archive.settle(path).unwrap_or_else(|error| {
                 report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() });
                 None
@@ -256,7 +352,7 @@ impl MissingFiles {
     /// them and no index ran, or the store was damaged.
     fn add_unknown(
         &mut self,
-        known: &HashMap<PathBuf, (SessionId, FileIdentity)>,
+        known: &HashMap<PathBuf, BTreeMap<SessionId, FileIdentity>>,
         forgotten: &HashSet<SessionId>,
         options: &IndexOptions,
         report: &mut Report,

@@ -1,7 +1,8 @@
 //! Second pass: full text of transcripts, read in parallel and written in batches; then that of the inbox.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    ffi::OsStr,
     path::Path,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use subscope_collect::{Found, read};
-use subscope_harness::recognize;
+use subscope_harness::{Role, classify, recognize};
 use subscope_model::{Millis, SessionId, stable_hash};
 use subscope_session::{
     Dialect,
@@ -38,15 +39,15 @@ pub(super) fn write(
     texts: &mut TextIndex,
     files: &[(Found, FileIdentity)],
     sources: &[SourceFile],
+    forgotten: &BTreeSet<SessionId>,
 ) -> Result<(), IndexError> {
-    let sessions: HashMap<&Path, &SessionId> =
-        sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
+    let known = TextSources::new(sources, forgotten);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, batches) = sync_channel::<PassageBatch>(QUEUE);
         for _ in 0..workers(run.options).min(files.len()) {
-            let (sender, next, sessions) = (sender.clone(), &next, &sessions);
-            scope.spawn(move || read_all(files, next, sessions, &sender));
+            let (sender, next, known) = (sender.clone(), &next, &known);
+            scope.spawn(move || read_all(files, next, known, &sender));
         }
         drop(sender);
         for batch in batches {
@@ -58,24 +59,74 @@ pub(super) fn write(
     })
 }
 
+/// What is known of the files that rows were derived from.
+struct TextSources<'s> {
+    /// A session of each file.
+    sessions: HashMap<&'s Path, &'s SessionId>,
+    /// Main transcripts that have lines of a session.
+    main: HashMap<&'s SessionId, Vec<&'s Path>>,
+    /// Files of a session by name: those in other folders are copies.
+    named: HashMap<(&'s SessionId, &'s OsStr), Vec<&'s Path>>,
+    /// Their lines are not indexed again with those of others in the same file.
+    forgotten: &'s BTreeSet<SessionId>,
+}
+
+impl<'s> TextSources<'s> {
+    fn new(sources: &'s [SourceFile], forgotten: &'s BTreeSet<SessionId>) -> Self {
+        let (sessions, main, named) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut all = Self { sessions, main, named, forgotten };
+        for SourceFile { path, session, .. } in sources {
+            all.sessions.insert(path, session);
+            if classify(path).role == Role::Main {
+                all.main.entry(session).or_default().push(path);
+            }
+            if let Some(name) = path.file_name() {
+                all.named.entry((session, name)).or_default().push(path);
+            }
+        }
+        all
+    }
+
+    /// Returns the ids of a session's lines in those of its files that come before this one: the lines of the same ids in
+    /// this file are copies.
+    fn lines_before(&self, found: &Found, session: &SessionId) -> HashSet<Box<str>> {
+        let is_own = |path: &Path| classify(path).session.is_none_or(|named| named == session.as_str());
+        let place = |path: &Path| (!is_own(path), path.to_owned());
+        let name = found.path.file_name().unwrap_or_default();
+        let mut before: Vec<&Path> =
+            self.named.get(&(session, name)).into_iter().flatten().copied().collect();
+        if !is_own(&found.path) {
+            before.extend(self.main.get(session).into_iter().flatten());
+        }
+        let own = place(&found.path);
+        before.retain(|path| *path != found.path && place(path) < own);
+        let mut lines = HashSet::new();
+        for path in before {
+            let Some(file) = Found::again(path, session.as_str(), None) else { continue };
+            read_passages(&file, session, &mut Vec::new(), &mut |said| {
+                lines.extend(said.line_id.filter(|_| said.session.is_none()).map(Into::into));
+            });
+        }
+        lines
+    }
+}
+
 /// Worker: reads files until none is left or the writer is gone.
 fn read_all(
     files: &[(Found, FileIdentity)],
     next: &AtomicUsize,
-    sessions: &HashMap<&Path, &SessionId>,
+    known: &TextSources<'_>,
     sender: &SyncSender<PassageBatch>,
 ) {
     let (mut chunk, mut batch) = (Vec::new(), PassageBatch::default());
     let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        // A file that no rows were derived from yet belongs to the session that its path names.
-        let named = found.session.as_deref().map(SessionId::from_outside);
-        let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
-            continue;
-        };
-        batch.begin(TextFile { path: found.path.clone(), session, identity: *identity });
+        let named = found.session_id();
+        let by_rows = || known.sessions.get(found.path.as_path()).map(|id| (*id).clone());
+        let Some(session) = named.or_else(by_rows) else { continue };
+        batch.begin(TextFile { path: found.path.clone(), session: session.clone(), identity: *identity });
         let mut full = |batch: &mut PassageBatch| is_heard = is_heard && sender.send(batch.take()).is_ok();
-        read_file(found, &mut chunk, &mut batch, &mut full);
+        read_file((found, &session), known, &mut chunk, &mut batch, &mut full);
         batch.end();
         if !is_heard {
             return;
@@ -86,27 +137,47 @@ fn read_all(
     }
 }
 
-/// Adds the passages of a file to a batch; calls `full` when the batch is full.
+/// Adds the passages of a file to a batch; calls `full` when the batch is full. `session` is that of lines that name none.
 fn read_file(
-    found: &Found,
+    (found, session): (&Found, &SessionId),
+    known: &TextSources<'_>,
     chunk: &mut Vec<u8>,
     batch: &mut PassageBatch,
     full: &mut dyn FnMut(&mut PassageBatch),
 ) {
-    let Some(dialect) = dialect_of(found) else { return };
-    let mut reader = Reader::new(dialect, found.agent.clone());
     let mut last: Millis = 0;
-    let mut keep = |said: Seen<'_>| {
+    // Lines of each session that are in earlier files.
+    let mut copied: HashMap<SessionId, HashSet<Box<str>>> = HashMap::new();
+    read_passages(found, session, chunk, &mut |said| {
         last = said.at_ms.unwrap_or(last);
         // Of a file only bytes are read again.
         if said.bytes == 0 {
             return;
         }
+        let id = said.session.map_or_else(|| session.clone(), SessionId::from);
+        if id != *session && known.forgotten.contains(&id) {
+            return;
+        }
+        let copied = copied.entry(id).or_insert_with_key(|id| known.lines_before(found, id));
+        if said.line_id.is_some_and(|line| copied.contains(line)) {
+            return;
+        }
         let span = ByteSpan { start: said.offset, bytes: said.bytes };
-        batch.add(&passage(&said, last, span), &said.text);
+        batch.add(&Passage { session: said.session, ..passage(said, last, span) }, &said.text);
         if batch.is_full() {
             full(batch);
         }
+    });
+}
+
+/// Reads the passages of a file that has lines of a session; only those of other sessions name theirs.
+fn read_passages(found: &Found, session: &SessionId, chunk: &mut Vec<u8>, each: &mut dyn FnMut(&Seen<'_>)) {
+    let Some(dialect) = dialect_of(found) else { return };
+    let mut reader = Reader::new(dialect, found.agent.clone());
+    let of_path = found.session_id();
+    let mut keep = |said: Seen<'_>| {
+        let named = said.session.or(of_path.as_deref()).filter(|_| dialect.names_session());
+        each(&Seen { session: named.filter(|named| *named != session.as_str()), ..said });
     };
     // The first pass has reported files that cannot be read.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
@@ -128,9 +199,10 @@ pub struct SessionPassage {
     pub text: String,
 }
 
-/// Returns the passages of a session's files; of one without files those of its input in the inbox, which otherwise
-/// repeats what the files have. Each text has at most `max_bytes`.
+/// Returns the passages of a session in files; of one without files those of its input in the inbox, which otherwise
+/// repeats what the files have. Each text has at most `max_bytes`. Copies of a line in several files count once.
 pub(crate) fn passages_of(
+    session: &SessionId,
     files: &[Found],
     received: &[ReceivedInput],
     max_bytes: usize,
@@ -148,14 +220,17 @@ pub(crate) fn passages_of(
             text: said.text.get(..end.unwrap_or(0)).unwrap_or_default().to_owned(),
         });
     };
+    let mut before: HashSet<Box<str>> = HashSet::new();
     for file in files {
-        let Some(dialect) = dialect_of(file) else { continue };
         let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut reader = Reader::new(dialect, file.agent.clone());
-        let mut keep = |said: Seen<'_>| add(&said, &name, &mut found);
-        // The index reports files that cannot be read.
-        let _ = read::read_file(file.place(), 0, &mut chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
-        reader.flush(&mut keep);
+        let mut lines: Vec<Box<str>> = Vec::new();
+        read_passages(file, session, &mut chunk, &mut |said| {
+            if said.session.is_none() && said.line_id.is_none_or(|line| !before.contains(line)) {
+                add(said, &name, &mut found);
+                lines.extend(said.line_id.map(Into::into));
+            }
+        });
+        before.extend(lines);
     }
     if !files.is_empty() {
         return found;
@@ -184,7 +259,15 @@ fn dialect_of(found: &Found) -> Option<Dialect> {
 
 fn passage<'a>(said: &Seen<'a>, at_ms: Millis, span: ByteSpan) -> Passage<'a> {
     let tool = said.tool.unwrap_or_default();
-    Passage { agent: said.agent, kind: kind(said.class), tool, failed: said.failed, at_ms, span }
+    Passage {
+        session: None,
+        agent: said.agent,
+        kind: kind(said.class),
+        tool,
+        failed: said.failed,
+        at_ms,
+        span,
+    }
 }
 
 fn kind(said: PassageClass) -> PassageKind {

@@ -22,7 +22,7 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
     get, path = "/healthz",
     responses(
         (status = 200, description = "The hub is up: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
-            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`.", body = Object),
+            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; `problems` of input that no session could be read from.", body = Object),
         (status = 503, description = "The hub does not answer."),
     )
 )]
@@ -40,6 +40,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         mode: app.identity.mode,
         url: app.url().into(),
         forwarding: app.forwarding.as_ref().map(|read| read()),
+        problems: figures.unowned_problems,
     }))
 }
 

@@ -107,6 +107,7 @@ impl SessionRouter {
         // Backwards: the free places are taken again from the last freed, and sources without times keep their order.
         for id in closed.iter().rev() {
             sources.try_remove(id.0 as usize);
+            sessions.unassigned.remove(id);
         }
         Some(closed)
     }

@@ -7,7 +7,10 @@ use subscope_model::{
     Claim, Clock, Decoded, Fact, Millis, Observation, Problem, SessionId, SourceId, SourceKind,
 };
 
-use super::SessionRouter;
+use super::{
+    SessionRouter,
+    routes::{ProblemSource, UnassignedProblem},
+};
 use crate::source::{HEAD_BYTES, OpenSource, SourceSpec, digest, needs_time, recognize_head};
 
 impl SessionRouter {
@@ -57,6 +60,29 @@ impl SessionRouter {
         }
         if let Some(decoder) = &mut at.decoder {
             decoder.skip_to(line, offset);
+        }
+    }
+
+    /// Ends a body of the inbox. Its problems belong to the session of its first line that could be read, or to the
+    /// source's if its sender `names` that; else to none, since lines that follow may be of anybody.
+    pub fn end_body(&mut self, source: SourceId, names: bool) {
+        let Self { sources, sessions, options, .. } = self;
+        let Some(at) = sources.get_mut(source.0 as usize) else { return };
+        let first = at.body.take();
+        let Some(problems) = sessions.unassigned.remove(&source) else { return };
+        for UnassignedProblem { named, problem } in problems {
+            let by_sender = || at.spec.session.as_deref().filter(|_| names).map(SessionId::from);
+            match (named.or_else(by_sender), first) {
+                (Some(named), _) => match sessions.by_id.get(&named).copied() {
+                    Some(number) => sessions.assign(number, problem, options),
+                    None => {
+                        let waiting = UnassignedProblem { named: Some(named), problem };
+                        sessions.unassigned.entry(source).or_default().push(waiting);
+                    }
+                },
+                (None, Some(number)) => sessions.assign(number, problem, options),
+                (None, None) => sessions.add_unowned(problem),
+            }
         }
     }
 
@@ -122,17 +148,17 @@ impl SessionRouter {
         if is_binary {
             let problem =
                 Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
-            if is_long || !sessions.unassigned_problems.contains(&problem) {
-                sessions.unassigned_problems.retain(|known| *known != problem);
-                sessions.unassigned_problems.push(problem);
+            let known = sessions.unassigned.entry(source).or_default();
+            if known.iter().all(|known| known.problem != problem) {
+                known.push(UnassignedProblem { named: None, problem });
             }
             return;
         }
         let OpenSource { spec, session, unrecognized, id, .. } = at;
         let mut sink = |decoded: Decoded<'_, '_>| {
             if let Decoded::Problem { place, what, text } = decoded {
-                let session = session.as_ref().or_else(|| groups.get(&spec.group));
-                sessions.report(spec, session, options, place, what, text);
+                let from = ProblemSource { id: *id, spec, dialect: None, before: session.as_ref(), groups };
+                sessions.report(from, options, place, what, text);
             }
         };
         let reader = unrecognized.get_or_insert_with(|| Unrecognized::new(*id, UnrecognizedLines::default()));
@@ -145,20 +171,38 @@ impl SessionRouter {
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
         let Self { options, sources, groups, sessions, received, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
-        let OpenSource { id, spec, decoder, dialect, session, number: last, is_shared, observed, .. } = at;
+        let OpenSource {
+            id,
+            spec,
+            decoder,
+            dialect,
+            session,
+            number: last,
+            first,
+            named,
+            body,
+            is_shared,
+            observed,
+            ..
+        } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
                 if dialect.is_object() && !observed.insert(digest(seen)) {
                     return;
                 }
-                let is_same = seen.kind == SourceKind::Transcript
-                    || seen.session.is_none()
-                    || session.as_ref().map(SessionId::as_str) == seen.session;
+                let is_same = seen.session.is_none()
+                    || session.as_ref().map(SessionId::as_str) == seen.session
+                    || seen.kind == SourceKind::Transcript && !dialect.names_session();
                 let number = match *last {
-                    // All lines of a transcript belong to one session, whatever session they name.
                     Some(number) if is_same => number,
-                    _ => sessions.route(seen, spec, dialect, groups, session, options),
+                    _ => {
+                        let number = sessions.route(seen, spec, dialect, groups, session, options);
+                        let by_line = seen.session.filter(|_| dialect.names_session());
+                        named.extend(by_line.map(SessionId::from));
+                        let Some(number) = number else { return };
+                        number
+                    }
                 };
                 let Some(target) = sessions.all.get_mut(number) else { return };
                 if *last != Some(number) {
@@ -166,6 +210,10 @@ impl SessionRouter {
                     *last = Some(number);
                     target.add_source(*id);
                 }
+                if first.is_none() {
+                    *first = Some(target.tracker.session().clone());
+                }
+                body.get_or_insert(number);
                 let stamped;
                 let seen = match *received {
                     Some(time) if seen.time.is_none() && needs_time(seen) => {
@@ -185,8 +233,9 @@ impl SessionRouter {
                 }
             }
             Decoded::Problem { place, what, text } => {
-                let session = session.as_ref().or_else(|| groups.get(&spec.group));
-                sessions.report(spec, session, options, place, what, text);
+                let before = session.as_ref();
+                let from = ProblemSource { id: *id, spec, dialect: Some(dialect), before, groups };
+                sessions.report(from, options, place, what, text);
             }
         };
         match bytes {

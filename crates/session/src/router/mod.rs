@@ -108,7 +108,9 @@ impl SessionRouter {
         }
         let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
-        self.sessions.unassigned_problems.extend(other.sessions.unassigned_problems);
+        let waiting = other.sessions.unassigned.into_iter();
+        self.sessions.unassigned.extend(waiting.map(|(source, all)| (SourceId(source.0 + base), all)));
+        self.sessions.unowned.extend(other.sessions.unowned);
         self.sessions.unread_lines.extend(other.sessions.unread_lines);
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
@@ -127,16 +129,36 @@ impl SessionRouter {
         sessions.map(|session| session.tracker.session().clone()).collect()
     }
 
-    /// Returns the problems of sources without a known session.
-    pub fn unassigned_problems(&self) -> &[Problem] {
-        &self.sessions.unassigned_problems
+    /// Returns the problems that belong to no session.
+    pub fn unassigned_problems(&self) -> Vec<Problem> {
+        let mut problems = self.sessions.unowned.clone();
+        problems
+            .extend(self.waiting_problems().filter(|(owner, _)| owner.is_none()).map(|(_, problem)| problem));
+        problems
     }
 
-    /// Derives a session's tree for a moment; `None` for an unknown session. Problems of sources without a known
-    /// session are added to every session.
+    /// Returns the problems of sources without a known session that now belong to this one.
+    fn problems_of(&self, session: &SessionId) -> Vec<Problem> {
+        let own = self.waiting_problems().filter(|(owner, _)| owner.as_ref() == Some(session));
+        own.map(|(_, problem)| problem).collect()
+    }
+
+    /// Returns the problems of sources of which no session was known, each with the session that it belongs to by now.
+    fn waiting_problems(&self) -> impl Iterator<Item = (Option<SessionId>, Problem)> {
+        let is_known = |id: &SessionId| self.session(id).is_some();
+        self.sessions.unassigned.iter().flat_map(move |(source, problems)| {
+            let at = self.sources.get(source.0 as usize);
+            problems.iter().map(move |waiting| {
+                let owner = at.and_then(|at| at.spec.owner_of(waiting, at.first.as_ref(), &is_known));
+                (owner, waiting.problem.clone())
+            })
+        })
+    }
+
+    /// Derives a session's tree for a moment; `None` for an unknown session.
     pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
         let mut derived = self.session(session)?.tracker.derive(now);
-        add_problems(&mut derived.tree, &self.sessions.unassigned_problems);
+        add_problems(&mut derived.tree, &self.problems_of(session));
         Some(derived.tree)
     }
 
@@ -163,10 +185,10 @@ impl SessionRouter {
         now: &Now<'_>,
         is_settled: bool,
     ) -> Option<SessionUpdate> {
-        let number = self.index_of(session)?;
-        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
+        let (number, problems) = (self.index_of(session)?, self.problems_of(session));
+        let SessionRoutes { all, unread_lines, .. } = &mut self.sessions;
         let session = all.get_mut(number).filter(|session| session.has_input())?;
-        Some(session.update(now, is_settled, unassigned_problems, unread_lines))
+        Some(session.update(now, is_settled, &problems, unread_lines))
     }
 
     /// Returns whether events of a session were published since the router was created, also if it is evicted.
@@ -186,10 +208,10 @@ impl SessionRouter {
     /// Returns a session's whole feed, as [`SessionRouter::whole_feed`] does, with what events of
     /// [`EventScope::Records`] have: the places of long texts.
     pub fn records(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<EventRecord> {
-        let number = self.index_of(session);
-        let SessionRoutes { all, unassigned_problems, unread_lines, .. } = &mut self.sessions;
+        let (number, problems) = (self.index_of(session), self.problems_of(session));
+        let SessionRoutes { all, unread_lines, .. } = &mut self.sessions;
         let session = number.and_then(|number| all.get_mut(number));
-        session.map(|session| session.whole_feed(now, unassigned_problems, unread_lines)).unwrap_or_default()
+        session.map(|session| session.whole_feed(now, &problems, unread_lines)).unwrap_or_default()
     }
 
     /// Returns all prompts, messages and thoughts of a session, in order of time; complete with [`EventScope::Texts`].
@@ -208,6 +230,12 @@ impl SessionRouter {
     pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
         let number = self.sources.get(source.0 as usize)?.number?;
         self.sessions.all.get(number).map(|session| session.tracker.session())
+    }
+
+    /// Returns the sessions that a source's lines name, if those of its dialect name theirs; also those whose lines were
+    /// left out ([`SourceSpec::only`](crate::SourceSpec::only)).
+    pub fn named_in(&self, source: SourceId) -> impl Iterator<Item = &SessionId> {
+        self.sources.get(source.0 as usize).into_iter().flat_map(|at| &at.named)
     }
 
     /// Returns the dialect of a source, once it is known.

@@ -13,7 +13,8 @@ pub(super) const VERSION: i64 = 4;
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
 pub(super) const WITHOUT_REV: i64 = 2;
-/// Version without the columns `sum` ([`super::layout`]), which is brought up to date.
+/// Version without the columns `sum` ([`super::layout`]) and in which a file is a source of one session only, which is
+/// brought up to date.
 pub(super) const WITHOUT_SUMS: i64 = 3;
 
 /// Bits of `days.floor`.
@@ -52,10 +53,6 @@ CREATE TABLE days(
     busy_ms INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
     cache_write INTEGER NOT NULL, floor INTEGER NOT NULL, cost INTEGER NOT NULL,
     PRIMARY KEY(session_no, day, by, name)) WITHOUT ROWID;
-CREATE TABLE sources(
-    path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    modified_ns INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX sources_session ON sources(session_no);
 CREATE TABLE held(
     session_no INTEGER PRIMARY KEY, began_ms INTEGER, heads BLOB NOT NULL, is_compared INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX held_uncompared ON held(session_no) WHERE is_compared <> 1;
@@ -97,6 +94,15 @@ ALTER TABLE sessions ADD COLUMN rev INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sessions_rev ON sessions(rev);
 ";
 
+/// Files that the rows of sessions were derived from, each with its state when the rows were: a file may have lines of
+/// several sessions.
+const SOURCES: &str = "
+CREATE TABLE sources(
+    path BLOB NOT NULL, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL, PRIMARY KEY(path, session_no)) WITHOUT ROWID;
+CREATE INDEX sources_session ON sources(session_no);
+";
+
 /// Adds what version 3 lacks. Rows that are there have no sum until they are written again.
 fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
     for table in CHECKED {
@@ -108,6 +114,9 @@ fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
+    transaction.execute_batch("ALTER TABLE sources RENAME TO old_sources; DROP INDEX sources_session;")?;
+    transaction.execute_batch(SOURCES)?;
+    transaction.execute_batch("INSERT INTO sources SELECT * FROM old_sources; DROP TABLE old_sources;")?;
     if found < WITHOUT_SUMS {
         transaction.execute_batch(REV_COLUMN)?;
     }
@@ -135,6 +144,7 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
 pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(SOURCES)?;
     transaction.execute_batch(WORK_TABLES)?;
     transaction.execute_batch(REV_COLUMN)?;
     add_sums(&transaction)?;

@@ -16,17 +16,17 @@ const MAX_BYTES: usize = 8 << 20;
 pub struct TextFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Session of the file.
+    /// Session of its lines that name none.
     pub session: SessionId,
     /// State of the file when it was read.
     pub identity: FileIdentity,
 }
 
-/// A file, or the part of it that is in one batch.
+/// A session's part of a file, or that of it that is in one batch.
 #[derive(Debug)]
 pub(super) struct FilePart {
     pub(super) file: TextFile,
-    /// Whether the file begins here: its older passages are deleted.
+    /// Whether the file begins here: its older passages, of all sessions, are deleted.
     pub(super) is_first: bool,
     /// Whether the file ends here: it is indexed completely.
     pub(super) is_last: bool,
@@ -35,7 +35,7 @@ pub(super) struct FilePart {
 /// A passage of a batch.
 #[derive(Debug)]
 pub(super) struct NewPassage {
-    /// Index of its file in the batch.
+    /// Index of its part of a file in the batch.
     pub(super) file: usize,
     pub(super) agent: Text,
     pub(super) kind: PassageKind,
@@ -51,6 +51,8 @@ pub(super) struct NewPassage {
 /// A passage to add to a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage<'a> {
+    /// The session that its line names; `None` for that of the file.
+    pub session: Option<&'a str>,
     /// `root`, an agent id, or the spawning call's id where the source has no agent id.
     pub agent: &'a str,
     /// Kind of the passage.
@@ -69,6 +71,8 @@ pub struct Passage<'a> {
 #[derive(Debug, Default)]
 pub struct PassageBatch {
     pub(super) files: Vec<FilePart>,
+    /// Index of the first part of the current file.
+    current: usize,
     pub(super) passages: Vec<NewPassage>,
     /// The words of all passages, each followed by a space.
     words: String,
@@ -78,12 +82,13 @@ pub struct PassageBatch {
 impl PassageBatch {
     /// Begins a file; following passages belong to it.
     pub fn begin(&mut self, file: TextFile) {
+        self.current = self.files.len();
         self.files.push(FilePart { file, is_first: true, is_last: false });
     }
 
     /// Adds a passage of the current file; ignores one without words.
     pub fn add(&mut self, passage: &Passage<'_>, text: &str) {
-        let Passage { agent, kind, tool, failed, at_ms, span } = *passage;
+        let Passage { session, agent, kind, tool, failed, at_ms, span } = *passage;
         let start = self.words.len();
         self.distinct.append(text, &mut self.words);
         if self.words.len() == start {
@@ -94,7 +99,7 @@ impl PassageBatch {
         let same = |known: Option<&Text>, text: &str| known.filter(|known| ***known == *text).cloned();
         let agent = same(last.map(|passage| &passage.agent), agent).unwrap_or_else(|| agent.into());
         let tool = same(last.map(|passage| &passage.tool), tool).unwrap_or_else(|| tool.into());
-        let (file, at_s) = (self.files.len().saturating_sub(1), (at_ms / 1000).max(0));
+        let (file, at_s) = (self.part_of(session), (at_ms / 1000).max(0));
         self.passages.push(NewPassage {
             file,
             agent,
@@ -107,11 +112,24 @@ impl PassageBatch {
         });
     }
 
+    /// Returns the index of a session's part of the current file, which is begun if it is missing.
+    fn part_of(&mut self, session: Option<&str>) -> usize {
+        let own = self.files.get(self.current..).unwrap_or_default();
+        let is_of = |part: &FilePart| session.is_none_or(|session| part.file.session.as_str() == session);
+        if let Some(at) = own.iter().position(is_of) {
+            return self.current + at;
+        }
+        let new = own
+            .first()
+            .zip(session)
+            .map(|(first, session)| TextFile { session: session.into(), ..first.file.clone() });
+        self.files.extend(new.map(|file| FilePart { file, is_first: false, is_last: false }));
+        self.files.len().saturating_sub(1)
+    }
+
     /// Marks the current file as read completely.
     pub fn end(&mut self) {
-        if let Some(part) = self.files.last_mut() {
-            part.is_last = true;
-        }
+        self.files.iter_mut().skip(self.current).for_each(|part| part.is_last = true);
     }
 
     /// Whether no file was begun.
@@ -127,15 +145,20 @@ impl PassageBatch {
     /// Returns the batch and begins the next one. A file that has not ended continues there.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        let open = self.files.last().filter(|part| !part.is_last).map(|part| part.file.clone());
-        let continued = open.map(|file| FilePart { file, is_first: false, is_last: false });
-        let next = Self { files: continued.into_iter().collect(), ..Self::default() };
+        let open = self.files.iter().skip(self.current).filter(|part| !part.is_last);
+        let continued =
+            open.map(|part| FilePart { file: part.file.clone(), is_first: false, is_last: false });
+        let next = Self { files: continued.collect(), ..Self::default() };
         std::mem::replace(self, next)
     }
 
     /// Returns the size in bytes of all files that end in this batch.
     pub fn read_bytes(&self) -> u64 {
-        self.files.iter().filter(|part| part.is_last).map(|part| part.file.identity.bytes).sum()
+        let ended = self.files.iter().enumerate().filter(|(_, part)| part.is_last);
+        let is_new = |at: usize, part: &FilePart| {
+            self.files.get(at.wrapping_sub(1)).is_none_or(|before| before.file.path != part.file.path)
+        };
+        ended.filter(|(at, part)| is_new(*at, part)).map(|(_, part)| part.file.identity.bytes).sum()
     }
 
     /// Returns the words of a passage, separated by spaces.

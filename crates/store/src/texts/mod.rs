@@ -49,15 +49,15 @@ use crate::{
 /// Database file in the data folder.
 const FILE: &str = "search.db";
 /// Schema version; an index of another version is deleted and rebuilt from the sources.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
-/// `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit
+/// A file has a row in `files` for each session that its lines belong to. `words` has the row numbers of `passages`, see [`BITS_PER_SECOND`]. It keeps a batch in memory until the commit
 /// (`hashsize`), as each flush is a segment; a search visits some dozens of segments at most, and one merge of many
 /// costs less than several of few.
 const TABLES: &str = "
 CREATE TABLE files(
-    no INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, session TEXT NOT NULL, inode INTEGER NOT NULL,
-    bytes INTEGER NOT NULL, modified_ns INTEGER NOT NULL);
+    no INTEGER PRIMARY KEY, path BLOB NOT NULL, session TEXT NOT NULL, inode INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, modified_ns INTEGER NOT NULL, UNIQUE(path, session));
 CREATE INDEX files_session ON files(session);
 CREATE TABLE passages(
     no INTEGER PRIMARY KEY, file_no INTEGER NOT NULL, agent TEXT NOT NULL, kind INTEGER NOT NULL, at_s INTEGER NOT NULL,
@@ -463,10 +463,10 @@ fn create(path: &Path) -> rusqlite::Result<Connection> {
 fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<()> {
     let (mut files, mut sessions): (Vec<i64>, Vec<String>) = (Vec::new(), Vec::new());
     for part in &batch.files {
-        let no = put_file(db, part)?;
         if part.is_first {
-            delete_passages(db, no)?;
+            delete_file(db, part.file.path.as_os_str().as_bytes())?;
         }
+        let no = put_file(db, part)?;
         files.push(no);
         sessions.push(session_word(&part.file.session));
     }
@@ -547,7 +547,7 @@ fn put_file(db: &Connection, part: &FilePart) -> rusqlite::Result<i64> {
     let identity = if part.is_last { part.file.identity } else { FileIdentity::default() };
     db.prepare_cached(
         "INSERT INTO files(path, session, inode, bytes, modified_ns) VALUES(?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT(path) DO UPDATE SET session = ?2, inode = ?3, bytes = ?4, modified_ns = ?5 RETURNING no",
+         ON CONFLICT(path, session) DO UPDATE SET inode = ?3, bytes = ?4, modified_ns = ?5 RETURNING no",
     )?
     .query_row(
         params![
@@ -561,7 +561,18 @@ fn put_file(db: &Connection, part: &FilePart) -> rusqlite::Result<i64> {
     )
 }
 
-/// Deletes the passages of a file.
+/// Deletes a file with the passages of all its sessions.
+fn delete_file(db: &Connection, path: &[u8]) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("SELECT no FROM files WHERE path = ?1")?;
+    let all: Vec<i64> = statement.query_map([path], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for no in all {
+        delete_passages(db, no)?;
+    }
+    db.prepare_cached("DELETE FROM files WHERE path = ?1")?.execute([path])?;
+    Ok(())
+}
+
+/// Deletes the passages that a file has of one session.
 fn delete_passages(db: &Connection, file: i64) -> rusqlite::Result<()> {
     for statement in [
         "DELETE FROM words WHERE rowid IN (SELECT no FROM passages WHERE file_no = ?1)",

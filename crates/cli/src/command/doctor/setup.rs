@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use subscope_client::ClientError;
 use subscope_collect::archive::{Archive, Verified};
-use subscope_model::{Health, HubMode, Millis, parse_rfc3339};
+use subscope_model::{Health, HubMode, Millis, Problem, parse_rfc3339};
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::{super::hooks::status, Check};
@@ -107,7 +107,7 @@ pub(super) fn texts(folder: Result<PathBuf, CliError>) -> Option<Check> {
 pub(super) fn hub(context: &Context) -> Option<Check> {
     let (name, folder) = ("hub", context.data_folder().ok()?);
     Some(match hub_connection::greet(&folder) {
-        Ok((_, Health { pid, mode, url, .. })) => {
+        Ok((_, Health { pid, mode, url, problems, .. })) => {
             let ends = match mode {
                 HubMode::Background => {
                     format!(
@@ -118,7 +118,15 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
                 HubMode::Foreground => "in the foreground".to_owned(),
                 HubMode::Command => "in another command, as long as that".to_owned(),
             };
-            Check::ok(name, format!("process {pid} {ends}; page and API at {url}"))
+            let running = format!("process {pid} {ends}; page and API at {url}");
+            match problems.last() {
+                None => Check::ok(name, running),
+                Some(Problem { at, what }) => {
+                    let count = problems.len();
+                    Check::warning(name, format!("{running}; input that no session could be read from: {at}: {what}"))
+                        .hint(format!("{count} of the newest are in `problems` of {url}/healthz"))
+                }
+            }
         }
         Err(ClientError::Unreachable { address, .. }) if SqliteStore::is_written(&folder) => {
             Check::failure(name, format!("a process writes the store in {} and does not answer at {address}", folder.display()))

@@ -7,7 +7,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use subscope_collect::{follow::FollowOptions, main_transcripts};
+use subscope_collect::{follow::FollowOptions, sessions_below};
 use subscope_harness::Root;
 use subscope_model::Millis;
 
@@ -77,7 +77,7 @@ impl Survey {
     /// Counts the sessions of a root. Those in one database count as one that was written recently.
     fn count_sessions(&mut self, root: &Root, recent_since_ms: Millis) {
         let mut files = BTreeSet::new();
-        for (_, path) in main_transcripts(root) {
+        for (_, path) in sessions_below(root) {
             self.sessions += 1;
             let file = if path.exists() { path } else { path.parent().map(Path::to_owned).unwrap_or(path) };
             files.insert(file);

@@ -38,7 +38,7 @@ const LOOK_MS: i64 = 50_000;
 
 /// Something that happens. Numbers of sessions, files and agents count modulo how many there are.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     /// The next lines of a session's transcripts are written.
     Lines(usize, usize),
     /// The next hooks of a session are delivered.
@@ -75,8 +75,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A recorded session that is still to be played.
-struct Played {
-    id: SessionId,
+pub(super) struct Played {
+    pub(super) id: SessionId,
     main: PathBuf,
     /// Lines with their files, in the order of their times.
     lines: VecDeque<(PathBuf, Vec<u8>)>,
@@ -130,28 +130,34 @@ fn at_time(line: &[u8], at: Millis) -> Vec<u8> {
 }
 
 /// A hub over three sessions, and its machine.
-struct Machine {
-    folder: tempfile::TempDir,
-    clock: ManualClock,
+pub(super) struct Machine {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) clock: ManualClock,
     /// The hub's loop and its queue; `None` while it is down.
     hub: Option<(EventLoop, SyncSender<Command>)>,
-    sessions: Vec<Played>,
+    pub(super) sessions: Vec<Played>,
     delivered: usize,
 }
 
 impl Machine {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let projects = folder.path().join("projects");
-        fs::create_dir_all(&projects).unwrap();
+    pub(super) fn new() -> Self {
+        let mut machine = Self::empty();
+        let projects = machine.folder.path().join("projects");
         let recordings = [
             recording("2.1.330", "interactive-permissions"),
             recording("2.1.330", "d-background"),
             recording("2.1.330", "c-nested"),
         ];
-        let sessions = recordings.iter().map(|recording| Played::new(recording, &projects)).collect();
+        machine.sessions = recordings.iter().map(|recording| Played::new(recording, &projects)).collect();
+        machine
+    }
+
+    /// A hub without sessions.
+    pub(super) fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("projects")).unwrap();
         let clock = ManualClock { origin: crate::clock::tick(), elapsed_ms: Arc::default() };
-        let mut machine = Self { folder, clock, hub: None, sessions, delivered: 0 };
+        let mut machine = Self { folder, clock, hub: None, sessions: Vec::new(), delivered: 0 };
         machine.start();
         machine
     }
@@ -177,7 +183,7 @@ impl Machine {
     }
 
     /// Lets time pass in which the hub looks.
-    fn wait(&mut self, seconds: i64) {
+    pub(super) fn wait(&mut self, seconds: i64) {
         let mut left = seconds * 1_000;
         while left > 0 {
             let step = left.min(LOOK_MS);
@@ -190,7 +196,10 @@ impl Machine {
         }
     }
 
-    fn ask<T: Send + 'static>(&mut self, command: impl FnOnce(crate::ReplyCallback<T>) -> Command) -> T {
+    pub(super) fn ask<T: Send + 'static>(
+        &mut self,
+        command: impl FnOnce(crate::ReplyCallback<T>) -> Command,
+    ) -> T {
         let (sender, answer) = sync_channel(1);
         let (_, commands) = self.hub.as_ref().unwrap();
         commands.send(command(Box::new(move |reply| sender.send(reply).unwrap()))).unwrap();
@@ -202,7 +211,7 @@ impl Machine {
         answer.recv().unwrap()
     }
 
-    fn served(&mut self, session: &SessionId) -> Option<Tree> {
+    pub(super) fn served(&mut self, session: &SessionId) -> Option<Tree> {
         let tree = self.ask(|reply| ask_tree(session.clone(), reply));
         tree.map(|mut tree| {
             tree.stamp(0);
@@ -211,7 +220,7 @@ impl Machine {
     }
 
     /// Writes a file, or lines at its end, at the time of the machine.
-    fn write(&self, file: &PathBuf, bytes: &[u8], is_whole: bool) {
+    pub(super) fn write(&self, file: &PathBuf, bytes: &[u8], is_whole: bool) {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let mut options = OpenOptions::new();
         options.create(true).append(!is_whole).write(true).truncate(is_whole);
@@ -221,11 +230,11 @@ impl Machine {
         opened.set_modified(now).unwrap();
     }
 
-    fn read_store(&self) -> SqliteStore {
+    pub(super) fn read_store(&self) -> SqliteStore {
         SqliteStore::open(&self.folder.path().join("data"), Access::Read, "test", 0).unwrap()
     }
 
-    fn archive(&self) -> Archive {
+    pub(super) fn archive(&self) -> Archive {
         Archive::new(self.folder.path().join("data/archive"))
     }
 
@@ -244,8 +253,8 @@ impl Machine {
         })
     }
 
-    fn index(&mut self) {
-        let options = IndexOptions {
+    pub(super) fn index_options(&self) -> IndexOptions {
+        IndexOptions {
             roots: vec![self.folder.path().join("projects")],
             prices: PriceTable::default(),
             limits: Limits::default(),
@@ -254,7 +263,11 @@ impl Machine {
             archive: self.archive(),
             archives: false,
             keep_ms: None,
-        };
+        }
+    }
+
+    fn index(&mut self) {
+        let options = self.index_options();
         let store = self.read_store();
         let (event_loop, commands) = self.hub.as_mut().unwrap();
         let mut sink = |commit| {
@@ -267,7 +280,7 @@ impl Machine {
         index::index_rows(&store, &options, &mut sink).unwrap();
     }
 
-    fn take(&mut self, step: &Step) {
+    pub(super) fn take(&mut self, step: &Step) {
         match *step {
             Step::Lines(session, count) => {
                 for _ in 0..count {
@@ -377,7 +390,7 @@ impl Machine {
 }
 
 /// The first difference between two trees.
-fn difference(served: Option<&Tree>, cold: Option<&Tree>) -> String {
+pub(super) fn difference(served: Option<&Tree>, cold: Option<&Tree>) -> String {
     let lines = |tree: Option<&Tree>| {
         tree.map(|tree| serde_json::to_string_pretty(tree).unwrap()).unwrap_or_default()
     };
