@@ -513,10 +513,9 @@ impl Rollout {
         if self.ended.contains(id) {
             return out.emit(Fact::Activity);
         }
-        let outcome = match tools::outcome(&text) {
-            Outcome::Ok if is_spawning && !tools::names_agent(&text) => Outcome::Error,
-            outcome => outcome,
-        };
+        let told = tools::outcome(&text);
+        let has_started_none = is_spawning && told == Outcome::Ok && !tools::names_agent(&text);
+        let outcome = if has_started_none { Outcome::Error } else { told };
         let result = raw.map(|raw| out.line.raw(raw));
         let is_provisional = tools::runs_on(&text);
         let end = CallEnd { id: Some(id), outcome, result, is_provisional, ..CallEnd::default() };
