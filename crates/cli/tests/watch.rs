@@ -122,18 +122,18 @@ fn append(path: &Path, bytes: &[u8]) {
 }
 
 fn said(words: &str, ms: i64) -> String {
-    jsonl([transcript::assistant(words).after_ms(ms)])
+    jsonl([transcript::assistant(words).session(SESSION).after_ms(ms)])
 }
 
 /// A line of the subagent `a1`, of now: one of long ago is taken to have ended.
 fn own(line: Line) -> Line {
-    line.agent("a1").set("timestamp", iso8601(clock::now_ms()))
+    line.session(SESSION).agent("a1").set("timestamp", iso8601(clock::now_ms()))
 }
 
 fn begun(env: &TestEnv) -> PathBuf {
     env.write(
         &format!("work/{SESSION}.jsonl"),
-        jsonl([transcript::user("Look into it.")]) + &said("First words.", 1),
+        jsonl([transcript::user("Look into it.").session(SESSION)]) + &said("First words.", 1),
     )
 }
 
@@ -176,7 +176,7 @@ fn agent_whose_file_appears_later_is_shown_with_its_calls() {
         "Find the cause",
         "Find it.",
     ));
-    append(&path, jsonl([call.after_ms(5)]).as_bytes());
+    append(&path, jsonl([call.session(SESSION).after_ms(5)]).as_bytes());
     let folder = format!("work/{SESSION}/subagents");
     env.write(
         &format!("{folder}/agent-a1.meta.json"),
@@ -204,7 +204,7 @@ fn truncated_and_replaced_files_repeat_nothing() {
     append(&path, said("Second words.", 2).as_bytes());
     watching.wait_for("Second words.");
     // Truncated to its first lines, and written on.
-    let short = jsonl([transcript::user("Look into it.")]) + &said("First words.", 1);
+    let short = jsonl([transcript::user("Look into it.").session(SESSION)]) + &said("First words.", 1);
     fs::write(&path, &short).unwrap();
     watching.settle();
     append(&path, said("Words after the cut.", 4).as_bytes());

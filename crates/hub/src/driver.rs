@@ -49,8 +49,8 @@ pub trait Driver: Send {
         false
     }
 
-    /// Whether a file of the session was created before this driver: what it held then is not new. `false` where the
-    /// file system does not tell.
+    /// Whether a file of the session that this driver met late was created before the driver: what it held then is not
+    /// new. `false` where the file system does not tell.
     fn is_older_than_hub(&self, _session: &SessionId) -> bool {
         false
     }

@@ -91,7 +91,6 @@ use crate::{
     event_routing::EventRouter,
     handle::{HubHandle, QuestionCount, Waker},
     partitions::Partitions,
-    read_pool::ReadPool,
     subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
 };
@@ -194,7 +193,7 @@ impl Hub {
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
             .spawn(move || {
-                let queue = CommandQueue { commands: queue, waker, is_woken: false };
+                let queue = CommandQueue::new(queue, waker, false);
                 EventLoop::new(driver, store, options, queue, Box::new(SystemClock)).run();
             })
             .map_err(HubError::Thread)?;
@@ -240,6 +239,14 @@ struct CommandQueue {
     waker: Waker,
     /// Whether the driver wakes the hub, so that the hub waits for commands only.
     is_woken: bool,
+    /// Commands that wait until what was acknowledged before them is derived, in order.
+    waiting: VecDeque<WaitingCommand>,
+}
+
+impl CommandQueue {
+    fn new(commands: Receiver<Command>, waker: Waker, is_woken: bool) -> Self {
+        Self { commands, waker, is_woken, waiting: VecDeque::new() }
+    }
 }
 
 /// How often each kind of work is done.
@@ -277,9 +284,6 @@ struct EventLoop {
     router: SessionRouter,
     sessions: SessionTable,
     subscribers: Vec<Subscriber>,
-    readers: ReadPool,
-    /// Commands that wait until what was acknowledged before them is derived, in order.
-    waiting: VecDeque<WaitingCommand>,
     /// Inbox partitions as sources of the router.
     partitions: Partitions,
     pending: PendingInput,
@@ -300,11 +304,9 @@ impl EventLoop {
         queue: CommandQueue,
         clock: Box<dyn Clock>,
     ) -> Self {
-        let store = HubStore::new(store);
+        let store = HubStore::new(store, options.texts.clone(), queue.waker.clone());
         let startup = Startup::after(last_stop(&store));
         let figures = Figures { seq: store.last_seq(), ..Figures::default() };
-        let (texts, failures) = (options.texts.clone(), store.failures.clone());
-        let readers = ReadPool::new(store.reader(), texts, failures, queue.waker.clone());
         let derive = DerivePace::new(clock.tick());
         Self {
             driver,
@@ -318,8 +320,6 @@ impl EventLoop {
             }),
             sessions: SessionTable::default(),
             subscribers: Vec::new(),
-            readers,
-            waiting: VecDeque::new(),
             partitions: Partitions::default(),
             pending: PendingInput::default(),
             duplicates: DuplicateIndex::default(),
@@ -393,7 +393,7 @@ impl EventLoop {
 
     /// Waits for a command if the driver does not wait inside `poll`.
     fn wait_for_command(&mut self) -> LoopControl {
-        if !self.waiting.is_empty() {
+        if !self.queue.waiting.is_empty() {
             return LoopControl::Continue;
         }
         if self.startup.has_ended {
@@ -421,7 +421,7 @@ impl EventLoop {
             }
             return;
         }
-        let is_hurried = self.queue.is_woken || self.startup.is_hurried() || !self.waiting.is_empty();
+        let is_hurried = self.queue.is_woken || self.startup.is_hurried() || !self.queue.waiting.is_empty();
         let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
         let polled = self.driver.poll(wait, &mut self.router);
         self.collect_changed();

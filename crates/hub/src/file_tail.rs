@@ -131,9 +131,11 @@ struct TailedFile {
     recorded: Option<u64>,
     /// The sessions of lines that name another than its path, with the offset when [`Driver::take_read_files`] last
     /// returned it for each.
-    others: BTreeMap<SessionId, Option<u64>>,
+    others: Vec<(SessionId, Option<u64>)>,
     /// Whether it was deleted.
     is_gone: bool,
+    /// Whether it was first met after the initial content of all files was read.
+    appeared_late: bool,
     /// Whether its earlier content is void.
     is_replaced: bool,
 }
@@ -236,8 +238,9 @@ impl Driver for FileTailDriver {
 
     fn is_older_than_hub(&self, session: &SessionId) -> bool {
         let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
-        let mut created = own.filter_map(|id| {
-            let created = fs::metadata(&self.files.all.get(id)?.found.path).ok()?.created().ok()?;
+        let late = own.filter_map(|id| self.files.all.get(id)).filter(|file| file.appeared_late);
+        let mut created = late.filter_map(|file| {
+            let created = fs::metadata(&file.found.path).ok()?.created().ok()?;
             Millis::try_from(created.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
         });
         created.any(|created_ms| created_ms < self.created_ms)
@@ -247,7 +250,8 @@ impl Driver for FileTailDriver {
         let own = self.files.group(session).into_iter().flat_map(|group| &group.files);
         let own = own.filter_map(|id| self.files.all.get(id));
         let mixed = self.files.mixed.iter().filter_map(|id| self.files.all.get(id));
-        let mixed = mixed.filter(|file| file.source.is_some() && file.others.contains_key(session));
+        let mixed = mixed
+            .filter(|file| file.source.is_some() && file.others.iter().any(|(other, _)| other == session));
         let there = own.chain(mixed).filter(|file| !file.is_gone);
         there.map(|file| file.found.path.as_path()).collect()
     }
@@ -394,8 +398,9 @@ impl TailedFiles {
             source: None,
             read: 0,
             recorded: None,
-            others: BTreeMap::new(),
+            others: Vec::new(),
             is_gone: false,
+            appeared_late: self.is_caught_up,
             is_replaced: false,
         };
         // A file of an evicted session is read with the session's other files.
@@ -428,7 +433,11 @@ impl TailedFiles {
         for file in group.into_iter().flat_map(|group| &group.files).chain(&self.mixed) {
             let Some(file) = self.all.get_mut(file).filter(|file| !file.is_gone) else { continue };
             let is_own = file.found.session_id().is_none_or(|named| named == *session);
-            let recorded = if is_own { Some(&mut file.recorded) } else { file.others.get_mut(session) };
+            let others = &mut file.others;
+            let recorded = match is_own {
+                true => Some(&mut file.recorded),
+                false => others.iter_mut().find(|(other, _)| other == session).map(|(_, recorded)| recorded),
+            };
             let Some(recorded) = recorded else { continue };
             if file.read > 0 && recorded.replace(file.read) != Some(file.read) {
                 // A different size shows that something was written since.
@@ -576,8 +585,8 @@ impl TailedFile {
     fn find_others(&mut self, router: &SessionRouter) -> bool {
         let (Some(source), Some(own)) = (self.source, self.found.session_id()) else { return false };
         for session in router.named_in(source).filter(|session| **session != own) {
-            if !self.others.contains_key(session) {
-                self.others.insert(session.clone(), None);
+            if self.others.iter().all(|(other, _)| other != session) {
+                self.others.push((session.clone(), None));
             }
         }
         !self.others.is_empty()

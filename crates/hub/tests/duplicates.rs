@@ -19,7 +19,7 @@ use subscope_hub::{
     clock,
     index::{IndexOptions, index},
 };
-use subscope_model::{PriceTable, SessionId, Stats, StatsQuery, Tree};
+use subscope_model::{Flag, PriceTable, SessionId, Stats, StatsQuery, Tree};
 use subscope_session::{EventScope, FactDetail, Limits, RouterOptions};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
@@ -54,8 +54,12 @@ impl Sum {
         for tree in trees {
             let rows: u32 = tree.agents.iter().map(|row| row.tool_calls).sum();
             assert_eq!(rows, tree.summary.tool_calls);
-            let shown = tree.agents.iter().filter(|row| !row.is_copy()).count();
-            assert_eq!(shown as u32, tree.summary.agents + 1, "a copy is no agent of its session");
+            let shown = tree.agents.iter().filter(|row| !row.is_copy() && !row.has(Flag::Warmup)).count();
+            assert_eq!(
+                shown as u32,
+                tree.summary.agents + 1,
+                "copies and warm-ups are no agents of a session"
+            );
             sum.responses += tree.agents.iter().map(|row| u64::from(row.messages)).sum::<u64>();
             sum.calls += u64::from(rows);
             sum.tokens +=
@@ -269,6 +273,14 @@ fn many_copies_of_one_session_are_each_compared_with_its_owner_alone() {
     for number in 0..COPIES {
         let id = format!("{number:08x}-0000-4000-8000-000000000000");
         fs::write(place.project().join(format!("{id}.jsonl")), text.replace(&first, &id)).unwrap();
+        // With its agents: of one without lines anywhere the result of its spawn call would count.
+        let agents = place.project().join(&id).join("subagents");
+        fs::create_dir_all(&agents).unwrap();
+        for file in fs::read_dir(place.project().join(&first).join("subagents")).unwrap() {
+            let file = file.unwrap().path();
+            let own = fs::read_to_string(&file).unwrap().replace(&first, &id);
+            fs::write(agents.join(file.file_name().unwrap()), own).unwrap();
+        }
     }
     let mut store = place.store("1");
     place.index(&mut store);

@@ -110,7 +110,7 @@ impl PriceTable {
 
 /// Returns other names of a model, the nearest first: without path (`openrouter/anthropic/…`, an ARN), region and vendor
 /// (`us.anthropic.…`), version of the provider (`-v1:0`), alias or date behind `@`, length of context (`[1m]`), and date;
-/// last with hyphens in its version (`claude-opus-4.7`).
+/// last with hyphens in its version (`opus-4.7`).
 fn spellings(model: &str) -> Vec<String> {
     let is_version = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let mut name = model.rsplit('/').next().unwrap_or(model);

@@ -53,6 +53,7 @@ impl StatsRows {
 
 #[cfg(test)]
 mod tests {
+    use subscope_model::Flag;
     use subscope_testkit::{
         fixtures,
         sessions::{self, Telling, parts_of},
@@ -70,7 +71,8 @@ mod tests {
             let calls: u64 = counted().map(|agent| u64::from(agent.tool_calls)).sum();
             let tokens: u64 = counted().filter_map(|agent| agent.usage).map(|usage| usage.total_tokens).sum();
             let sum = |rows: &[StatsRow], of: fn(&StatsRow) -> u64| rows.iter().map(of).sum::<u64>();
-            assert_eq!(sum(&stats.by_type, |row| row.agents), counted().count() as u64, "{what}");
+            let agents = counted().filter(|agent| !agent.has(Flag::Warmup)).count() as u64;
+            assert_eq!(sum(&stats.by_type, |row| row.agents), agents, "{what}");
             assert_eq!(sum(&stats.by_type, |row| row.tool_calls), calls, "{what}");
             assert_eq!(sum(&stats.by_tool, |row| row.tool_calls), calls, "{what}");
             assert_eq!(sum(&stats.by_type, |row| row.usage.total_tokens), tokens, "{what}");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn ids(sessions: &[&str]) -> Vec<SessionId> {
-        sessions.iter().map(|id| SessionId::from(*id)).collect()
+        sessions.iter().map(|id| SessionId::from_outside(id)).collect()
     }
 
     /// Looks while these processes run, given with the ticks of their starts.

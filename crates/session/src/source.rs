@@ -1,7 +1,7 @@
 //! Sources of a router, and the recognition of their dialects.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     hash::{DefaultHasher, Hasher},
 };
 
@@ -75,7 +75,7 @@ pub(crate) struct OpenSource {
     /// Session of the first line that belongs to one.
     pub(crate) first: Option<SessionId>,
     /// Sessions that its lines name, if those of its dialect name theirs; also those that are left out.
-    pub(crate) named: BTreeSet<SessionId>,
+    pub(crate) named: Vec<SessionId>,
     /// Number of the session of the first line of the body that is being pushed.
     pub(crate) body: Option<usize>,
     /// Whether lines of several sessions came from it.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 use subscope_harness::{Role, classify, harness_of};
-use subscope_model::{EventKind, PriceTable};
+use subscope_model::{EventKind, PriceTable, safe_id};
 use subscope_session::{Limits, Now, SessionRouter};
 use subscope_testkit::{
     fixtures,
@@ -454,7 +454,7 @@ fn many_agents_of_one_message_are_each_right() {
             assert_eq!(differences_of(expected, original), [""; 0], "{name}");
             assert_eq!(rows.len(), recording.truth["agents"].as_array().unwrap().len() + 10, "{name}");
             for number in 0..10 {
-                let row = rows[&own_id(number)];
+                let row = rows[&safe_id(&own_id(number)).into_owned()];
                 let what = format!("{name} {number}: {row}");
                 let same = [
                     "parent_id",

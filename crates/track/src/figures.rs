@@ -90,8 +90,8 @@ pub(crate) fn derive_figures(
     }
     for (own, identity) in all.iter_mut().zip(&identities.all).filter(|(own, _)| own.messages == 0) {
         let totals = identity.refs.iter().filter_map(|name| facts.agent(*name).totals).max();
-        if let Some(([input, output, cache_read, cache_write], cost)) = totals {
-            own.usage = Some(Usage::new(input, output, cache_read, cache_write));
+        if let Some(([input, output, cache_read, cache_write], cost, floor)) = totals {
+            own.usage = Some(Usage { floor, ..Usage::new(input, output, cache_read, cache_write) });
             own.has_unknown_price = cost.is_none();
             own.pico_usd = cost.map_or(0, PriceTable::to_pico_usd);
         }

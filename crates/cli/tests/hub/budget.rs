@@ -73,6 +73,8 @@ fn alerts_say_at_least_where_a_model_has_no_price() {
         until("the watcher is there", || {
             hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
         });
+        // The agents' own lines first: an agent that has ended without any is known by its report alone.
+        growing.0.sort_by_key(|(_, path, _)| !path.components().any(|part| part.as_os_str() == "subagents"));
         growing.write(usize::MAX);
         watching.until(|line| line.contains("the session has cost") && line.contains("the budget is $0.1"));
         watching.until(|line| line.contains("the sessions of") && line.contains("the budget is $0.1"));

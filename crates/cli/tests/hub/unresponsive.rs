@@ -7,6 +7,8 @@ use std::{
     time::SystemTime,
 };
 
+use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore};
+
 use super::*;
 use crate::common::serving::Serving;
 
@@ -130,7 +132,7 @@ fn is_told(errors: &str, pid: u64) -> bool {
 }
 
 /// An answer without when its rows were written, and how often.
-fn content(answer: &str) -> Value {
+pub(super) fn content(answer: &str) -> Value {
     fn strip(value: &mut Value) {
         if let Value::Object(fields) = value {
             fields.retain(|name, _| !matches!(name.as_str(), "kept_at_ms" | "rev"));
@@ -155,6 +157,12 @@ fn every_command_says_that_a_stopped_hub_does_not_answer_and_reads_what_it_has_c
         let id = json(&run_one("ls --json").success())["sessions"][0]["id"].as_str().unwrap().to_owned();
         let show = format!("show {id}/root --json");
         let asked = ["ls --json", "stats --json", "search the --json", &show];
+        // Rows are saved a second after they are shown.
+        let data = hubs.env.path("data/subscope");
+        until("the rows are saved", || {
+            let store = SqliteStore::open(&data, Access::Read, "", 0).unwrap();
+            !store.list(&ListQuery::first(1)).unwrap().is_empty()
+        });
         let by_hub = asked.map(|words| content(&run_one(words).success()));
         let stopped = Stopped::hub(&serving);
         for (words, before) in asked.iter().zip(by_hub) {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use subscope_hub::clock;
 use subscope_testkit::env::TestEnv;
 
 use crate::{
@@ -15,7 +16,8 @@ const SESSION: &str = "5e55d3ce-0000-4000-8000-000000000001";
 
 /// The server as a process of the harness starts it: one that notes its session.
 async fn started_by_harness(env: &TestEnv, address: &str) -> Mcp {
-    let note = format!("{{\"pid\":'$$',\"sessionId\":\"{SESSION}\",\"startedAt\":1}}");
+    let now = clock::now_ms();
+    let note = format!("{{\"pid\":'$$',\"sessionId\":\"{SESSION}\",\"startedAt\":{now}}}");
     let script = format!(
         "mkdir -p $HOME/.claude/sessions; echo '{note}' >$HOME/.claude/sessions/$$.json\n{} mcp agent --name worker -- cat; true",
         quoted(env!("CARGO_BIN_EXE_subscope")),

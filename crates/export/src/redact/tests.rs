@@ -158,7 +158,7 @@ fn secrets_are_masked_to_the_character_wherever_they_stand() {
         let colored = format!("{}\u{1b}[1m{}\u{1b}[0m", &token[..8], &token[8..]);
         assert_eq!(redact(&colored), format!("{MASK}\u{1b}[0m"), "{token}");
         let glued = redact(&format!("token_{token}_end")).into_owned();
-        assert!(glued.contains(MASK) && !glued.contains(&token[8..24]), "{glued}");
+        assert!(glued.contains(MASK) && !glued.contains(&token[8..token.len().min(24)]), "{glued}");
     }
     for (text, masked) in [
         ("see https://user:pass@example.com/x", "see https://user:[redacted]@example.com/x"),

@@ -5,13 +5,15 @@ use std::ops::{Deref, DerefMut, Range};
 
 use subscope_store::{Store, StoreError};
 
-use super::derive::FailedCommit;
-use crate::read_view::ReadFailures;
+use super::{FullTextLocation, derive::FailedCommit};
+use crate::{handle::Waker, read_pool::ReadPool, read_view::ReadFailures};
 
 /// Store that records failed reads, and keeps a failed commit.
 pub(super) struct HubStore {
     inner: Box<dyn Store>,
     pub(super) failures: ReadFailures,
+    /// Threads that answer questions, each with a connection of its own.
+    pub(super) readers: ReadPool,
     /// A commit that failed and is retried.
     pub(super) failed_commit: Option<FailedCommit>,
     /// Reserved revisions that are not used yet.
@@ -21,10 +23,12 @@ pub(super) struct HubStore {
 }
 
 impl HubStore {
-    pub(super) fn new(inner: Box<dyn Store>) -> Self {
+    pub(super) fn new(inner: Box<dyn Store>, texts: Option<FullTextLocation>, waker: Waker) -> Self {
+        let failures = ReadFailures::default();
         Self {
+            readers: ReadPool::new(inner.reader(), texts, failures.clone(), waker),
             inner,
-            failures: ReadFailures::default(),
+            failures,
             failed_commit: None,
             revs: 0..0,
             has_reserved_revs: false,

@@ -1,7 +1,11 @@
 //! Command dispatch. Questions about rows, events and texts are answered by the reader threads
 //! ([`crate::read_pool`]); here, what was acknowledged before them is derived first.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use subscope_model::{Problem, SessionId, Tree, Update};
 use subscope_store::ListQuery;
@@ -28,7 +32,7 @@ const DERIVE_SLICE: Duration = Duration::from_millis(4);
 pub(super) struct WaitingCommand {
     command: Command,
     /// Sessions that are not derived yet.
-    dirty: BTreeSet<SessionId>,
+    dirty: VecDeque<SessionId>,
 }
 
 /// Most problems of input without a session that are returned.
@@ -71,9 +75,9 @@ impl EventLoop {
             | Command::Figures(_) => {
                 let dirty = match self.pending.has_underived {
                     true => self.sessions.scheduled(Task::Derive).map(|(_, id)| id.clone()).collect(),
-                    false => BTreeSet::new(),
+                    false => VecDeque::new(),
                 };
-                self.waiting.push_back(WaitingCommand { command, dirty });
+                self.queue.waiting.push_back(WaitingCommand { command, dirty });
             }
         }
         LoopControl::Continue
@@ -82,14 +86,14 @@ impl EventLoop {
     /// Answers the commands that wait for nothing any more. Derives what the others wait for, for [`DERIVE_SLICE`].
     pub(super) fn answer_waiting(&mut self) {
         let began = self.time.tick();
-        while let Some(WaitingCommand { command, mut dirty }) = self.waiting.pop_front() {
+        while let Some(WaitingCommand { command, mut dirty }) = self.queue.waiting.pop_front() {
             // While a commit has failed, what is known is answered.
             while !self.has_failed_commit()
-                && let Some(session) = dirty.pop_first()
+                && let Some(session) = dirty.pop_front()
             {
                 self.derive_one(&session);
                 if self.time.tick().duration_since(began) >= DERIVE_SLICE && !dirty.is_empty() {
-                    return self.waiting.push_front(WaitingCommand { command, dirty });
+                    return self.queue.waiting.push_front(WaitingCommand { command, dirty });
                 }
             }
             self.answer(command);
@@ -98,10 +102,10 @@ impl EventLoop {
 
     /// Answers all waiting commands: the hub ends.
     pub(super) fn answer_all(&mut self) {
-        if !self.waiting.is_empty() {
+        if !self.queue.waiting.is_empty() {
             self.derive_dirty(false);
         }
-        while let Some(WaitingCommand { command, .. }) = self.waiting.pop_front() {
+        while let Some(WaitingCommand { command, .. }) = self.queue.waiting.pop_front() {
             self.answer(command);
         }
     }
@@ -112,7 +116,7 @@ impl EventLoop {
             Command::Ask(Question { session, answer }) => {
                 let mut overlay = self.overlay();
                 overlay.held.extend(session.and_then(|session| self.sessions.tree(&session).cloned()));
-                self.readers.ask(overlay, answer);
+                self.store.readers.ask(overlay, answer);
             }
             Command::Subscribe(mut subscriber) => {
                 // Updates published from here on are newer than the snapshots.
@@ -211,7 +215,7 @@ impl EventLoop {
             });
         };
         let overlay = self.overlay();
-        self.readers.ask(overlay, Box::new(answer));
+        self.store.readers.ask(overlay, Box::new(answer));
     }
 
     /// Returns the newest problems that belong to no session.
@@ -240,7 +244,7 @@ impl EventLoop {
 struct WantedSnapshots {
     held: Vec<Arc<Tree>>,
     /// Sessions to read from the store.
-    stored: BTreeSet<SessionId>,
+    stored: Vec<SessionId>,
     /// Whether stored sessions that are at work are wanted, too.
     lists_live: bool,
     /// Rows from this revision on are newer: they were published to the subscriber. `None` if the hub has published none.

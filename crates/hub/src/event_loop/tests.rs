@@ -114,7 +114,7 @@ impl World {
             listings: Arc::clone(&listings),
         };
         let (commands, queue) = sync_channel(64);
-        let queue = CommandQueue { commands: queue, waker: Waker::new(commands.clone()), is_woken: false };
+        let queue = CommandQueue::new(queue, Waker::new(commands.clone()), false);
         let mut event_loop =
             EventLoop::new(Box::new(driver), Box::new(store), options, queue, Box::new(clock.clone()));
         event_loop.start();

@@ -9,7 +9,7 @@ use subscope_model::{
 
 use super::{
     SessionRouter,
-    routes::{ProblemSource, UnassignedProblem},
+    routes::{ProblemSource, UNNAMED, UnassignedProblem},
 };
 use crate::source::{HEAD_BYTES, OpenSource, SourceSpec, digest, needs_time, recognize_head};
 
@@ -199,7 +199,11 @@ impl SessionRouter {
                     _ => {
                         let number = sessions.route(seen, spec, dialect, groups, session, options);
                         let by_line = seen.session.filter(|_| dialect.names_session());
-                        named.extend(by_line.map(SessionId::from));
+                        if let Some(by_line) = by_line
+                            && let Err(place) = named.binary_search_by(|known| known.as_str().cmp(by_line))
+                        {
+                            named.insert(place, by_line.into());
+                        }
                         let Some(number) = number else { return };
                         number
                     }
@@ -210,7 +214,7 @@ impl SessionRouter {
                     *last = Some(number);
                     target.add_source(*id);
                 }
-                if first.is_none() {
+                if first.is_none() && target.tracker.session().as_str() != UNNAMED {
                     *first = Some(target.tracker.session().clone());
                 }
                 body.get_or_insert(number);

@@ -149,7 +149,10 @@ impl SessionRouter {
         self.sessions.unassigned.iter().flat_map(move |(source, problems)| {
             let at = self.sources.get(source.0 as usize);
             problems.iter().map(move |waiting| {
-                let owner = at.and_then(|at| at.spec.owner_of(waiting, at.first.as_ref(), &is_known));
+                let owner = at.and_then(|at| {
+                    let first = at.first.as_ref().or_else(|| self.groups.get(&at.spec.group));
+                    at.spec.owner_of(waiting, first, &is_known)
+                });
                 (owner, waiting.problem.clone())
             })
         })

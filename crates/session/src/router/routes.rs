@@ -47,7 +47,7 @@ pub(crate) type UnreadLines = BTreeMap<Problem, String>;
 const MAX_UNREAD_LINES: usize = 1_000;
 
 /// Session id of sources that name none.
-const UNNAMED: &str = "unnamed";
+pub(super) const UNNAMED: &str = "unnamed";
 
 /// Most problems kept that belong to no session: programs may post noise for ever.
 const MAX_UNOWNED: usize = 1_000;

@@ -229,7 +229,7 @@ impl Recording<'_, '_> {
             Fact::Totals { usage, cost_micro_usd } => {
                 if let Some(agent) = self.actor {
                     let totals = &mut self.facts.agent_mut(agent).totals;
-                    *totals = (*totals).max(Some((usage.kinds(), *cost_micro_usd)));
+                    *totals = (*totals).max(Some((usage.kinds(), *cost_micro_usd, usage.floor)));
                 }
             }
             Fact::WireHasIdentity => self.facts.has_identity = true,

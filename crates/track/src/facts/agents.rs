@@ -144,7 +144,7 @@ pub(crate) struct AgentFacts {
     pub(crate) retry: Option<RetryFact>,
     /// Tokens by kind ([`Usage::kinds`](subscope_model::Usage::kinds)) and cost as a whole; counted where no response of
     /// the agent is known.
-    pub(crate) totals: Option<([u64; 4], Option<MicroUsd>)>,
+    pub(crate) totals: Option<([u64; 4], Option<MicroUsd>, bool)>,
     /// Order of the latest observation attributed to the agent.
     pub(crate) last_seen: Option<FactOrder>,
     /// Order of the agent's latest own action. Heartbeats, progress and retry notices are not actions.

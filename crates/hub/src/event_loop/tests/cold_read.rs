@@ -170,7 +170,7 @@ impl Machine {
         let driver = FileTailDriver::polled_roots(vec![root], Arc::new(self.clock.clone())).unwrap();
         let (commands, queue) = sync_channel(64);
         // The driver never waits: the test moves the clock.
-        let queue = CommandQueue { commands: queue, waker: Waker::new(commands.clone()), is_woken: true };
+        let queue = CommandQueue::new(queue, Waker::new(commands.clone()), true);
         let (driver, store, options) = (Box::new(driver), Box::new(store), HubOptions::default());
         let mut event_loop = EventLoop::new(driver, store, options, queue, Box::new(self.clock.clone()));
         event_loop.start();
