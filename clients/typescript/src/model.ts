@@ -451,6 +451,8 @@ export interface SessionRow {
   root?: AgentStatus;
   /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
   kept_at_ms?: number;
+  /** What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures. */
+  problem?: string;
   /** The machine that it ran on; only in a team's store, as the next three. */
   machine?: string;
   /** Its user. */
@@ -564,6 +566,8 @@ export interface Stats {
   concurrency: Concurrency;
   /** Names of the fields that this store cannot answer: they are empty for that reason. */
   without?: string[];
+  /** What is wrong with stored rows, if anything, and which sessions the figures lack for that reason. */
+  problems?: Problem[];
 }
 
 /** A page of sessions: `ls --json`, `GET /api/v1/sessions`. */
@@ -656,7 +660,7 @@ export interface Hits {
   schema: string;
   /** The newest first. */
   hits: SearchHit[];
-  /** Number of all passages with these words, also those beyond the limit. */
+  /** Number of all passages that match, also those beyond the limit. */
   total: number;
   /** Whether `total` and `facets` stopped counting: there are more. */
   total_floor: boolean;
@@ -709,6 +713,8 @@ export interface Health {
   url: string;
   /** Forwarding of spans; `None` without `serve --otlp-to`. */
   forwarding?: Forwarding;
+  /** Newest problems of input from which no session could be read, since the start. */
+  problems?: Problem[];
 }
 
 /** How a request to stop reaches an agent. */

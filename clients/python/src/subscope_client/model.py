@@ -444,6 +444,8 @@ class SessionRow(TypedDict):
     root: NotRequired[AgentStatus]
     # Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     kept_at_ms: NotRequired[int]
+    # What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
+    problem: NotRequired[str]
     # The machine that it ran on; only in a team's store, as the next three.
     machine: NotRequired[str]
     # Its user.
@@ -563,6 +565,8 @@ class Stats(TypedDict):
     concurrency: Concurrency
     # Names of the fields that this store cannot answer: they are empty for that reason.
     without: NotRequired[list[str]]
+    # What is wrong with stored rows, if anything, and which sessions the figures lack for that reason.
+    problems: NotRequired[list[Problem]]
 
 
 class SessionPage(TypedDict):
@@ -662,7 +666,7 @@ class Hits(TypedDict):
     schema: str
     # The newest first.
     hits: list[SearchHit]
-    # Number of all passages with these words, also those beyond the limit.
+    # Number of all passages that match, also those beyond the limit.
     total: int
     # Whether `total` and `facets` stopped counting: there are more.
     total_floor: bool
@@ -717,6 +721,8 @@ class Health(TypedDict):
     url: str
     # Forwarding of spans; `None` without `serve --otlp-to`.
     forwarding: NotRequired[Forwarding]
+    # Newest problems of input from which no session could be read, since the start.
+    problems: NotRequired[list[Problem]]
 
 # How a request to stop reaches an agent.
 StopChannel = Literal["hook", "publisher"]
