@@ -150,7 +150,9 @@ impl SessionRouter {
             let at = self.sources.get(source.0 as usize);
             problems.iter().map(move |waiting| {
                 let owner = at.and_then(|at| {
-                    let first = at.first.as_ref().or_else(|| self.groups.get(&at.spec.group));
+                    let unnamed = || Some(self.sessions.all.get(at.number?)?.tracker.session());
+                    let first =
+                        at.first.as_ref().or_else(|| self.groups.get(&at.spec.group)).or_else(unnamed);
                     at.spec.owner_of(waiting, first, &is_known)
                 });
                 (owner, waiting.problem.clone())
