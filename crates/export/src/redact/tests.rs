@@ -168,7 +168,7 @@ fn secrets_are_masked_to_the_character_wherever_they_stand() {
         ("http://localhost:8080@x", "http://localhost:8080@x"),
         ("- name: DB_PASSWORD\n  value: hunter22!\n", "- name: DB_PASSWORD\n  value: [redacted]\n"),
         (
-            "- name: \"DB_PASSWORD\"\n  value: \"correct horse\"\n",
+            "- name: \"DB_PASSWORD\"\n  value: \"correct h0rse!9\"\n",
             "- name: \"DB_PASSWORD\"\n  value: \"[redacted]\"\n",
         ),
         (
