@@ -368,15 +368,20 @@ fn assigned(bytes: &[u8], name: &Range<usize>) -> Option<(Range<usize>, ValueSty
     if let [b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'$', b'"' | b'\'', ..] = rest(value) {
         value += 1;
     }
+    let is_small = bytes[name.clone()].iter().any(u8::is_ascii_lowercase);
+    let is_environment = is_assignment && !is_small;
     match rest(value) {
         [quote @ (b'"' | b'\'' | b'`'), inner @ ..] => {
             let length = quoted_length(inner, *quote)?;
-            Some((value + 1..value + 1 + length, ValueStyle::Quoted))
+            let style = match pair.is_some() && is_environment {
+                true => ValueStyle::Environment,
+                false => ValueStyle::Quoted,
+            };
+            Some((value + 1..value + 1 + length, style))
         }
         inner => {
             let length = bare_length(inner)?;
-            let is_small = bytes[name.clone()].iter().any(u8::is_ascii_lowercase);
-            let style = match (is_adjacent, is_assignment && !is_small) {
+            let style = match (is_adjacent, is_environment) {
                 (true, _) => ValueStyle::Adjacent,
                 (false, true) => ValueStyle::Environment,
                 (false, false) => ValueStyle::Bare,

@@ -153,8 +153,6 @@ fn secrets_are_masked_to_the_character_wherever_they_stand() {
             ("\u{200b}", "\u{feff}"),
         ] {
             let text = format!("{before}{token}{behind}");
-            // The rule of gitleaks for web tokens takes a slash as part of the signature.
-            let behind = if token.starts_with("eyJ") { behind.trim_start_matches("/x") } else { behind };
             assert_eq!(redact(&text), format!("{before}{MASK}{behind}"), "{text}");
         }
         let colored = format!("{}\u{1b}[1m{}\u{1b}[0m", &token[..8], &token[8..]);
@@ -168,7 +166,7 @@ fn secrets_are_masked_to_the_character_wherever_they_stand() {
         ("http://localhost:8080@x", "http://localhost:8080@x"),
         ("- name: DB_PASSWORD\n  value: hunter22!\n", "- name: DB_PASSWORD\n  value: [redacted]\n"),
         (
-            "- name: \"DB_PASSWORD\"\n  value: \"correct h0rse!9\"\n",
+            "- name: \"DB_PASSWORD\"\n  value: \"correct horse\"\n",
             "- name: \"DB_PASSWORD\"\n  value: \"[redacted]\"\n",
         ),
         (

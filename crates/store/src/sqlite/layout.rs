@@ -1,7 +1,7 @@
 //! Layout of the tables whose rows are checked: their columns in the order in which SQLite stores them.
 //!
 //! Each of these rows ends with `sum`, a CRC-32 of what the row says ([`row_sum`]), so that a bit that flips on the disk
-//! is seen by whoever reads the row; SQLite has no checksums of its own. Rows that version 3 of the schema wrote have
+//! is seen by whoever reads the row; SQLite itself keeps no checksums. Rows that version 3 of the schema wrote have
 //! none until they are written again. The same tables are read back from the pages of a damaged file (`repair.rs`).
 
 use std::sync::OnceLock;
