@@ -210,7 +210,9 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
     let hub = hubs.hub();
     assert_eq!((&hub["mode"], &hub["version"]), (&"background".into(), &env!("CARGO_PKG_VERSION").into()));
     // The same questions without a hub have the same answers.
-    let asked = ["ls --json", "stats --json", "search the --json", "show a --json", "ls --live --json"];
+    let id = json(&hubs.run("ls --json").success())["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let show = format!("show {id}/root --json");
+    let asked = ["ls --json", "stats --json", "search the --json", &show, "ls --live --json"];
     // Rows are saved a second after they are shown: when, is another matter.
     let by_hub = asked.map(|words| unresponsive::content(&hubs.run(words).stdout));
     assert_eq!(hubs.begun(), 1);

@@ -247,6 +247,7 @@ impl ReadView<'_> {
             }
             Err(_) => return None,
         };
-        self.read("the full text", |store| search(store, &texts, &at.archive, query))
+        let unsaved: Vec<&Tree> = self.unsaved().collect();
+        self.read("the full text", |store| search(store, &unsaved, &texts, &at.archive, query))
     }
 }

@@ -4,12 +4,12 @@ use std::{cmp::Reverse, collections::HashMap, ops::ControlFlow};
 
 use subscope_collect::{archive::Archive, read::SpanReader};
 use subscope_model::{
-    FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text,
+    FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text, Tree,
 };
 use subscope_session::passages::{PassageReader, file_argument};
 use subscope_store::{
-    History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounter, TextCounts,
-    TextIndex, TextQuery, is_below, words,
+    AgentLabel, History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounter,
+    TextCounts, TextIndex, TextQuery, is_below, words,
 };
 
 /// Characters of a snippet before the first hit, and in total.
@@ -22,12 +22,14 @@ const MAX_EXAMINED: u64 = 20_000;
 const MAX_SESSIONS: usize = 100_000;
 
 /// Returns the newest passages that match a query. A term of several words is a phrase: it has to occur literally,
-/// ignoring case. A term that ends in `*` matches all words with this prefix.
+/// ignoring case. A term that ends in `*` matches all words with this prefix. Sessions and agents are named by `unsaved`
+/// rows before those of the store.
 ///
 /// # Errors
 /// If the index or the store cannot be read.
 pub fn search(
     history: &dyn History,
+    unsaved: &[&Tree],
     texts: &TextIndex,
     archive: &Archive,
     query: &SearchQuery,
@@ -39,8 +41,12 @@ pub fn search(
         return Ok(found);
     }
     let of_project = |project: &Text| -> Result<Vec<SessionId>, StoreError> {
-        let rows = history.list(&ListQuery::first(MAX_SESSIONS))?.into_iter();
-        Ok(rows.filter(|row| is_below(row.cwd.as_deref(), project)).map(|row| row.id).collect())
+        let stored = history.list(&ListQuery::first(MAX_SESSIONS))?.into_iter();
+        let stored = stored.map(|row| (row.id, row.cwd));
+        let stored = stored.filter(|(id, _)| unsaved.iter().all(|tree| tree.session.id != *id));
+        let new = unsaved.iter().map(|tree| (tree.session.id.clone(), tree.session.cwd.clone()));
+        let all = stored.chain(new).filter(|(_, cwd)| is_below(cwd.as_deref(), project));
+        Ok(all.map(|(id, _)| id).collect())
     };
     let text_query = TextQuery {
         words: terms.clone(),
@@ -53,7 +59,7 @@ pub fn search(
         only_failed: query.only_failed,
         limit: *limit,
     };
-    let mut names = Names { history, agents: HashMap::new(), sessions: HashMap::new() };
+    let mut names = Names { history, unsaved, agents: HashMap::new(), sessions: HashMap::new() };
     let mut reader = TextReader { history, archive, files: SpanReader::default() };
     let phrases: Vec<String> =
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
@@ -259,26 +265,38 @@ pub fn excerpt(text: &str, terms: &[String]) -> String {
 /// Cache of names: many hits belong to few agents and sessions.
 struct Names<'a> {
     history: &'a dyn History,
+    unsaved: &'a [&'a Tree],
     agents: HashMap<(SessionId, Text), (Text, String)>,
     /// Title and working directory.
     sessions: HashMap<SessionId, (Option<Text>, Option<Text>)>,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    fn unsaved(&self, session: &SessionId) -> Option<&'a Tree> {
+        self.unsaved.iter().copied().find(|tree| tree.session.id == *session)
+    }
+
     /// Returns the title and the working directory of a session.
     fn session(&mut self, session: &SessionId) -> (Option<Text>, Option<Text>) {
-        let history = self.history;
-        let load = || {
-            let row = history.session_row(session).ok().flatten();
-            row.map_or((None, None), |row| (row.title, row.cwd))
+        let (history, unsaved) = (self.history, self.unsaved(session));
+        let load = || match unsaved {
+            Some(Tree { session, .. }) => (session.title.clone(), session.cwd.clone()),
+            None => {
+                let row = history.session_row(session).ok().flatten();
+                row.map_or((None, None), |row| (row.title, row.cwd))
+            }
         };
         self.sessions.entry(session.clone()).or_insert_with(load).clone()
     }
 
     /// Returns the id and the display name of the agent of a passage.
     fn agent(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
-        let history = self.history;
-        let load = || match history.agent_label(session, agent).ok().flatten() {
+        let (history, unsaved) = (self.history, self.unsaved(session));
+        let label = || match unsaved {
+            Some(tree) => AgentLabel::of(tree, agent),
+            None => history.agent_label(session, agent).ok().flatten(),
+        };
+        let load = || match label() {
             Some(row) if row.id.is_root() => (row.id.0, "main".to_owned()),
             Some(row) => {
                 let kind = row.agent_type.as_deref().unwrap_or("agent");

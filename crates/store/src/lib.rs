@@ -29,7 +29,7 @@ pub use sqlite::{
 };
 pub use stats::is_below;
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
 pub use texts::{
     ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounter, TextCounts, TextFile,
@@ -281,6 +281,21 @@ pub struct AgentLabel {
     pub agent_type: Option<Text>,
     /// Short description of the task.
     pub description: Option<Text>,
+}
+
+impl AgentLabel {
+    /// Returns the label of an agent by its id, or by the id of the call that started it.
+    #[must_use]
+    pub fn of(tree: &Tree, agent: &str) -> Option<Self> {
+        let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
+        let by_id = tree.agents.iter().find(|row| row.id.as_str() == agent);
+        let row = by_id.or_else(|| tree.agents.iter().find(started_by))?;
+        Some(Self {
+            id: row.id.clone(),
+            agent_type: row.agent_type.clone(),
+            description: row.description.clone(),
+        })
+    }
 }
 
 /// Questions about sessions that every store answers: that of a machine and that of a team.

@@ -8,8 +8,7 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery,
-    Text, Tree,
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery, Text, Tree,
 };
 
 use crate::{
@@ -222,15 +221,7 @@ impl SessionQueries for MemoryStore {
 
     fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
         let rows = self.rows();
-        let agents = rows.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
-        let by_id = agents.clone().find(|row| row.id.as_str() == agent);
-        let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
-        let row = by_id.or_else(|| agents.clone().find(started_by));
-        Ok(row.map(|row| AgentLabel {
-            id: row.id.clone(),
-            agent_type: row.agent_type.clone(),
-            description: row.description.clone(),
-        }))
+        Ok(rows.trees.get(session).and_then(|tree| AgentLabel::of(tree, agent)))
     }
 
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {

@@ -208,7 +208,7 @@ impl Backend {
             Self::Hub(client) => client.search(query)?.ok_or_else(none),
             Self::Store(store, texts) => {
                 let (texts, archive) = texts.as_ref().ok_or_else(none)?;
-                Ok(search(&**store, texts, archive, query)?)
+                Ok(search(&**store, &[], texts, archive, query)?)
             }
             Self::Nothing(_) => Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() }),
         }
