@@ -19,7 +19,7 @@ macro_rules! text_id {
         pub struct $name(pub Text);
 
         impl $name {
-            /// Takes an id from outside, in its safe form ([`safe_id`]).
+            /// Takes an id from outside, in its safe form ([`safe_id()`]).
             pub fn from_outside(id: &str) -> Self {
                 Self(safe_id(id).into())
             }
