@@ -21,12 +21,16 @@ pub(crate) struct ProcessStart {
 }
 
 impl ProcessStart {
-    /// Returns when a running process started; `None` if there is no such process. One of another user counts.
+    /// Returns when a running process started; `None` if there is no such process. One of another user counts; one that
+    /// has ended does not, although its number is taken until its parent asks how it ended.
     pub(crate) fn of(process: i32) -> Option<Self> {
         let Some(ticks) = stat_field(process, 19) else {
             let exists = kill(Pid::from_raw(process), None) != Err(Errno::ESRCH);
             return exists.then(Self::default);
         };
+        if stat_field(process, 0).is_some_and(|state| matches!(state.as_str(), "Z" | "X")) {
+            return None;
+        }
         let at_ms = boot_ms().zip(ticks.parse::<u64>().ok()).and_then(|(boot, ticks)| {
             let since = ticks.checked_mul(1_000)? / rustix::param::clock_ticks_per_second().max(1);
             Some(boot + Millis::try_from(since).ok()?)
@@ -92,5 +96,20 @@ mod tests {
         assert_eq!(ProcessStart::of(own).unwrap(), start);
         assert_eq!(start.ticks.is_empty(), start.at_ms.is_none());
         assert_eq!(ProcessStart::of(i32::MAX), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn process_that_has_ended_does_not_run_before_its_parent_asks() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let number = i32::try_from(child.id()).unwrap();
+        assert!(ProcessStart::of(number).is_some());
+        drop(child.stdin.take());
+        while stat_field(number, 0).as_deref() != Some("Z") {
+            std::thread::yield_now();
+        }
+        assert_eq!(ProcessStart::of(number), None);
+        child.wait().unwrap();
     }
 }
