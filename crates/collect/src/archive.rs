@@ -1,8 +1,10 @@
-//! The archive keeps transcripts that the harness deletes: a hard link (no disk space) while the harness has the file,
-//! a compressed copy after it was deleted.
+//! The archive keeps what transcripts said, also after the harness deleted, cut or rewrote them: a compressed copy of each,
+//! with bytes of its own.
 //!
 //! The archive is a folder that mirrors the originals' paths, so that users find their files in it. It has each file as
-//! either `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
+//! `<path>.zst` ([`crate::frames`]). A file whose content is no longer the beginning of its original's is kept as that of
+//! a former file, `<path>~1`, `<path>~2` and so on, which is one more file of its session. Older versions kept a hard link,
+//! `<path>`, while the harness had the file; it is compressed when it is met.
 
 use std::{
     collections::BTreeMap,
@@ -20,8 +22,8 @@ use crate::{
     bundle::bundle_of,
     frames::{self, FrameWriter, Frames, Table},
     list::{self, Kind},
-    peek,
-    read::{open_regular, read_file, read_span},
+    peek::complete_by,
+    read::{SpanReader, read_file, read_head, read_span},
 };
 
 /// The archive of a data folder. The folder is created with the first archived file.
@@ -60,40 +62,60 @@ impl Archive {
         Self { folder }
     }
 
-    /// Archives the file at a path. An archived file is left as it is, unless the path now has another file or, on
-    /// another device, the file has grown. Sessions of bundles and transcripts that the harness has compressed are not
-    /// archived: the harness keeps them.
+    /// Archives the file at a path, unless its copy is of this state. Returns the path of the former file if the original
+    /// no longer begins with what was archived of it. Sessions of bundles and transcripts that the harness has compressed
+    /// are not archived: the harness keeps them.
     ///
     /// # Errors
     ///
     /// Errors of the operating system; `InvalidInput` for anything but a regular file and for a path that is not
     /// absolute.
-    pub fn take(&self, original: &Path) -> io::Result<()> {
+    pub fn take(&self, original: &Path) -> io::Result<Option<PathBuf>> {
         if bundle_of(original).is_some() || frames::is_frames(original) {
-            return Ok(());
+            return Ok(None);
         }
         let own = self.place(original)?;
         let now = fs::symlink_metadata(original)?;
         if !now.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let known = fs::symlink_metadata(&own).ok();
-        if known.as_ref().is_some_and(|known| is_same(known, &now)) {
-            return Ok(());
-        }
         if let Some(folder) = own.parent() {
             private(folder)?;
         }
-        let part = with_ending(&own, "part");
-        remove_if_there(&part)?;
-        match fs::hard_link(original, &part) {
-            Ok(()) => {}
-            // Another device, or a file system without links.
-            Err(_) => copy(original, &part)?,
+        let packed = with_ending(&own, frames::ENDING);
+        if let Ok(link) = fs::symlink_metadata(&own) {
+            // An older version's link shares what is written into the original.
+            if (link.dev(), link.ino()) != (now.dev(), now.ino()) {
+                compress(&own, &packed)?;
+            }
+            remove_if_there(&own)?;
         }
-        fs::rename(&part, &own)?;
-        // The compressed file of this path was made from another file.
-        remove_if_there(&with_ending(&own, frames::ENDING))
+        let mut former = None;
+        if let Some(kept) = self.find(original)? {
+            if (kept.bytes, kept.modified_ns) == (now.len(), modified_ns(&now)) {
+                return Ok(None);
+            }
+            if kept.is_damaged || !begins_with(original, &kept)? {
+                let (path, place) = self.former_place(original)?;
+                fs::rename(&packed, place)?;
+                former = Some(path);
+            }
+        }
+        compress(original, &packed)?;
+        Ok(former)
+    }
+
+    /// Returns the path of the next former file of an original, and where the archive has it.
+    fn former_place(&self, original: &Path) -> io::Result<(PathBuf, PathBuf)> {
+        let mut number = 1_u32;
+        loop {
+            let path = former_path(original, number);
+            let place = with_ending(&self.place(&path)?, frames::ENDING);
+            if !place.exists() {
+                return Ok((path, place));
+            }
+            number += 1;
+        }
     }
 
     /// Compresses the archived file of a deleted original, unless that is done, and returns it; `None` if the file was
@@ -143,12 +165,14 @@ impl Archive {
     fn original(&self, own: &Path) -> Option<(PathBuf, String)> {
         let plain = if frames::is_frames(own) { own.with_extension("") } else { own.to_owned() };
         let original = Path::new("/").join(plain.strip_prefix(&self.folder).ok()?);
-        let place = classify(&original);
-        let named = match place.session {
+        let named = original_of(&original).unwrap_or_else(|| original.clone());
+        let place = classify(&named);
+        let session = match place.session {
             Some(_) => place.session,
-            None => peek::complete(own, &original, &place)?.session,
+            // One that cannot be read is nobody's for now.
+            None => complete_by(&named, &read_head(own).ok()?, &place)?.session,
         };
-        Some((original, named?))
+        Some((original, session?))
     }
 
     /// Returns the archived copy of a file; `None` if it was never archived.
@@ -219,6 +243,15 @@ impl Archive {
         for name in [with_ending(&own, "part"), with_ending(&own, frames::ENDING), own] {
             remove_if_there(&name)?;
         }
+        let mut former = former_path(original, 1);
+        for number in 2.. {
+            let place = with_ending(&self.place(&former)?, frames::ENDING);
+            if !place.exists() {
+                break;
+            }
+            remove_if_there(&place)?;
+            former = former_path(original, number);
+        }
         Ok(())
     }
 
@@ -255,18 +288,34 @@ impl Verified {
     }
 }
 
-/// Whether what is kept is the current file: the same one, or a copy of the same length and time.
-fn is_same(kept: &Metadata, now: &Metadata) -> bool {
-    let is_one = (kept.dev(), kept.ino()) == (now.dev(), now.ino());
-    is_one || kept.nlink() == 1 && (kept.len(), modified_ns(kept)) == (now.len(), modified_ns(now))
+/// Returns the path of a former file: of content that a file had before it was cut or replaced.
+fn former_path(original: &Path, number: u32) -> PathBuf {
+    let mut name: OsString = original.as_os_str().to_owned();
+    name.push(format!("~{number}"));
+    name.into()
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut original = open_regular(from)?;
-    let metadata = original.metadata()?;
-    let mut copy = new_file(to)?;
-    io::copy(&mut original, &mut copy)?;
-    copy.set_times(times(&metadata))
+/// Returns the file whose content a former file has; `None` for any other path.
+pub fn original_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let (original, number) = name.rsplit_once('~')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && !original.is_empty()).then(|| path.with_file_name(original))
+}
+
+/// Whether a file begins with what is archived of it.
+fn begins_with(original: &Path, kept: &Kept) -> io::Result<bool> {
+    let (mut reader, mut is_equal, mut outcome) = (SpanReader::default(), true, Ok(()));
+    read_file(&kept.path, 0, &mut Vec::new(), &mut |at, bytes| {
+        if is_equal && outcome.is_ok() {
+            match reader.read(original, at, bytes.len()) {
+                Ok(span) => is_equal = span == bytes,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => is_equal = false,
+                Err(error) => outcome = Err(error),
+            }
+        }
+    })?;
+    outcome.map(|()| is_equal)
 }
 
 /// Compresses a file to another path, which it replaces at once when what was written has been read back and is the

@@ -12,8 +12,10 @@ use subscope_harness::{Place, Role, classify};
 use subscope_model::{Millis, SessionId, true_id};
 
 use crate::{
-    archive::Kept,
+    archive::{Kept, original_of},
     bundle::Bundled,
+    peek::complete_by,
+    read::read_head,
     source::{self, SourceStat},
 };
 
@@ -53,12 +55,19 @@ impl Found {
     /// Finds a known file that has lines of a session, given by its safe id, again: on disk or in the archive; `None` if
     /// neither has it. Its path may name another session, which its lines without one belong to.
     pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
-        let mut place = classify(path);
+        let named = original_of(path).unwrap_or_else(|| path.to_owned());
+        let mut place = classify(&named);
         let session = &*true_id(session);
         let names_other = place.session.as_deref().is_some_and(|named| named != session)
             && place.dialect.is_some_and(Dialect::names_session);
         // An agent with the id of its session is the session's root.
         let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
+        if place.session.is_none() {
+            // Whose thread it is may be known from its first line only. Without that, it is told by its path.
+            let at = kept.as_ref().map_or(path, |kept| &kept.path);
+            let head = read_head(at).ok();
+            place = head.and_then(|head| complete_by(&named, &head, &place)).unwrap_or(place);
+        }
         if !names_other {
             place.session = Some(session.to_owned());
         }

@@ -26,6 +26,7 @@ use zstd::{
     zstd_safe::{CParameter, find_frame_compressed_size, get_frame_content_size},
 };
 
+use crate::fault;
 use crate::read::{CHUNK_BYTES, SPAN_CAP_BYTES, open_regular, read_at};
 
 /// The ending of their names.
@@ -258,6 +259,7 @@ impl Frames {
     }
 
     fn unpack(&mut self, frame: Frame) -> io::Result<Vec<u8>> {
+        fault::check()?;
         let packed = read_at(&mut self.file, frame.at, frame.packed as usize)?;
         if frame.checksum.is_some_and(|checksum| checksum != crc32fast::hash(&packed)) {
             return Err(damaged("checksum mismatch"));

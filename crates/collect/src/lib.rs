@@ -14,6 +14,7 @@ pub mod archive;
 mod bundle;
 mod error;
 mod expand;
+pub mod fault;
 pub mod follow;
 mod found;
 mod frames;

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_harness::{Role, bundle, classify, skips_folder};
 
-use crate::Skipped;
+use crate::{Skipped, fault};
 
 /// Greatest depth of a listing: transcripts of a home folder are 8 deep. The bound ends a loop of mounts.
 pub(crate) const MAX_DEPTH: usize = 12;
@@ -46,6 +46,7 @@ fn is_transcript_name(path: &Path) -> bool {
 
 /// Returns the entries of a folder, by name.
 pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
+    fault::check()?;
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

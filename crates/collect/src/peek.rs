@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -24,35 +24,41 @@ pub(crate) struct Peeks(HashMap<PathBuf, Place>);
 impl Peeks {
     /// Classifies a file by path and first line. A line that names no session is asked again next time:
     /// it may not be written yet.
-    pub(crate) fn complete(&mut self, path: &Path, place: &Place) -> Option<Place> {
+    ///
+    /// # Errors
+    /// As [`complete`].
+    pub(crate) fn complete(&mut self, path: &Path, place: &Place) -> io::Result<Option<Place>> {
         if let Some(known) = self.0.get(path) {
-            return Some(known.clone());
+            return Ok(Some(known.clone()));
         }
-        let known = complete(path, path, place)?;
+        let Some(known) = complete(path, path, place)? else { return Ok(None) };
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
         self.0.insert(path.to_owned(), known.clone());
-        Some(known)
+        Ok(Some(known))
     }
 }
 
 /// Classifies a file, whose bytes are at `at`, by path and first line, reading at most 64 KiB; `None` where the line names
 /// no session.
-pub(crate) fn complete(at: &Path, path: &Path, place: &Place) -> Option<Place> {
-    let mut file = Source::open(at).ok()?;
+///
+/// # Errors
+/// If the file cannot be read: whose it is must not be guessed.
+pub(crate) fn complete(at: &Path, path: &Path, place: &Place) -> io::Result<Option<Place>> {
+    let mut file = Source::open(at)?;
     let mut head = Vec::new();
-    file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
+    file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head)?;
     let found = complete_by(path, &head, place);
     if found.is_some() || memchr::memchr(b'\n', &head).is_some() || (head.len() as u64) < FIRST_READ_BYTES {
-        return found;
+        return Ok(found);
     }
-    file.take(PEEK_BYTES - FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    complete_by(path, &head, place)
+    file.take(PEEK_BYTES - FIRST_READ_BYTES).read_to_end(&mut head)?;
+    Ok(complete_by(path, &head, place))
 }
 
 /// What the first line of these bytes adds, also where the line is cut.
-fn complete_by(path: &Path, bytes: &[u8], place: &Place) -> Option<Place> {
+pub(crate) fn complete_by(path: &Path, bytes: &[u8], place: &Place) -> Option<Place> {
     let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
     harness_of(place.dialect?)?.complete(path, place, line)
 }
@@ -72,7 +78,7 @@ mod tests {
             let line = format!("{{\"text\":\"{}\",\"sessionId\":\"s\"}}\n", "x".repeat(padding));
             std::fs::write(&path, line).unwrap();
             assert_eq!(
-                complete(&path, &path, &place).and_then(|place| place.session).as_deref(),
+                complete(&path, &path, &place).unwrap().and_then(|place| place.session).as_deref(),
                 expected,
                 "{padding}"
             );

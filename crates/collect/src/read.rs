@@ -8,9 +8,10 @@ use std::{
 };
 
 use crate::{
+    fault,
     frames::{Frames, is_frames},
     packed::is_packed,
-    source::Source,
+    source::{Source, length},
 };
 
 /// How much is read at once. Measured on recordings: below 64 KiB the calls cost, above 1 MiB the caches do.
@@ -62,6 +63,20 @@ pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         return Frames::open(path)?.span(offset, len);
     }
     span_of(&mut Source::open(path)?, offset, len)
+}
+
+/// How much of a file is read to find out what it is.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// Returns the first bytes of a file, at most 64 KiB.
+///
+/// # Errors
+///
+/// As of [`read_span`].
+pub(crate) fn read_head(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = length(path)?.unwrap_or(0);
+    let bytes = if is_frames(path) && !is_packed(path) { Frames::open(path)?.bytes } else { bytes };
+    read_span(path, 0, usize::try_from(bytes.min(HEAD_BYTES)).map_err(io::Error::other)?)
 }
 
 /// Reads spans as [`read_span`] does; the file of the last one stays open, and what follows it in memory, because the next
@@ -133,6 +148,7 @@ pub(crate) fn read_at(file: &mut (impl Read + Seek), offset: u64, len: usize) ->
 
 /// Opens a regular file, without following a symbolic link and without waiting for a pipe's writer.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    fault::check()?;
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(refused());

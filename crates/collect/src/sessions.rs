@@ -122,8 +122,11 @@ fn list(
         match root.harness.classify_below(&root.folder, &path) {
             Some(place) if is_new(&path) => {
                 // The session of a file, and that it is the main transcript, may be known from its first line only.
-                let place =
-                    if place.session.is_none() { complete(&path, &path, &place) } else { Some(place) };
+                // One that cannot be read is no transcript that could be shown.
+                let place = match place.session {
+                    Some(_) => Some(place),
+                    None => complete(&path, &path, &place).ok().flatten(),
+                };
                 let place = place.filter(|place| matches!(place.role, Role::Main | Role::Agent));
                 found.extend(place.and_then(|place| Some((place.role, session_of(&place)?, path))));
             }

@@ -13,6 +13,7 @@ use subscope_model::Millis;
 
 use crate::{
     bundle::{self, LineIndex, Window, bundle_of},
+    fault,
     packed::{Packed, content_len, is_packed},
     read::open_regular,
 };
@@ -139,20 +140,38 @@ impl Source {
     }
 }
 
-/// Returns the length of a file, or of the lines of a session of a bundle; `None` where nothing is there, or nothing can be
-/// said of it.
-pub fn length(path: &Path) -> Option<u64> {
-    match bundle_of(path) {
-        Some(_) => bundle::stat(path).ok().map(|session| session.len),
-        None if is_packed(path) => content_len(&mut open_regular(path).ok()?).ok(),
-        None => fs::metadata(path).ok().map(|metadata| metadata.len()),
+/// Returns the length of a file, or of the lines of a session of a bundle; `None` if it does not exist.
+///
+/// # Errors
+/// If nothing can be said of it: it may exist. No evidence of absence is evidence of nothing.
+pub fn length(path: &Path) -> io::Result<Option<u64>> {
+    let length = || {
+        fault::check()?;
+        match bundle_of(path) {
+            Some(_) => bundle::stat(path).map(|session| session.len),
+            None if is_packed(path) => content_len(&mut open_regular(path)?),
+            None => fs::metadata(path).map(|metadata| metadata.len()),
+        }
+    };
+    match length() {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
+/// Whether an error says that nothing exists at a path.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// Returns the length of the lines of a session of a bundle, and when it was last changed; `None` for any other path.
-pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
-    bundle_of(path)?;
-    bundle::stat(path).ok().map(|session| (session.len, session.modified_ms))
+///
+/// # Errors
+/// If the bundle cannot be read.
+pub fn bundled(path: &Path) -> io::Result<Option<(u64, Millis)>> {
+    let session = bundle_of(path).map(|_| bundle::stat(path)).transpose()?;
+    Ok(session.map(|session| (session.len, session.modified_ms)))
 }
 
 /// Returns the metadata of a source; `None` for anything but a regular file or a session of a bundle.
@@ -160,6 +179,7 @@ pub fn bundled(path: &Path) -> Option<(u64, Millis)> {
 /// # Errors
 /// The error of the operating system or of the bundle.
 pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
+    fault::check()?;
     let Some((at, _)) = bundle_of(path) else {
         let metadata = fs::symlink_metadata(path)?;
         let mut stat = metadata.is_file().then(|| SourceStat::from(&metadata));
@@ -176,6 +196,7 @@ pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        fault::check()?;
         match self {
             Self::File(file) => file.read(buffer),
             Self::Packed(packed) => packed.read(buffer),

@@ -12,7 +12,7 @@ use crate::{
     bundle::{self, bundle_of},
     list::{Kind, Step, entries, is_jsonl, walk},
     peek::Peeks,
-    source,
+    source::{self, is_missing},
 };
 
 /// A TARGET that exists, by what it is. Paths are canonical.
@@ -42,8 +42,11 @@ impl Target {
     pub(crate) fn classify(given: &Path) -> Result<Self, CollectError> {
         let failed = |source: io::Error| {
             let path = given.to_owned();
-            let is_missing = source.kind() == io::ErrorKind::NotFound;
-            if is_missing { CollectError::Missing { path } } else { CollectError::Io { path, source } }
+            if source.kind() == io::ErrorKind::NotFound {
+                CollectError::Missing { path }
+            } else {
+                CollectError::Io { path, source }
+            }
         };
         if let Some((at, _)) = bundle_of(given) {
             let path = fs::canonicalize(at).map_err(failed)?.join(given.file_name().unwrap_or_default());
@@ -91,8 +94,13 @@ impl Target {
     pub(crate) fn take(&self, path: &Path, peeks: &mut Peeks) -> Result<Option<Found>, Skipped> {
         let Some(mut place) = self.place(path) else { return Ok(None) };
         let is_unnamed = matches!(place.role, Role::Main | Role::Agent) && place.session.is_none();
-        if is_unnamed && let Some(known) = peeks.complete(path, &place) {
-            place = known;
+        if is_unnamed {
+            match peeks.complete(path, &place) {
+                Ok(known) => place = known.unwrap_or(place),
+                // Nothing, or no file, is there: that is said below.
+                Err(error) if is_missing(&error) || error.kind() == io::ErrorKind::InvalidInput => {}
+                Err(error) => return Err(Skipped { path: path.to_owned(), why: error.to_string() }),
+            }
         }
         if let Self::Session(files) = self
             && (is_unnamed || path != files.main && is_directly_in(path, &files.shared))

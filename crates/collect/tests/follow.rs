@@ -63,6 +63,11 @@ impl Known {
                 self.past.insert(file, content);
                 self.gone += 1;
             }
+            FileEvent::Failed { file, what } => {
+                let (found, _) = &self.files[&file];
+                self.problems.push(format!("{}: {what}", found.path.display()));
+            }
+            FileEvent::Recovered { .. } => {}
             FileEvent::Problem { path, what } => self.problems.push(format!("{}: {what}", path.display())),
             FileEvent::Whole { session } => self.whole.push((session.to_owned(), self.files.len())),
             FileEvent::CaughtUp => self.caught_up += 1,

@@ -83,8 +83,9 @@ fn read_part(share: Vec<FileJob>, options: &RouterOptions, dialect: Option<Diale
     let mut loader = FileLoader::default();
     for (group, found) in share {
         let spec = file_spec(&found, group, dialect);
-        if let (_, Err(error)) = loader.load(found.place(), spec, &mut part.router) {
-            part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
+        let source = part.router.open(spec);
+        if let Err(unread) = loader.load(found.place(), source, &mut part.router) {
+            part.problems.push(unread.problem());
         }
         part.files += 1;
         part.paths.push(found.kept_at.unwrap_or(found.path));

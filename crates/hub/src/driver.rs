@@ -25,8 +25,8 @@ pub struct PollResult {
     pub is_catching_up: bool,
     /// Whether the input has ended.
     pub has_ended: bool,
-    /// Sessions to reload: a file was truncated or replaced by other content, and the new content is read.
-    pub replaced: Vec<SessionId>,
+    /// Sessions of which a file can no longer be read, or can be read again.
+    pub unread_changed: Vec<SessionId>,
     /// Read errors.
     pub problems: Vec<Problem>,
 }
@@ -83,18 +83,23 @@ pub trait Driver: Send {
         false
     }
 
-    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the router, then reads
-    /// its files again. Unless `can_replay` (its input from programs can be replayed), or if the router cannot forget
-    /// the session, the new content is added to the old facts. Returns the closed sources if the router has forgotten
-    /// the session.
-    fn reload(
-        &mut self,
-        _session: &SessionId,
-        _can_replay: bool,
-        _fold: &mut SessionRouter,
-    ) -> Option<BTreeSet<SourceId>> {
-        None
+    /// Why files of a session cannot be read.
+    fn unread(&self, _session: &SessionId) -> Vec<Problem> {
+        Vec::new()
     }
+
+    /// Whether the router lacks something that was read of a session before, because it cannot be read again.
+    fn is_incomplete(&self, _session: &SessionId) -> bool {
+        false
+    }
+
+    /// Whether a file of a session was cut or replaced: no file has some of its facts.
+    fn is_cut(&self, _session: &SessionId) -> bool {
+        false
+    }
+
+    /// Reads again what could not be read of a session.
+    fn retry_unread(&mut self, _session: &SessionId, _router: &mut SessionRouter) {}
 
     /// Starts a thread that waits for input and wakes the hub, so that `poll` need not wait. Returns whether it did;
     /// otherwise the driver is polled with short waits.

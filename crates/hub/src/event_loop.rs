@@ -47,7 +47,7 @@ mod index_commits;
 mod ingest;
 mod publish_dedup;
 mod queries;
-mod reload;
+mod retained;
 mod row_broadcast;
 mod rows;
 mod session_table;
@@ -349,6 +349,7 @@ impl EventLoop {
         self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
+        self.save_facts();
     }
 
     fn start(&mut self) {
@@ -425,10 +426,7 @@ impl EventLoop {
         let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
         let polled = self.driver.poll(wait, &mut self.router);
         self.collect_changed();
-        for session in &polled.replaced {
-            self.reload(session);
-        }
-        self.collect_changed();
+        self.retry_unread(polled.unread_changed);
         self.derive_loaded(polled.loaded);
         for problem in polled.problems {
             self.publish_problem(problem);
@@ -571,7 +569,8 @@ impl EventLoop {
         let at = self.driver.now();
         let deadline = self.sessions.deadlines().next().map(|(deadline, _)| (deadline - at).max(0));
         let deadline = deadline.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let due = [deadline, broadcast, self.save_due_in(now), self.pace.evict.due_in(now)];
+        let retry = self.due_in(Task::Retry, now);
+        let due = [deadline, broadcast, retry, self.save_due_in(now), self.pace.evict.due_in(now)];
         due.into_iter().flatten().min().unwrap_or(MAX_WAIT).clamp(MIN_WAIT, MAX_WAIT)
     }
 }

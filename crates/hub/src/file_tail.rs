@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -14,7 +14,6 @@ use std::{
 use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
-    length,
 };
 use subscope_harness::Root;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
@@ -26,7 +25,7 @@ use crate::{
     driver::{Driver, PollResult},
     file_thread::{Drained, FileReaderThread},
     handle::Waker,
-    loader::{FileLoader, file_identity, file_spec},
+    loader::{FileLoader, Unread, file_identity, file_spec},
 };
 
 /// Files to tail.
@@ -93,10 +92,10 @@ struct TailedFiles {
     dialect: Option<Dialect>,
     /// Whether the initial content is read: later content gets its time of arrival.
     is_caught_up: bool,
-    /// Whether all files are read to their current end.
-    is_at_end: bool,
     /// Loads evicted sessions again.
     loader: FileLoader,
+    /// Sessions of which a file could not be read, or can be read again.
+    unread_changed: Vec<SessionId>,
     /// Files of forgotten sessions, with their size when they were forgotten.
     forgotten: HashMap<PathBuf, u64>,
     /// Files with lines of other sessions than the one that their path names.
@@ -111,8 +110,8 @@ struct SessionFiles {
     number: Option<u32>,
     /// Whether the session is evicted: its files are read again before new content is pushed.
     is_evicted: bool,
-    /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
-    is_replaced: bool,
+    /// Whether a file was cut or replaced, so that something that was read is no longer in it.
+    is_cut: bool,
     /// Whether the session was forgotten and its files have nothing new since: it stays evicted.
     is_forgotten: bool,
 }
@@ -125,9 +124,13 @@ struct TailedFile {
     is_object: bool,
     /// `None` while the session is evicted.
     source: Option<SourceId>,
+    /// Sources of content that the file no longer has.
+    former: Vec<SourceId>,
     /// Offset up to which it was read.
     read: u64,
-    /// The same when [`Driver::take_read_files`] last returned it.
+    /// Offset up to which its source has it: less than `read` if reading it again failed.
+    pushed: u64,
+    /// The offset up to which it was read when [`Driver::take_read_files`] last returned it.
     recorded: Option<u64>,
     /// The sessions of lines that name another than its path, with the offset when [`Driver::take_read_files`] last
     /// returned it for each.
@@ -136,8 +139,10 @@ struct TailedFile {
     is_gone: bool,
     /// Whether it was first met after the initial content of all files was read.
     appeared_late: bool,
-    /// Whether its earlier content is void.
-    is_replaced: bool,
+    /// Whether it was rewritten, and its next content comes from its beginning.
+    is_restarted: bool,
+    /// Why it cannot be read.
+    failure: Option<Problem>,
 }
 
 impl FileTailDriver {
@@ -217,9 +222,7 @@ impl Driver for FileTailDriver {
                 polled.has_ended = shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
             }
         }
-        if files.is_at_end {
-            polled.replaced.extend(files.replaced(router));
-        }
+        polled.unread_changed = std::mem::take(&mut files.unread_changed);
         polled.is_catching_up = !files.is_caught_up && !matches!(reader, TailReader::Stopped);
         polled
     }
@@ -264,7 +267,10 @@ impl Driver for FileTailDriver {
         let group = self.files.group(session).filter(|group| !group.is_evicted)?;
         let mut files = group.files.iter().filter_map(|file| self.files.all.get(file));
         // The content of a deleted file cannot be read again.
-        files.clone().all(|file| !file.is_gone).then(|| files.by_ref().map(|file| file.read).sum())
+        files
+            .clone()
+            .all(|file| !file.is_gone && file.failure.is_none())
+            .then(|| files.by_ref().map(|file| file.read).sum())
     }
 
     fn evict(&mut self, session: &SessionId, router: &mut SessionRouter) -> Option<BTreeSet<SourceId>> {
@@ -276,13 +282,22 @@ impl Driver for FileTailDriver {
         group.is_some_and(|group| self.files.reload_evicted(group, router))
     }
 
-    fn reload(
-        &mut self,
-        session: &SessionId,
-        can_replay: bool,
-        router: &mut SessionRouter,
-    ) -> Option<BTreeSet<SourceId>> {
-        self.files.reload(session, can_replay, router)
+    fn unread(&self, session: &SessionId) -> Vec<Problem> {
+        self.files.of(session).filter_map(|file| file.failure.clone()).collect()
+    }
+
+    fn is_incomplete(&self, session: &SessionId) -> bool {
+        self.files.of(session).any(TailedFile::is_behind)
+    }
+
+    fn is_cut(&self, session: &SessionId) -> bool {
+        self.files.group(session).is_some_and(|group| group.is_cut)
+    }
+
+    fn retry_unread(&mut self, session: &SessionId, router: &mut SessionRouter) {
+        if let Some(group) = self.files.sessions.get(session).copied() {
+            self.files.catch_up(group, router);
+        }
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
@@ -310,7 +325,6 @@ impl TailedFiles {
         router: &mut SessionRouter,
         polled: &mut PollResult,
     ) {
-        self.is_at_end &= matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. });
         match event {
             FileEvent::Appeared { file, found } => self.appear(file, found, router),
             FileEvent::Bytes { file, offset, bytes } => {
@@ -319,37 +333,38 @@ impl TailedFiles {
                 if self.is_still_forgotten(file, end) {
                     return;
                 }
-                let is_replaced = self.groups.get(place).is_some_and(|group| group.is_replaced);
-                if !is_replaced {
-                    self.reload_evicted(place, router);
-                }
+                self.reload_evicted(place, router);
                 let Some(known) = self.all.get_mut(&file) else { return };
                 known.read = end;
-                if is_replaced {
-                    return;
+                if known.is_behind() && known.pushed != offset {
+                    // Its earlier content could not be read again: this comes after it.
+                    return self.catch_up(place, router);
                 }
+                known.pushed = end;
                 router.receive_at(self.is_caught_up.then_some(at));
-                if !std::mem::take(&mut known.is_replaced) {
-                    known.push(bytes, router);
-                    known.flush_object(router);
-                    if known.find_others(router) {
-                        self.mixed.insert(file);
-                    }
-                } else if !known.source.is_some_and(|source| router.replace(source, bytes)) {
-                    known.is_replaced = true;
-                    if let Some(group) = self.groups.get_mut(place) {
-                        group.is_replaced = true;
-                    }
+                let is_cut = known.push(bytes, router);
+                if let Some(group) = self.groups.get_mut(place) {
+                    group.is_cut |= is_cut;
+                }
+                if known.find_others(router) {
+                    self.mixed.insert(file);
+                }
+                if known.found.session_id().is_none()
+                    && let Some(session) = known.source.and_then(|source| router.session_of(source))
+                    && !self.sessions.contains_key(session)
+                {
+                    self.sessions.insert(session.clone(), place);
                 }
                 polled.has_pushed = true;
             }
             FileEvent::Restarted { file } => {
                 let Some(known) = self.all.get_mut(&file) else { return };
-                (known.read, known.is_replaced) = (0, true);
-                // A rewritten object may contain all its former content and more.
-                if let Some(group) = self.groups.get_mut(known.group) {
-                    group.is_forgotten = false;
-                    group.is_replaced |= !known.is_object || group.is_evicted;
+                let Some(group) = self.groups.get_mut(known.group) else { return };
+                group.is_cut |= known.restart(router);
+                group.is_forgotten = false;
+                if !group.is_evicted && !known.is_object {
+                    let number = *group.number.get_or_insert_with(|| router.new_group());
+                    known.open(number, self.dialect, router);
                 }
             }
             FileEvent::Gone { file } => {
@@ -360,12 +375,26 @@ impl TailedFiles {
                     polled.has_pushed = true;
                 }
             }
+            FileEvent::Failed { file, what } => {
+                let Some(known) = self.all.get_mut(&file) else { return };
+                let unread = Unread::new(&known.found.path, io::Error::other(what.to_owned()));
+                known.failure = Some(unread.problem());
+                polled.problems.extend(known.failure.clone());
+                self.unread_changed.extend(known.found.session_id());
+            }
+            FileEvent::Recovered { file } => {
+                let Some(place) = self.all.get(&file).map(|file| file.group) else { return };
+                self.catch_up(place, router);
+                let Some(known) = self.all.get_mut(&file).filter(|known| !known.is_behind()) else { return };
+                known.failure = None;
+                self.unread_changed.extend(known.found.session_id());
+            }
             FileEvent::Problem { path, what } => {
                 polled.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
             FileEvent::Whole { session } => polled.loaded.push(SessionId::from_outside(session)),
             FileEvent::CaughtUp => {
-                (self.is_at_end, self.is_caught_up) = (true, true);
+                self.is_caught_up = true;
                 polled.is_caught_up = true;
             }
         }
@@ -379,7 +408,10 @@ impl TailedFiles {
                 && known.source.is_none()
                 && !group.is_evicted
             {
-                group.is_replaced = true;
+                let number = *group.number.get_or_insert_with(|| router.new_group());
+                known.open(number, self.dialect, router);
+                let place = known.group;
+                self.catch_up(place, router);
             }
             return;
         }
@@ -396,12 +428,15 @@ impl TailedFiles {
             group: number,
             is_object: false,
             source: None,
+            former: Vec::new(),
             read: 0,
+            pushed: 0,
             recorded: None,
             others: Vec::new(),
             is_gone: false,
             appeared_late: self.is_caught_up,
-            is_replaced: false,
+            is_restarted: false,
+            failure: None,
         };
         // A file of an evicted session is read with the session's other files.
         if !group.is_evicted {
@@ -432,16 +467,21 @@ impl TailedFiles {
         let group = self.sessions.get(session).and_then(|place| self.groups.get(*place));
         for file in group.into_iter().flat_map(|group| &group.files).chain(&self.mixed) {
             let Some(file) = self.all.get_mut(file).filter(|file| !file.is_gone) else { continue };
+            if file.read == 0 || file.is_behind() {
+                continue;
+            }
             let is_own = file.found.session_id().is_none_or(|named| named == *session);
             let others = &mut file.others;
             let recorded = match is_own {
                 true => Some(&mut file.recorded),
                 false => others.iter_mut().find(|(other, _)| other == session).map(|(_, recorded)| recorded),
             };
-            let Some(recorded) = recorded else { continue };
-            if file.read > 0 && recorded.replace(file.read) != Some(file.read) {
+            let Some(recorded) = recorded.filter(|recorded| **recorded != Some(file.read)) else { continue };
+            // A file that cannot be looked at now is recorded later.
+            if let Ok(identity) = file_identity(&file.found.path) {
+                *recorded = Some(file.read);
                 // A different size shows that something was written since.
-                let identity = FileIdentity { bytes: file.read, ..file_identity(&file.found.path) };
+                let identity = FileIdentity { bytes: file.read, ..identity };
                 let path = file.found.path.clone();
                 read.push(SourceFile { path, session: session.clone(), identity });
             }
@@ -449,63 +489,10 @@ impl TailedFiles {
         read
     }
 
-    /// Returns the sessions to reload. Groups without a session are read again at once.
-    fn replaced(&mut self, router: &mut SessionRouter) -> BTreeSet<SessionId> {
-        let mut replaced = BTreeSet::new();
-        for place in 0..self.groups.len() {
-            let Some(group) = self.groups.get_mut(place).filter(|group| group.is_replaced) else { continue };
-            let files = group.files.iter().filter_map(|file| self.all.get(file));
-            let mut own: BTreeSet<SessionId> =
-                files.clone().filter_map(|file| router.session_of(file.source?).cloned()).collect();
-            if own.is_empty() {
-                own.extend(files.filter_map(|file| file.found.session_id()));
-            }
-            if own.is_empty() {
-                (group.is_replaced, group.is_evicted) = (false, true);
-                for file in &group.files {
-                    if let Some(file) = self.all.get_mut(file) {
-                        (file.source, file.is_replaced) = (None, false);
-                    }
-                }
-                self.reload_evicted(place, router);
-            }
-            replaced.extend(own);
-        }
-        replaced
-    }
-
-    /// Reloads a session whose files were replaced; see [`Driver::reload`].
-    fn reload(
-        &mut self,
-        session: &SessionId,
-        can_replay: bool,
-        router: &mut SessionRouter,
-    ) -> Option<BTreeSet<SourceId>> {
-        let named = self.sessions.get(session).copied();
-        let is_source =
-            |file: &&TailedFile| file.source.and_then(|source| router.session_of(source)) == Some(session);
-        let places: BTreeSet<usize> =
-            self.all.values().filter(is_source).map(|file| file.group).chain(named).collect();
-        let is_of = |file: &&TailedFile| places.contains(&file.group);
-        let is_replaced = |place: &usize| self.groups.get(*place).is_some_and(|group| group.is_replaced);
-        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(TailedFile::is_complete) {
-            return None;
-        }
-        let own: Vec<SourceId> = self.all.values().filter(is_of).filter_map(|file| file.source).collect();
-        let closed = if can_replay { router.reset(session, &own) } else { None };
-        for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
-            // If the facts stay, the new content is added to them.
-            if std::mem::take(&mut file.is_replaced) || closed.is_some() {
-                file.source = None;
-            }
-        }
-        for place in places {
-            if let Some(group) = self.groups.get_mut(place) {
-                (group.is_replaced, group.is_evicted) = (false, true);
-                self.reload_evicted(place, router);
-            }
-        }
-        closed
+    /// Returns the files of a session.
+    fn of(&self, session: &SessionId) -> impl Iterator<Item = &TailedFile> {
+        let files = self.group(session).into_iter().flat_map(|group| &group.files);
+        files.filter_map(|file| self.all.get(file))
     }
 
     fn group(&self, session: &SessionId) -> Option<&SessionFiles> {
@@ -534,41 +521,63 @@ impl TailedFiles {
         if group.is_evicted {
             return None;
         }
-        let own: Vec<SourceId> = group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
+        let files = group.files.iter().filter_map(|file| self.all.get(file));
+        let own: Vec<SourceId> =
+            files.flat_map(|file| file.former.iter().chain(&file.source)).copied().collect();
         let closed = router.evict(session, &own)?;
         group.is_evicted = true;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
                 file.source = None;
+                file.former.clear();
             }
         }
         Some(closed)
     }
 
-    /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
-    /// being read, to their end.
-    fn reload_evicted(&mut self, group: usize, router: &mut SessionRouter) -> bool {
-        let Self { all, groups, loader, dialect, .. } = self;
-        let group = groups.get_mut(group).filter(|group| group.is_evicted);
+    /// Reads the files of an evicted session again up to their former offsets.
+    fn reload_evicted(&mut self, place: usize, router: &mut SessionRouter) -> bool {
+        let Self { all, groups, dialect, .. } = self;
+        let group = groups.get_mut(place).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
         (group.is_evicted, group.is_forgotten) = (false, false);
         let number = *group.number.get_or_insert_with(|| router.new_group());
-        router.receive_at(None);
         for file in &group.files {
             let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;
-            let Some(file) = all.get_mut(file).filter(is_there) else { continue };
-            file.open(number, *dialect, router);
-            // Later content, and deletion, are reported by events of their own.
-            let until = if group.is_replaced { u64::MAX } else { file.read };
-            if let Some(source) = file.source {
-                // An unreadable file was reported when it was first read.
-                let _ = loader.load_until(&file.found.path, until, source, router);
+            if let Some(file) = all.get_mut(file).filter(is_there) {
+                file.open(number, *dialect, router);
             }
-            file.flush_object(router);
         }
+        self.catch_up(place, router);
         // These problems were published when the files were first read.
         let _ = router.take_problems();
         true
+    }
+
+    /// Reads what the sources of a session lack of its files. Later content, and deletion, are reported by events of
+    /// their own.
+    fn catch_up(&mut self, place: usize, router: &mut SessionRouter) {
+        let Self { all, groups, loader, unread_changed, .. } = self;
+        let Some(group) = groups.get(place) else { return };
+        router.receive_at(None);
+        for file in &group.files {
+            let Some(file) = all.get_mut(file).filter(|file| file.is_behind() && !file.is_gone) else {
+                continue;
+            };
+            let Some(source) = file.source else { continue };
+            let mut span = file.pushed..file.read;
+            let outcome = loader.load_span(&file.found.path, &mut span, source, router);
+            file.pushed = span.start;
+            file.flush_object(router);
+            let failure = outcome.err().map(|unread| {
+                tracing::warn!("{unread}");
+                unread.problem()
+            });
+            if file.failure != failure {
+                unread_changed.extend(file.found.session_id());
+            }
+            file.failure = failure;
+        }
     }
 }
 
@@ -578,7 +587,7 @@ impl TailedFile {
         let origin = SourceOrigin::TailedFile;
         let spec = SourceSpec { origin, ..file_spec(&self.found, group, dialect) };
         self.is_object = spec.dialect.is_some_and(Dialect::is_object);
-        self.source = Some(router.open(spec));
+        (self.source, self.pushed) = (Some(router.open(spec)), 0);
     }
 
     /// Looks for sessions that its lines name and its path does not. Returns whether there are any.
@@ -592,15 +601,35 @@ impl TailedFile {
         !self.others.is_empty()
     }
 
-    /// Whether everything read from it is still in the file, or the file is deleted.
-    fn is_complete(&self) -> bool {
-        self.is_gone || length(&self.found.path).is_some_and(|bytes| bytes >= self.read)
+    /// Whether its source lacks some of what was read of it.
+    fn is_behind(&self) -> bool {
+        self.source.is_some() && self.pushed < self.read
     }
 
-    fn push(&self, bytes: &[u8], router: &mut SessionRouter) {
-        if let Some(source) = self.source {
-            router.push(source, bytes);
+    /// Begins to read it anew. What it said before stays known. Returns whether the file lacks something of it now.
+    fn restart(&mut self, router: &mut SessionRouter) -> bool {
+        (self.read, self.pushed, self.recorded, self.is_restarted) = (0, 0, None, true);
+        self.others.iter_mut().for_each(|(_, recorded)| *recorded = None);
+        if self.is_object {
+            return false;
         }
+        if let Some(source) = self.source.take() {
+            // Its last line may have been cut in the middle.
+            router.flush(source);
+            self.former.push(source);
+        }
+        true
+    }
+
+    /// Pushes its next bytes. Returns whether its object no longer has something that it had.
+    fn push(&mut self, bytes: &[u8], router: &mut SessionRouter) -> bool {
+        let Some(source) = self.source else { return false };
+        if std::mem::take(&mut self.is_restarted) && self.is_object {
+            return !router.replace(source, bytes);
+        }
+        router.push(source, bytes);
+        self.flush_object(router);
+        false
     }
 
     /// Flushes an object: it is decoded after every write.

@@ -37,6 +37,8 @@ enum OwnedFileEvent {
     Bytes { file: FileId, offset: u64, bytes: Vec<u8> },
     Restarted { file: FileId },
     Gone { file: FileId },
+    Failed { file: FileId, what: String },
+    Recovered { file: FileId },
     Problem { path: PathBuf, what: String },
     Whole { session: String },
     CaughtUp,
@@ -102,6 +104,8 @@ impl FileReaderThread {
                 }
                 OwnedFileEvent::Restarted { file } => each(at, FileEvent::Restarted { file: *file }),
                 OwnedFileEvent::Gone { file } => each(at, FileEvent::Gone { file: *file }),
+                OwnedFileEvent::Failed { file, what } => each(at, FileEvent::Failed { file: *file, what }),
+                OwnedFileEvent::Recovered { file } => each(at, FileEvent::Recovered { file: *file }),
                 OwnedFileEvent::Problem { path, what } => each(at, FileEvent::Problem { path, what }),
                 OwnedFileEvent::Whole { session } => each(at, FileEvent::Whole { session }),
                 OwnedFileEvent::CaughtUp => each(at, FileEvent::CaughtUp),
@@ -173,6 +177,8 @@ fn to_owned_event(event: FileEvent<'_>) -> OwnedFileEvent {
         }
         FileEvent::Restarted { file } => OwnedFileEvent::Restarted { file },
         FileEvent::Gone { file } => OwnedFileEvent::Gone { file },
+        FileEvent::Failed { file, what } => OwnedFileEvent::Failed { file, what: what.to_owned() },
+        FileEvent::Recovered { file } => OwnedFileEvent::Recovered { file },
         FileEvent::Problem { path, what } => {
             OwnedFileEvent::Problem { path: path.to_owned(), what: what.to_owned() }
         }

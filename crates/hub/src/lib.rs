@@ -50,6 +50,7 @@ pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
 pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
+pub use loader::Unread;
 pub use otlp::{OtlpIngests, otlp_ingests};
 pub use replay::{Recording, Replay};
 pub use session_sources::{SessionSources, SourcesError, has_more_than, unread_files_naming};

@@ -4,11 +4,16 @@
 //! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub
 //! that loads a session again, and the inbox replay all come here.
 
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs, io,
+    ops::Range,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use subscope_collect::{Found, bundled, read};
 use subscope_harness::Role;
-use subscope_model::SourceId;
+use subscope_model::{Problem, SourceId};
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{FileIdentity, ReceivedInput};
 
@@ -30,28 +35,60 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
     }
 }
 
-/// Returns a file's identity; all zero if it does not exist.
-pub(crate) fn file_identity(path: &Path) -> FileIdentity {
-    if let Some((bytes, modified_ms)) = bundled(path) {
-        // A session of a database is not a file: its length and its time of change identify a state.
-        return FileIdentity { inode: 0, bytes, modified_ns: modified_ms.saturating_mul(1_000_000) };
+/// A file that could not be read to its end. It counts as unread: it gets no identity, and takes nothing away.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", path.display())]
+pub struct Unread {
+    /// The file.
+    pub path: PathBuf,
+    /// The error of the operating system, of a bundle or of the archive.
+    #[source]
+    pub error: io::Error,
+}
+
+impl Unread {
+    /// How each of its problems begins.
+    pub(crate) const WHAT: &str = "cannot be read:";
+
+    pub(crate) fn new(path: &Path, error: io::Error) -> Self {
+        Self { path: path.to_owned(), error }
     }
-    let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
-    FileIdentity {
-        inode: metadata.ino(),
-        bytes: metadata.len(),
-        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+
+    /// The problem to show for the file's session.
+    pub(crate) fn problem(&self) -> Problem {
+        let what = format!("{} {}; what is known of it stays", Self::WHAT, self.error);
+        Problem { at: self.path.display().to_string(), what }
     }
 }
 
+/// Returns a file's identity.
+///
+/// # Errors
+/// If the file does not exist or cannot be looked at.
+pub(crate) fn file_identity(path: &Path) -> io::Result<FileIdentity> {
+    if let Some((bytes, modified_ms)) = bundled(path)? {
+        // A session of a database is not a file: its length and its time of change identify a state.
+        return Ok(FileIdentity { inode: 0, bytes, modified_ns: modified_ms.saturating_mul(1_000_000) });
+    }
+    let metadata = fs::metadata(path)?;
+    Ok(FileIdentity {
+        inode: metadata.ino(),
+        bytes: metadata.len(),
+        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+    })
+}
+
 /// Returns the identity of a file that was just found. A database is not asked again for each of its sessions.
-pub(crate) fn found_identity(found: &Found) -> FileIdentity {
+///
+/// # Errors
+/// As [`file_identity`].
+pub(crate) fn found_identity(found: &Found) -> io::Result<FileIdentity> {
     let is_bundled = found.path.parent().is_some_and(|above| subscope_harness::bundle(above).is_some());
     if !is_bundled {
         return file_identity(&found.path);
     }
     let modified_ns = found.modified_ms.unwrap_or(0).saturating_mul(1_000_000);
-    FileIdentity { inode: 0, bytes: found.len, modified_ns }
+    Ok(FileIdentity { inode: 0, bytes: found.len, modified_ns })
 }
 
 /// Loads files. Keeps its buffer from one to the next.
@@ -61,37 +98,41 @@ pub(crate) struct FileLoader {
 }
 
 impl FileLoader {
-    /// Reads a whole file into a new source of a router. Returns the source, and the number of bytes read.
+    /// Reads a whole file into an open source of a router. Returns the number of bytes.
     ///
     /// # Errors
-    /// If the file cannot be read; what was read before stays.
+    /// If the file cannot be read to its end; what was read before stays in the router.
     pub(crate) fn load(
         &mut self,
         path: &Path,
-        spec: SourceSpec,
-        router: &mut SessionRouter,
-    ) -> (SourceId, io::Result<u64>) {
-        let source = router.open(spec);
-        let end = read::read_file(path, 0, &mut self.chunk, &mut |_, bytes| router.push(source, bytes));
-        router.flush(source);
-        (source, end)
-    }
-
-    /// Reads a file up to an offset into an open source, which gets later content too.
-    ///
-    /// # Errors
-    /// If the file cannot be read; what was read before stays.
-    pub(crate) fn load_until(
-        &mut self,
-        path: &Path,
-        until: u64,
         source: SourceId,
         router: &mut SessionRouter,
-    ) -> io::Result<u64> {
-        read::read_file(path, 0, &mut self.chunk, &mut |offset, bytes| {
+    ) -> Result<u64, Unread> {
+        let end = read::read_file(path, 0, &mut self.chunk, &mut |_, bytes| router.push(source, bytes));
+        router.flush(source);
+        end.map_err(|error| Unread::new(path, error))
+    }
+
+    /// Reads a part of a file into an open source, which gets later content too. Advances `span.start` past what was
+    /// read, also if reading fails.
+    ///
+    /// # Errors
+    /// If the file cannot be read to the end of the span.
+    pub(crate) fn load_span(
+        &mut self,
+        path: &Path,
+        span: &mut Range<u64>,
+        source: SourceId,
+        router: &mut SessionRouter,
+    ) -> Result<(), Unread> {
+        let until = span.end;
+        let outcome = read::read_file(path, span.start, &mut self.chunk, &mut |offset, bytes| {
             let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
-            router.push(source, bytes.get(..rest).unwrap_or(bytes));
-        })
+            let bytes = bytes.get(..rest).unwrap_or(bytes);
+            router.push(source, bytes);
+            span.start = offset + bytes.len() as u64;
+        });
+        outcome.map(|_| ()).map_err(|error| Unread::new(path, error))
     }
 }
 

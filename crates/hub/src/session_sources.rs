@@ -6,17 +6,17 @@ use std::{
 };
 
 use subscope_collect::{
-    CollectError, Expanded, Found, Group, archive::Archive, expand, length, transcripts_naming,
+    CollectError, Expanded, Found, Group, Skipped, archive::Archive, expand, length, transcripts_naming,
 };
 use subscope_harness::{Role, Root};
-use subscope_model::{SessionId, Tree};
+use subscope_model::{Problem, SessionId, Tree};
 use subscope_session::{Dialect, RouterOptions};
 use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
 
 use crate::{
     batch::BatchRead,
     index::{SessionPassage, elsewhere, passages_of},
-    loader::file_identity,
+    loader::{Unread, file_identity},
 };
 
 /// All sources of one session.
@@ -26,6 +26,8 @@ pub struct SessionSources {
     files: Vec<Found>,
     received: Vec<ReceivedInput>,
     missing: Vec<PathBuf>,
+    /// Whether rows were derived from something that is in no file any more.
+    is_cut: bool,
 }
 
 /// Why the sources of a session could not be found.
@@ -51,21 +53,22 @@ impl SessionSources {
         store: Option<&SqliteStore>,
         archive: &Archive,
     ) -> Result<Self, SourcesError> {
-        let (mut stored, mut received) = (Vec::new(), Vec::new());
+        let (mut stored, mut received, mut is_cut) = (Vec::new(), Vec::new(), false);
         if let Some(store) = store {
             stored = store.files_of(session)?;
             received = store.received_of(session)?;
+            is_cut = store.needs_facts(session)?;
         }
         let archived = |path: &Path| archived_copy(path, session, archive);
-        let mut expand = |path: &Path| files_at(path, session);
+        let mut expand = |path: &Path| files_at(path, session).map(|(found, _)| found);
         let (files, missing) = find_files(&transcripts, &stored, &mut expand, &archived)?;
-        Ok(Self { session: session.clone(), files, received, missing })
+        Ok(Self { session: session.clone(), files, received, missing, is_cut })
     }
 
     /// Whether the session can be read completely: every file that its rows were derived from is in its place or in the
     /// archive.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && !self.is_empty()
+        self.missing.is_empty() && !self.is_cut && !self.is_empty()
     }
 
     /// Whether it has no files: only programs have sent input, as far as is known; its harness's files may have come
@@ -108,8 +111,11 @@ impl SessionSources {
         Ok(())
     }
 
-    /// Returns the passages of the session, each text cut to `max_bytes`. Sources that cannot be read have none.
-    pub fn passages(&self, max_bytes: usize) -> Vec<SessionPassage> {
+    /// Returns the passages of the session, each text cut to `max_bytes`.
+    ///
+    /// # Errors
+    /// If a file cannot be read to its end.
+    pub fn passages(&self, max_bytes: usize) -> Result<Vec<SessionPassage>, Unread> {
         passages_of(&self.session, &self.files, &self.received, max_bytes)
     }
 
@@ -145,15 +151,29 @@ impl RowCounts {
         Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, has_title])
     }
 
+    /// Whether rows have agents or a title that these lack. The other numbers fall when another session turns out to own
+    /// some calls or responses.
+    pub(crate) fn exceed_in_agents(self, others: Self) -> bool {
+        let ([agents, .., title], [other_agents, .., other_title]) = (self.0, others.0);
+        agents > other_agents || title > other_title
+    }
+
     /// Whether any of them is more than in others.
     pub(crate) fn exceed(self, others: Self) -> bool {
         self.0.iter().zip(others.0).any(|(own, other)| *own > other)
     }
 }
 
-/// Whether a file that rows were derived from is gone. One that was cut to nothing is as good as deleted.
+/// Whether a file that rows were derived from is gone. One that was cut to nothing is as good as deleted; one that cannot be
+/// looked at is not gone.
 pub(crate) fn is_missing(path: &Path) -> bool {
-    length(path).is_none_or(|bytes| bytes == 0)
+    matches!(length(path), Ok(None | Some(0)))
+}
+
+/// The problem of a session some of whose input is in no file any more.
+pub(crate) fn cut_problem(session: &SessionId) -> Problem {
+    let what = "a transcript was cut or replaced; what it said before stays known";
+    Problem { at: session.to_string(), what: what.to_owned() }
 }
 
 /// Returns the files of a session, and the paths at which there is nothing any more. `expand` returns a file with those
@@ -174,8 +194,13 @@ fn find_files(
         if whole.contains(path) {
             continue;
         }
-        let is_gone = if is_stored.contains(path) { is_missing(path) } else { length(path).is_none() };
-        let found = if is_gone { archived(path) } else { expand(path)? };
+        let found = match length(path) {
+            Ok(None) => archived(path),
+            Ok(Some(0)) if is_stored.contains(path) => archived(path),
+            Ok(Some(_)) => expand(path)?,
+            // It is not gone, but nothing can be read of it.
+            Err(_) => Vec::new(),
+        };
         if found.is_empty() {
             missing.push(path.clone());
         }
@@ -189,15 +214,16 @@ fn find_files(
     Ok((files, missing))
 }
 
-/// Returns a file and those that belong to it; of the main transcript of another session that file alone.
-pub(crate) fn files_at(path: &Path, session: &SessionId) -> Result<Vec<Found>, CollectError> {
-    let groups = expand(path)?.groups.into_iter();
-    let files = groups.flat_map(|Group { session: named, files }| {
+/// Returns a file and those that belong to it; of the main transcript of another session that file alone. And what was
+/// skipped because it cannot be read.
+pub(crate) fn files_at(path: &Path, session: &SessionId) -> Result<(Vec<Found>, Vec<Skipped>), CollectError> {
+    let Expanded { groups, skipped } = expand(path)?;
+    let files = groups.into_iter().flat_map(|Group { session: named, files }| {
         let is_other = named.is_some_and(|named| SessionId::from_outside(&named) != *session)
             && files.iter().any(names_session);
         files.into_iter().take(if is_other { 1 } else { usize::MAX })
     });
-    Ok(files.collect())
+    Ok((files.collect(), skipped))
 }
 
 fn names_session(found: &Found) -> bool {
@@ -217,7 +243,8 @@ pub fn unread_files_naming(
     let sources = store.map(SqliteStore::sources).transpose()?.unwrap_or_default();
     let read: HashSet<(PathBuf, FileIdentity)> =
         sources.into_iter().map(|source| (source.path, source.identity)).collect();
-    let is_read = |path: &Path| read.contains(&(path.to_owned(), file_identity(path)));
+    let is_read =
+        |path: &Path| file_identity(path).is_ok_and(|identity| read.contains(&(path.to_owned(), identity)));
     Ok(roots.iter().flat_map(|root| transcripts_naming(root, session, &is_read)).collect())
 }
 
@@ -253,7 +280,7 @@ mod tests {
         let mut expanded = Vec::new();
         let mut expand = |path: &Path| {
             expanded.push(path.to_owned());
-            files_at(path, &SessionId::from("s"))
+            files_at(path, &SessionId::from("s")).map(|(found, _)| found)
         };
         let looked_for = std::cell::RefCell::new(Vec::new());
         let archived = |path: &Path| {

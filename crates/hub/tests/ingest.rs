@@ -260,7 +260,8 @@ fn replaced_file_keeps_what_was_handed_over() {
     let session = named().unwrap();
     let whole = calls(&session);
     std::fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
-    wait_for(&|| calls(&session) < whole);
+    wait_for(&|| tree(&handle, &session).is_some_and(|tree| !tree.problems.is_empty()));
+    assert_eq!(calls(&session), whole, "what it said before stays known");
     // New input continues the earlier input.
     ingest(&handle, hook("s", "t2", "PreToolUse")).unwrap();
     assert_eq!(calls(&SessionId::from("s")), 2);

@@ -10,6 +10,7 @@ mod ids;
 mod response;
 mod spawn;
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 pub use call::{CallBegin, CallEnd, Outcome, ToolClass};
@@ -23,7 +24,7 @@ use crate::{
 
 /// Kind of a source, the most detailed first. If two kinds have the same fact, the lesser (earlier) kind wins (design,
 /// section 3 "Times").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SourceKind {
     /// A conversation file written by the harness.
     Transcript,
@@ -135,7 +136,7 @@ pub enum PromptKind {
 }
 
 /// Origin of a title, the strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TitleOrigin {
     /// The person named the session; the last name counts.
     Person,

@@ -1,7 +1,6 @@
 //! Driver of a run's own hub: reads the child's output and the transcripts of its sessions.
 
 use std::{
-    collections::BTreeSet,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -156,7 +155,7 @@ impl Driver for RunDriver {
             polled.has_pushed |= one.has_pushed;
             polled.is_catching_up |= one.is_catching_up;
             polled.problems.extend(one.problems);
-            polled.replaced.extend(one.replaced);
+            polled.unread_changed.extend(one.unread_changed);
             has_ended &= one.has_ended;
         }
         polled.has_ended &= has_ended;
@@ -174,16 +173,20 @@ impl Driver for RunDriver {
         self.transcripts.iter().any(|live| live.follows(session))
     }
 
-    fn reload(
-        &mut self,
-        session: &SessionId,
-        can_replay: bool,
-        router: &mut SessionRouter,
-    ) -> Option<BTreeSet<SourceId>> {
-        // The child's output cannot be read again. All drivers that follow the session must reload it.
-        let reloaded =
-            self.transcripts.iter_mut().filter_map(|live| live.reload(session, can_replay, router));
-        reloaded.reduce(|one, other| &one | &other)
+    fn unread(&self, session: &SessionId) -> Vec<Problem> {
+        self.transcripts.iter().flat_map(|live| live.unread(session)).collect()
+    }
+
+    fn is_incomplete(&self, session: &SessionId) -> bool {
+        self.transcripts.iter().any(|live| live.is_incomplete(session))
+    }
+
+    fn is_cut(&self, session: &SessionId) -> bool {
+        self.transcripts.iter().any(|live| live.is_cut(session))
+    }
+
+    fn retry_unread(&mut self, session: &SessionId, router: &mut SessionRouter) {
+        self.transcripts.iter_mut().for_each(|live| live.retry_unread(session, router));
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {

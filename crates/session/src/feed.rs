@@ -218,15 +218,10 @@ pub fn problem_event(problem: &Problem) -> Event {
 }
 
 impl SessionFeed {
-    /// Forgets which messages were reported, but not what was published: the same sources report them again.
-    pub(crate) fn restart(&mut self) {
-        (self.messages, self.held) = Default::default();
-    }
-
     /// Reduces the feed of an evicted session to what was published. Reading the same sources again publishes nothing
     /// again, whatever the times of their lines are, and a new line is published.
     pub(crate) fn suspend(mut self) -> Self {
-        self.restart();
+        (self.messages, self.held) = Default::default();
         self.answers = HashMap::new();
         self.published.0.shrink_to_fit();
         self

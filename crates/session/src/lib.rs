@@ -18,7 +18,7 @@ mod source;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
-pub const REVISION: u32 = 10;
+pub const REVISION: u32 = 11;
 
 pub use feed::{id_by_request, problem_event};
 pub use router::{EventScope, RouterOptions, SessionRouter};

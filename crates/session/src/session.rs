@@ -20,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) tracker: Tracker,
     /// Sources with lines of the session.
     sources: BTreeSet<SourceId>,
+    /// Whether it has facts that a store kept, of lines that no source has.
+    has_stored_facts: bool,
     pending_events: Vec<PendingEvent>,
     feed: SessionFeed,
 }
@@ -46,6 +48,7 @@ impl Session {
         Self {
             tracker: Tracker::new(id, harness, options.keep, options.cutoff),
             sources: BTreeSet::new(),
+            has_stored_facts: false,
             pending_events: Vec::new(),
             feed,
         }
@@ -61,16 +64,16 @@ impl Session {
         self.feed.published_count() > 0
     }
 
-    /// Forgets everything but what was published, so that the same input publishes nothing again.
-    pub(crate) fn reset(&mut self, options: &RouterOptions) {
-        let mut feed = std::mem::take(&mut self.feed);
-        feed.restart();
-        *self = Self::new(self.tracker.session().clone(), None, options, feed);
+    /// Whether it has any input.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.sources.is_empty() || self.has_stored_facts
     }
 
-    /// Whether it has any input; not after a reset.
-    pub(crate) fn has_input(&self) -> bool {
-        !self.sources.is_empty()
+    /// Joins facts that a store kept. Returns whether they could be read.
+    pub(crate) fn join_facts(&mut self, json: &[u8], sources: u32) -> bool {
+        let is_joined = self.tracker.join_facts(json, sources).is_ok();
+        self.has_stored_facts |= is_joined;
+        is_joined
     }
 
     /// Records a source that has lines of the session.
@@ -108,6 +111,7 @@ impl Session {
     /// Joins the same session of another router. Adds `base` to its source numbers.
     pub(crate) fn join(&mut self, other: Self, base: u32) {
         self.tracker.join(other.tracker, base);
+        self.has_stored_facts |= other.has_stored_facts;
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
         self.pending_events.extend(other.pending_events.into_iter().map(|mut event| {
             event.place.source.0 += base;

@@ -498,7 +498,7 @@ fn events_are_the_same_read_at_once_in_pieces_and_again() {
                 compare_source_order(&name, &parts, &whole, live, wrong);
                 // Read again, as after its eviction.
                 let tailed: Vec<_> = (0..parts.len() as u32).map(subscope_model::SourceId).collect();
-                let Some(_) = router.reset(session, &tailed) else { continue };
+                let Some(_) = router.evict(session, &tailed) else { continue };
                 for part in &parts {
                     let source = router.open(part.spec.clone());
                     router.push(source, &part.bytes);

@@ -53,6 +53,8 @@ pub struct Commit {
     pub received: Vec<ReceivedInput>,
     /// Files that the rows were derived from, with their state at that time.
     pub sources: Vec<SourceFile>,
+    /// What the transcripts of sessions have reported so far; replaces what was stored.
+    pub facts: Vec<StoredFacts>,
     /// Keys of sessions in `trees`, by which duplicated history is found.
     pub session_keys: Vec<StoredSessionKeys>,
     /// Sessions with a deleted source file: their rows are not due for a rebuild until a later commit has their tree.
@@ -82,6 +84,36 @@ pub struct StoredSessionKeys {
     pub keys: SessionKeys,
     /// True to replace the stored keys, false to add to them. Start time and first keys are always replaced.
     pub replaces: bool,
+}
+
+/// Everything that the transcripts of a session have reported, of which rows can be derived after a transcript was cut,
+/// replaced or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFacts {
+    /// The session.
+    pub session: SessionId,
+    /// Whether some of it is in no file any more: rows are then derived from these facts and the files.
+    pub is_needed: bool,
+    /// The facts, compressed.
+    body: Vec<u8>,
+}
+
+impl StoredFacts {
+    /// Compresses facts, which takes about as long as writing them would.
+    ///
+    /// # Errors
+    /// If compression fails.
+    pub fn pack(session: SessionId, is_needed: bool, facts: &[u8]) -> StoreResult<Self> {
+        Ok(Self { session, is_needed, body: sqlite::pack_bytes(facts)? })
+    }
+
+    /// Returns the facts.
+    ///
+    /// # Errors
+    /// If they are damaged.
+    pub fn unpack(&self) -> StoreResult<Vec<u8>> {
+        Ok(sqlite::unpack_bytes(self.body.clone())?)
+    }
 }
 
 /// A file that rows were derived from.
@@ -340,6 +372,12 @@ pub trait History: SessionQueries {
 
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;
+
+    /// Returns what the transcripts of a session have reported; `None` if it is not stored.
+    fn facts_of(&self, session: &SessionId) -> StoreResult<Option<StoredFacts>>;
+
+    /// Whether rows of a session are derived from stored facts too, because no file has some of them any more.
+    fn needs_facts(&self, session: &SessionId) -> StoreResult<bool>;
 
     /// Returns the times at which rows of sessions may change without new input.
     fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>>;

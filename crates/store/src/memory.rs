@@ -13,7 +13,7 @@ use subscope_model::{
 
 use crate::{
     AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, OpenReader, ReceivedInput, SessionPart,
-    SessionQueries, StoreResult, StoredSessionKeys, days, stats::Sums,
+    SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days, stats::Sums,
 };
 
 /// Default size of the event log, at some hundred bytes an event. Readers that fall further behind restart from a
@@ -36,6 +36,7 @@ struct MemoryRows {
     changed_ms: BTreeMap<SessionId, Millis>,
     log: VecDeque<Event>,
     session_keys: BTreeMap<SessionId, SessionKeys>,
+    facts: BTreeMap<SessionId, StoredFacts>,
     /// Sources and delivery keys of all received input.
     delivery_keys: HashSet<(String, String)>,
     /// The newest received input.
@@ -116,6 +117,7 @@ impl Ledger for MemoryStore {
         for keys in &commit.session_keys {
             rows.add_keys(keys);
         }
+        rows.facts.extend(commit.facts.iter().map(|facts| (facts.session.clone(), facts.clone())));
         let mut events = commit.events.clone();
         for event in &mut events {
             rows.seq += 1;
@@ -251,6 +253,14 @@ impl History for MemoryStore {
 
     fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {
         Ok(Vec::new())
+    }
+
+    fn facts_of(&self, session: &SessionId) -> StoreResult<Option<StoredFacts>> {
+        Ok(self.rows().facts.get(session).cloned())
+    }
+
+    fn needs_facts(&self, session: &SessionId) -> StoreResult<bool> {
+        Ok(self.rows().facts.get(session).is_some_and(|facts| facts.is_needed))
     }
 
     fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {

@@ -551,14 +551,15 @@ fn a_file_is_a_source_of_each_session_that_its_lines_name() {
     // Of version 3, which knew one session of a file.
     drop(SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name <> 'sources'";
+    let sql =
+        "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'sources')";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for table in tables {
         db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
     }
     db.execute_batch(
-        "DROP TABLE sources; PRAGMA user_version = 3;
+        "DROP TABLE sources; DROP TABLE facts; PRAGMA user_version = 3;
         CREATE TABLE sources(
             path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,
             modified_ns INTEGER NOT NULL) WITHOUT ROWID;

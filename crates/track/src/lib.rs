@@ -158,6 +158,28 @@ impl Tracker {
         self.facts.join(other.facts, sources);
     }
 
+    /// Returns the facts that transcripts reported as JSON, for [`Tracker::join_facts`].
+    ///
+    /// # Errors
+    /// Where a value has no JSON.
+    pub fn write_facts(&self) -> serde_json::Result<Vec<u8>> {
+        facts::stored::write(&self.facts, self.harness.as_deref())
+    }
+
+    /// Joins facts that a tracker of the session wrote earlier, whose transcripts may be gone. Numbers their sources from
+    /// `sources` on.
+    ///
+    /// # Errors
+    /// Where the JSON is damaged, or of another version.
+    pub fn join_facts(&mut self, json: &[u8], sources: u32) -> serde_json::Result<()> {
+        let facts::stored::ReadFacts { harness, facts } = facts::stored::read(json)?;
+        if let Some(harness) = &harness {
+            self.set_harness(harness);
+        }
+        self.facts.join(facts, sources);
+        Ok(())
+    }
+
     /// Records a problem, once.
     pub fn problem(&mut self, problem: Problem) {
         facts::push_new(&mut self.facts.problems, problem);

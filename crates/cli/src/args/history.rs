@@ -28,7 +28,7 @@ pub(crate) struct IndexArgs {
     /// Skip the full-text index: `ls`, `tree` and `stats` are complete, `search` finds nothing new.
     #[arg(long)]
     pub(crate) no_text: bool,
-    /// Archive transcripts, so that they stay when the harness deletes them: hard links first, compressed later.
+    /// Archive transcripts, so that they stay when the harness deletes, cuts or rewrites them: as compressed copies.
     #[arg(long)]
     pub(crate) archive: bool,
     /// Forget sessions whose last event is older than this many days.

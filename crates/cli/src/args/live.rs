@@ -153,7 +153,7 @@ pub(crate) struct ServeArgs {
     /// Ask a stalled subagent to stop, as `subscope stop` does.
     #[arg(long)]
     pub(crate) stall_kill: bool,
-    /// Keep transcripts that Claude Code deletes: hard-linked while they exist, compressed afterwards.
+    /// Keep transcripts that their harness deletes, cuts or rewrites, as compressed copies.
     #[arg(long)]
     pub(crate) archive: bool,
     /// Forget sessions whose last event is older than this many days.

@@ -11,7 +11,7 @@ mod sending;
 mod status;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use subscope_client::{
 };
 use subscope_collect::archive::Archive;
 use subscope_export::{SnapshotHead, snapshot, snapshot_line, tombstone};
-use subscope_hub::{SessionSources, clock};
+use subscope_hub::{SessionSources, SourcesError, Unread, clock};
 use subscope_model::{ContentLevel, Millis, SessionId, SnapshotText, Text, Tree, iso8601};
 use subscope_store::{
     Access, ForwardLog, Forwarded, ListQuery, OpenError, SessionQueries, SqliteStore, StoreError,
@@ -183,12 +183,17 @@ impl SessionForwarder {
         let mut bytes = 0;
         let mut due = due.into_iter().peekable();
         while let Some(next) = due.next() {
-            if let Some(prepared) = self.prepare(&next)? {
-                bytes += prepared.lines.len();
-                batch.push(prepared);
-            } else {
-                round.waiting -= 1;
-                self.ledger.dismiss(&next.session);
+            match self.prepare(&next)? {
+                Preparation::Ready(prepared) => {
+                    bytes += prepared.lines.len();
+                    batch.push(*prepared);
+                }
+                Preparation::Nothing => {
+                    round.waiting -= 1;
+                    self.ledger.dismiss(&next.session);
+                }
+                // It stays due.
+                Preparation::Unread => {}
             }
             let is_full = bytes >= MAX_BATCH_BYTES || batch.len() >= MAX_BATCH_SESSIONS;
             if is_full || due.peek().is_none() {
@@ -223,7 +228,7 @@ impl SessionForwarder {
                 continue;
             }
             let due = DueSession { session: row.id, rev: 0, is_live: false, is_gone: false };
-            if let Some(prepared) = self.prepare(&due)? {
+            if let Preparation::Ready(prepared) = self.prepare(&due)? {
                 return Ok(Some(prepared.lines));
             }
         }
@@ -237,7 +242,7 @@ impl SessionForwarder {
     pub(crate) fn print(&mut self, out: &mut dyn std::io::Write) -> Result<usize, ForwardError> {
         let mut count = 0;
         for due in self.due()? {
-            if let Some(prepared) = self.prepare(&due)? {
+            if let Preparation::Ready(prepared) = self.prepare(&due)? {
                 out.write_all(&prepared.lines)?;
                 count += 1;
             }
@@ -308,8 +313,8 @@ impl SessionForwarder {
         Ok(())
     }
 
-    /// Returns a due session as it is sent; `None` if it is gone, or needs not be sent after all.
-    fn prepare(&self, due: &DueSession) -> Result<Option<Prepared>, ForwardError> {
+    /// Returns a due session as it is sent.
+    fn prepare(&self, due: &DueSession) -> Result<Preparation, ForwardError> {
         let before = self.ledger.forwarded(&due.session);
         let (sent_rev, replaces_later) = self.rev_to_send(due);
         let head = |rev: u64, day: Text, project: Option<Text>| SnapshotHead {
@@ -332,7 +337,7 @@ impl SessionForwarder {
         let mut line_count = 1;
         if due.is_gone {
             if before.is_some_and(|before| before.is_deleted) {
-                return Ok(None);
+                return Ok(Preparation::Nothing);
             }
             // The server knows the day of a session that is missing in the record.
             let day = before.map_or_else(|| day_of_time(clock::now_ms()), |before| before.day.clone());
@@ -342,19 +347,35 @@ impl SessionForwarder {
             snapshot_line(&gone, HarmlessJson::new(&mut lines))?;
             let forwarded = record(day, None, Vec::new(), due.rev);
             let session = due.session.clone();
-            return Ok(Some(Prepared { session, lines, line_count, forwarded, is_live: false }));
+            let prepared = Prepared { session, lines, line_count, forwarded, is_live: false };
+            return Ok(Preparation::Ready(Box::new(prepared)));
         }
-        let Some(row) = self.store.session_row(&due.session)? else { return Ok(None) };
-        let Some(tree) = self.store.tree(&due.session)? else { return Ok(None) };
+        let Some(row) = self.store.session_row(&due.session)? else { return Ok(Preparation::Nothing) };
+        let Some(tree) = self.store.tree(&due.session)? else { return Ok(Preparation::Nothing) };
         let day = before.map_or_else(|| day_of(&tree, row.kept_at_ms), |before| before.day.clone());
         let project = self.options.names.name(row.cwd.as_deref());
-        let texts = match self.options.level {
-            ContentLevel::Figures | ContentLevel::Titles => Vec::new(),
-            ContentLevel::Text => self.texts(&due.session),
+        let (texts, is_whole) = match self.options.level {
+            ContentLevel::Figures | ContentLevel::Titles => (Vec::new(), true),
+            // It is sent once its files can be read.
+            ContentLevel::Text => match self.texts(&due.session) {
+                Ok(texts) => texts,
+                Err(error) => {
+                    tracing::warn!(session = %due.session, "its texts are not sent now: {error}");
+                    return Ok(Preparation::Unread);
+                }
+            },
         };
-        let docs: Vec<u64> = texts.iter().map(|text| text.doc).collect();
-        let gone = self.docs(&due.session)?.into_iter().filter(|doc| !docs.contains(doc));
-        let texts = texts.into_iter().chain(gone.map(deleted_text)).collect();
+        let mut docs: Vec<u64> = texts.iter().map(|text| text.doc).collect();
+        let known: HashSet<u64> = docs.iter().copied().collect();
+        let mut unread: Vec<u64> = self.docs(&due.session)?;
+        unread.retain(|doc| !known.contains(doc));
+        let mut texts = texts;
+        if is_whole {
+            texts.extend(unread.into_iter().map(deleted_text));
+        } else {
+            // What no file has any more stays with the team.
+            docs.extend(unread);
+        }
         let rev = due.rev.max(tree.rev());
         if replaces_later {
             let gone = tombstone(head(sent_rev - 1, day.clone(), None), &due.session);
@@ -366,7 +387,8 @@ impl SessionForwarder {
         snapshot_line(&snapshot, HarmlessJson::new(&mut lines))?;
         let forwarded = record(day, project.as_ref(), docs, rev);
         let session = due.session.clone();
-        Ok(Some(Prepared { session, lines, line_count, forwarded, is_live: due.is_live }))
+        let prepared = Prepared { session, lines, line_count, forwarded, is_live: due.is_live };
+        Ok(Preparation::Ready(Box::new(prepared)))
     }
 
     /// Returns the rev under which to send a session, and whether the server has the session under one that it would not
@@ -391,10 +413,9 @@ impl SessionForwarder {
         Ok(self.log.as_ref().map(|log| log.docs(session)).transpose()?.unwrap_or_default())
     }
 
-    /// Returns the passages of a session; none if its sources cannot be read.
-    fn texts(&self, session: &SessionId) -> Vec<SnapshotText> {
-        let found = SessionSources::find(session, Vec::new(), Some(&self.store), &self.options.archive);
-        let passages = found.map(|sources| sources.passages(PASSAGE_BYTES)).unwrap_or_default();
+    /// Returns the passages of a session, and whether these are all: not if some were in files that are gone or were cut.
+    fn texts(&self, session: &SessionId) -> Result<(Vec<SnapshotText>, bool), TextsError> {
+        let sources = SessionSources::find(session, Vec::new(), Some(&self.store), &self.options.archive)?;
         let text = |passage: subscope_hub::index::SessionPassage| SnapshotText {
             doc: passage.doc,
             agent_id: passage.agent.into(),
@@ -403,13 +424,33 @@ impl SessionForwarder {
             text: passage.text.into(),
             deleted: false,
         };
-        passages.into_iter().map(text).collect()
+        let passages = sources.passages(PASSAGE_BYTES)?;
+        Ok((passages.into_iter().map(text).collect(), sources.is_whole()))
     }
 }
 
 /// Returns the time in microseconds since 1970, as revs are.
 fn now_us() -> u64 {
     u64::try_from(clock::now_ms()).unwrap_or(0).saturating_mul(1_000)
+}
+
+/// What becomes of a due session.
+enum Preparation {
+    /// It is sent like this.
+    Ready(Box<Prepared>),
+    /// It is gone, or needs not be sent after all.
+    Nothing,
+    /// Its texts cannot be read now.
+    Unread,
+}
+
+/// Why the texts of a session cannot be read now.
+#[derive(Debug, thiserror::Error)]
+enum TextsError {
+    #[error(transparent)]
+    Sources(#[from] SourcesError),
+    #[error(transparent)]
+    Unread(#[from] Unread),
 }
 
 fn deleted_text(doc: u64) -> SnapshotText {

@@ -33,8 +33,7 @@ fn what_is_taken_grows_with_its_original_and_outlives_it() {
     assert_eq!(archive.find(&original).unwrap(), None);
     assert_eq!(archive.settle(&original).unwrap(), None);
     archive.take(&original).unwrap();
-    let links = fs::metadata(&original).unwrap().nlink();
-    assert_eq!(links, 2, "a second name and no second file");
+    assert_eq!(fs::metadata(&original).unwrap().nlink(), 1, "the archive has bytes of its own");
     OpenOptions::new().append(true).open(&original).unwrap().write_all(b"two\n").unwrap();
     archive.take(&original).unwrap();
     let before = fs::metadata(&original).unwrap();
@@ -117,35 +116,41 @@ fn what_does_not_read_back_as_its_original_does_not_replace_it() {
 }
 
 #[test]
-fn a_path_that_is_another_files_now_is_taken_anew() {
-    let Place { archive, original, _folder } = place(b"old\n");
-    archive.take(&original).unwrap();
+fn what_an_original_no_longer_says_is_kept_as_a_former_file() {
+    let Place { archive, original, _folder } = place(b"one\ntwo\n");
+    assert_eq!(archive.take(&original).unwrap(), None);
+    // In place, by rename, and after a deletion; shorter, of the same length, and longer.
+    fs::write(&original, b"one\n").unwrap();
+    let first = archive.take(&original).unwrap().unwrap();
+    let other = original.with_file_name("other");
+    fs::write(&other, b"new!").unwrap();
+    fs::rename(&other, &original).unwrap();
+    let second = archive.take(&original).unwrap().unwrap();
     fs::remove_file(&original).unwrap();
-    archive.settle(&original).unwrap();
-    fs::write(&original, b"new!\n").unwrap();
-    archive.take(&original).unwrap();
-    assert_eq!(text(&archive, &original), b"new!\n");
-    fs::remove_file(&original).unwrap();
-    archive.settle(&original).unwrap();
-    assert_eq!(text(&archive, &original), b"new!\n");
+    fs::write(&original, b"what is longer\n").unwrap();
+    let third = archive.take(&original).unwrap().unwrap();
+    assert_eq!(archive.take(&original).unwrap(), None);
+    for (former, content) in [(&first, &b"one\ntwo\n"[..]), (&second, b"one\n"), (&third, b"new!")] {
+        assert_eq!(text(&archive, former), content);
+        assert_eq!(original_of(former).as_ref(), Some(&original));
+    }
+    assert_eq!(text(&archive, &original), b"what is longer\n");
+    let all: Vec<PathBuf> = archive.originals().unwrap().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(all, [original.clone(), first.clone(), second, third]);
+    archive.remove(&original).unwrap();
+    assert_eq!((archive.find(&original).unwrap(), archive.find(&first).unwrap()), (None, None));
 }
 
 #[test]
-fn a_copy_on_another_device_follows_its_original() {
-    // `/dev/shm` is another device than the disk on most machines; on others the archive makes a link, which is as
-    // good.
-    let memory = Path::new("/dev/shm");
-    let Place { original, _folder, .. } = place(b"one\n");
-    let Ok(other) = tempfile::tempdir_in(if memory.is_dir() { memory } else { _folder.path() }) else {
-        return;
-    };
-    let archive = Archive::new(other.path().join("archive"));
+fn link_of_an_older_version_becomes_a_copy() {
+    let Place { archive, original, _folder } = place(b"one\n");
     archive.take(&original).unwrap();
-    OpenOptions::new().append(true).open(&original).unwrap().write_all(b"two\n").unwrap();
+    let place = archive.place(&original).unwrap();
+    archive.remove(&original).unwrap();
+    fs::hard_link(&original, &place).unwrap();
     archive.take(&original).unwrap();
-    fs::remove_file(&original).unwrap();
-    archive.settle(&original).unwrap();
-    assert_eq!(text(&archive, &original), b"one\ntwo\n");
+    assert_eq!(fs::metadata(&original).unwrap().nlink(), 1);
+    assert_eq!(text(&archive, &original), b"one\n");
 }
 
 #[test]

@@ -10,9 +10,21 @@ use subscope_model::Millis;
 
 use super::{
     EventSink, FileEvent, FileId,
+    pace::Pace,
     tail::{Presence, Tail},
 };
 use crate::Found;
+
+/// First and longest pause before a file that could not be read is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_AT_MOST: Duration = Duration::from_secs(60);
+
+/// When a file that could not be read is tried again.
+#[derive(Debug)]
+struct FailedLook {
+    pause: Duration,
+    since: Pace,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -22,6 +34,8 @@ pub(super) struct Files {
     gone: HashMap<PathBuf, (FileId, Tail)>,
     /// Files that are shorter than the part that was read.
     short: BTreeSet<FileId>,
+    /// Files that could not be read.
+    failed: BTreeMap<FileId, FailedLook>,
     next: u32,
     chunk: Vec<u8>,
     now_ms: Millis,
@@ -73,17 +87,23 @@ impl Files {
         }
     }
 
-    /// Whether a file is shorter than the part that was read: such files are checked again soon.
-    pub(super) fn has_short(&self) -> bool {
-        !self.short.is_empty()
+    /// Whether a file is shorter than the part that was read, or could not be read: such files are checked again soon.
+    pub(super) fn has_unsettled(&self) -> bool {
+        !self.short.is_empty() || !self.failed.is_empty()
     }
 
-    /// Checks files that became shorter again, after the watcher was silent for this long.
-    pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut EventSink<'_>) {
+    /// Checks such files again, after the watcher was silent for this long.
+    pub(super) fn refresh_unsettled(&mut self, waited: Duration, out: &mut EventSink<'_>) {
         for file in self.short.clone() {
             if let Some(tail) = self.tails.get_mut(&file) {
                 tail.wait(waited);
             }
+            self.advance(file, out);
+        }
+        self.failed.values_mut().for_each(|failed| failed.since.wait(waited));
+        let is_due = |(_, failed): &(&FileId, &FailedLook)| failed.since.is_over(self.now_ms, failed.pause);
+        let due: Vec<FileId> = self.failed.iter().filter(is_due).map(|(file, _)| *file).collect();
+        for file in due {
             self.advance(file, out);
         }
     }
@@ -91,8 +111,13 @@ impl Files {
     fn advance(&mut self, file: FileId, out: &mut EventSink<'_>) {
         let Some(tail) = self.tails.get_mut(&file) else { return };
         match tail.advance(file, self.now_ms, &mut self.chunk, out) {
-            Ok(Presence::There) => tail.has_failed = false,
+            Ok(Presence::There) => {
+                if self.failed.remove(&file).is_some() {
+                    out.send(FileEvent::Recovered { file });
+                }
+            }
             Ok(Presence::Gone) => {
+                self.failed.remove(&file);
                 if let Some(mut tail) = self.tails.remove(&file) {
                     tail.remove();
                     self.ids.remove(&tail.path);
@@ -101,10 +126,14 @@ impl Files {
                 out.send(FileEvent::Gone { file });
             }
             Err(error) => {
-                if !tail.has_failed {
-                    out.send(FileEvent::Problem { path: &tail.path, what: &error.to_string() });
+                let new = FailedLook { pause: RETRY_AFTER / 2, since: Pace::default() };
+                let is_new = !self.failed.contains_key(&file);
+                let failed = self.failed.entry(file).or_insert(new);
+                failed.pause = (failed.pause * 2).min(RETRY_AFTER_AT_MOST);
+                failed.since.restart(self.now_ms);
+                if is_new {
+                    out.send(FileEvent::Failed { file, what: &error.to_string() });
                 }
-                tail.has_failed = true;
             }
         }
         if self.tails.get(&file).is_some_and(Tail::is_short) {

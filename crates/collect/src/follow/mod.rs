@@ -77,8 +77,8 @@ pub enum FileEvent<'a> {
         /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
         bytes: &'a [u8],
     },
-    /// The file was cut or replaced by other content: its earlier content is void, and it is read again from 0. Sent
-    /// once the file is as long as before, or has stayed shorter for a second: until then a program may be rewriting
+    /// The file was cut or replaced by other content, and is read again from 0; what its earlier content said stays
+    /// known. Sent once the file is as long as before, or has stayed shorter for a second: until then a program may be rewriting
     /// it.
     Restarted {
         /// The file.
@@ -89,7 +89,19 @@ pub enum FileEvent<'a> {
         /// The file.
         file: FileId,
     },
-    /// Something cannot be read or watched; everything else is followed further.
+    /// A file cannot be read. It is tried again, ever less often, and continues where reading stopped.
+    Failed {
+        /// The file.
+        file: FileId,
+        /// What is wrong; a lower-case fragment.
+        what: &'a str,
+    },
+    /// A file that could not be read was read to its end.
+    Recovered {
+        /// The file.
+        file: FileId,
+    },
+    /// Something cannot be listed or watched; everything else is followed further.
     Problem {
         /// Where.
         path: &'a Path,
@@ -285,7 +297,7 @@ impl Follow {
 
     fn round(&mut self, wait: Duration, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         let is_impatient =
-            self.is_short_of_news() || self.is_waiting_for_base() || self.state.files.has_short();
+            self.is_short_of_news() || self.is_waiting_for_base() || self.state.files.has_unsettled();
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
         let batch = self.state.watch.collect(limit);
         self.state.files.begin_round(self.now_ms());
@@ -293,7 +305,7 @@ impl Follow {
         let waited = if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
         self.looked.wait(waited);
         self.listed.wait(waited);
-        self.state.files.refresh_short(waited, out);
+        self.state.files.refresh_unsettled(waited, out);
         self.list_soon |= batch.is_incomplete;
         let is_look_due = self.is_short_of_news() && self.looked.is_over(self.now_ms(), LOOK_EVERY);
         if batch.is_incomplete || is_look_due {

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,7 @@ use crate::{
     found::modified_ms,
     list::{Step, walk},
     peek::{Peeks, complete},
+    source::is_missing,
     target::{Seen, Target, stat},
 };
 
@@ -58,7 +59,7 @@ impl Root {
         let mut shared: HashSet<PathBuf> = HashSet::new();
         // In the order of their folders and ids.
         let mut live: BTreeMap<(Option<PathBuf>, String), SessionFiles> = BTreeMap::new();
-        let (mut late_agents, mut bundles) = (Vec::new(), Vec::new());
+        let (mut late_agents, mut bundles, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         walk(folder, &mut |step| match step {
             Step::Enter(folder) if harness.session_of_folder(root, folder).is_none() => {
                 state.watch.folder(folder);
@@ -79,7 +80,11 @@ impl Root {
                 }
                 let Some(place) = harness.classify_below(root, path) else { return };
                 let is_unnamed = place.session.is_none();
-                let Some((session, place)) = with_session(path, place) else { return };
+                let (session, place) = match with_session(path, place) {
+                    Ok(Some(named)) => named,
+                    Ok(None) => return,
+                    Err(unread) => return skipped.push(unread),
+                };
                 let files = harness.session_files(root, path, &session);
                 live.entry((files.main.parent().map(Path::to_owned), session)).or_insert(files);
                 if is_unnamed {
@@ -87,6 +92,9 @@ impl Root {
                 }
             }
         });
+        for Skipped { path, why } in skipped {
+            out.send(FileEvent::Problem { path: &path, what: &why });
+        }
         for files in live.values() {
             self.open_session(files, state, out);
         }
@@ -211,7 +219,12 @@ impl Scope for Root {
     fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Some(root) = &self.folder else { return };
         let Some(place) = self.harness.classify_below(root, path) else { return };
-        let Some((session, place)) = with_session(path, place) else { return };
+        let (session, place) = match with_session(path, place) {
+            Ok(Some(named)) => named,
+            Ok(None) => return,
+            // The next listing finds it again.
+            Err(Skipped { path, why }) => return out.send(FileEvent::Problem { path: &path, what: &why }),
+        };
         let files = self.harness.session_files(root, path, &session);
         if self.live.contains(&files.main) {
             open(path, place, state, out);
@@ -222,9 +235,19 @@ impl Scope for Root {
 }
 
 /// The session of a file, by its path or its first line, and what the file is to it.
-fn with_session(path: &Path, place: Place) -> Option<(String, Place)> {
-    let place = if place.session.is_some() { place } else { complete(path, path, &place)? };
-    Some((place.session.clone()?, place))
+///
+/// # Errors
+/// If the first line cannot be read.
+fn with_session(path: &Path, place: Place) -> Result<Option<(String, Place)>, Skipped> {
+    let skipped = |error: io::Error| Skipped { path: path.to_owned(), why: error.to_string() };
+    let place = match place.session {
+        Some(_) => Some(place),
+        None => match complete(path, path, &place) {
+            Err(error) if is_missing(&error) => None,
+            found => found.map_err(skipped)?,
+        },
+    };
+    Ok(place.and_then(|place| Some((place.session.clone()?, place))))
 }
 
 fn open(path: &Path, place: Place, state: &mut FollowState, out: &mut EventSink<'_>) {

@@ -35,8 +35,6 @@ pub(super) enum Presence {
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) path: PathBuf,
-    /// Whether its last look failed; the failure was reported then and is not repeated.
-    pub(super) has_failed: bool,
     offset: u64,
     /// The last bytes before `offset`.
     seam: Vec<u8>,
@@ -53,7 +51,6 @@ impl Tail {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            has_failed: false,
             offset: 0,
             seam: Vec::new(),
             digest: XxHash64::default(),
@@ -188,6 +185,5 @@ fn is_same_file(one: &SourceStat, other: &SourceStat) -> bool {
 }
 
 fn gone_if_missing(error: io::Error) -> io::Result<Presence> {
-    let is_missing = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-    if is_missing { Ok(Presence::Gone) } else { Err(error) }
+    if source::is_missing(&error) { Ok(Presence::Gone) } else { Err(error) }
 }

@@ -55,6 +55,8 @@ pub(super) struct Rollout {
     tier: ServiceTier,
     /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
     last_time: Option<i64>,
+    /// How often the total began anew.
+    recounts: u64,
 }
 
 /// What responses are billed by.
@@ -233,6 +235,7 @@ impl Rollout {
             has_tasks: false,
             tier: ServiceTier::default(),
             last_time: None,
+            recounts: 0,
         }
     }
 
@@ -415,7 +418,12 @@ impl Rollout {
             return out.emit(Fact::Activity);
         }
         self.counted = (counts.total_token_usage, number + 1);
-        self.respond(&format!("count {number}"), &counts.last_token_usage, out);
+        let [total, before] = [counts.total_token_usage, last].map(|tokens| tokens.usage().total_tokens);
+        self.recounts += u64::from(total < before);
+        // By its numbers, not by its place: a file may begin anew with some of its last lines.
+        let [input, output, read, write] = counts.total_token_usage.usage().kinds();
+        let id = format!("count {} {input} {output} {read} {write}", self.recounts);
+        self.respond(&id, &counts.last_token_usage, out);
     }
 
     /// Emits a response. Its id is made unique by the thread: programs that serve models number theirs.

@@ -7,18 +7,22 @@
 
 use std::{
     collections::HashSet,
+    io,
     path::{Path, PathBuf},
 };
 
-use subscope_collect::Found;
-use subscope_model::{SessionId, Tree};
+use subscope_collect::{Found, length};
+use subscope_model::SessionId;
 use subscope_session::SourceSpec;
 use subscope_store::SourceFile;
 
-use super::EventLoop;
+use super::{
+    EventLoop,
+    retained::{Failed, UnreadFile},
+};
 use crate::{
-    loader::{FileLoader, file_identity, file_spec},
-    session_sources::{files_at, is_missing},
+    loader::{FileLoader, Unread, file_spec},
+    session_sources::files_at,
 };
 
 impl EventLoop {
@@ -37,33 +41,46 @@ impl EventLoop {
         self.sessions.load(session).is_complete = true;
         self.backfill_files(session, &files);
         self.ensure_replayed(session);
+        self.restore_facts(session);
     }
 
     /// Reads files of a session that the driver does not tail and that were not read before.
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
         let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
+        let waiting = self.sessions.live(session).map_or(&[][..], |live| &live.retained.unread);
         let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
+        seen.extend(waiting.iter().map(|unread| unread.found.path.clone()));
         seen.extend(self.driver.tailed_files(session).into_iter().map(Path::to_owned));
-        let mut unread: Vec<Found> = Vec::new();
+        let (mut unread, mut unfound) = (Vec::new(), Vec::new());
         for file in files {
             // A main transcript comes with the files of its agents.
-            if !seen.contains(file) {
-                let found = self.find_file(session, file).into_iter();
-                unread.extend(found.filter(|found| seen.insert(found.path.clone())));
+            if seen.contains(file) {
+                continue;
+            }
+            match self.find_file(session, file) {
+                Ok(found) => {
+                    unread.extend(found.into_iter().filter(|found| seen.insert(found.path.clone())));
+                }
+                Err(error) => unfound.push(error),
             }
         }
-        if unread.is_empty() {
+        if unread.is_empty() && unfound.is_empty() {
+            self.sessions.load(session).retained.unfound.clear();
             return;
         }
         let group = self.router.new_group();
         self.router.receive_at(None);
-        let (mut loader, mut read) = (FileLoader::default(), Vec::new());
+        let (mut loader, mut read, mut failed) = (FileLoader::default(), Vec::new(), Vec::new());
         for found in unread {
-            let identity = file_identity(&found.path);
-            // A file that cannot be read is reported by the index.
             let spec = SourceSpec { only: Some(session.clone()), ..file_spec(&found, group, None) };
-            let _ = loader.load(found.place(), spec, &mut self.router);
-            read.push(SourceFile { path: found.path, session: session.clone(), identity });
+            let source = self.router.open(spec);
+            let mut unread = UnreadFile::new(found, source);
+            match unread.read_on(&mut loader, &mut self.router) {
+                Ok(identity) => {
+                    read.push(SourceFile { path: unread.found.path, session: session.clone(), identity });
+                }
+                Err(Failed) => failed.push(unread),
+            }
         }
         // The index has already reported these problems.
         let _ = self.router.take_problems();
@@ -71,29 +88,26 @@ impl EventLoop {
         self.mark_dirty(changed);
         let live = self.sessions.load(session);
         live.is_reloading |= !read.is_empty();
+        live.retained.unread.extend(failed);
+        live.retained.unfound = unfound;
         live.backfilled.extend(read.iter().cloned());
         live.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
+        self.schedule_retry(session);
     }
 
-    /// Returns a file with those that belong to it, or its archived copy. Empty if it is gone, which the index reports.
-    fn find_file(&self, session: &SessionId, file: &Path) -> Vec<Found> {
-        if let Ok(found) = files_at(file, session) {
-            return found;
+    /// Returns a file with those that belong to it, or its archived copy. Empty if it is gone.
+    fn find_file(&self, session: &SessionId, file: &Path) -> Result<Vec<Found>, Unread> {
+        if length(file).map_err(|error| Unread::new(file, error))?.is_some() {
+            let (found, skipped) =
+                files_at(file, session).map_err(|error| Unread::new(file, io::Error::other(error)))?;
+            return match skipped.into_iter().next() {
+                Some(skipped) => Err(Unread::new(&skipped.path, io::Error::other(skipped.why))),
+                None => Ok(found),
+            };
         }
-        let archive = self.options.texts.as_ref().map(|texts| &texts.archive);
-        let kept = archive.and_then(|archive| archive.find(file).ok().flatten());
-        kept.and_then(|kept| Found::again(file, session.as_str(), Some(kept))).into_iter().collect()
-    }
-
-    /// Whether the stored rows of a session that was just loaded have more than these because one of its files is gone:
-    /// then the stored rows stay.
-    pub(super) fn lacks_files(&self, session: &SessionId, derived: &Tree) -> bool {
-        let Some(live) = self.sessions.live(session).filter(|live| live.rows.is_none()) else { return false };
-        let has_more = live.published.as_ref().is_some_and(|published| published.has_more_than(derived));
-        has_more
-            && self
-                .store
-                .read("the files of a session", self.store.files_of(session))
-                .is_some_and(|files| files.iter().any(|file| is_missing(file)))
+        let Some(texts) = &self.options.texts else { return Ok(Vec::new()) };
+        let kept = texts.archive.find(file).map_err(|error| Unread::new(file, error))?;
+        let found = kept.and_then(|kept| Found::again(file, session.as_str(), Some(kept)));
+        Ok(found.into_iter().collect())
     }
 }

@@ -172,11 +172,12 @@ impl EventLoop {
         let sessions = &self.resolve_duplicates(sessions);
         let at = self.read_clock();
         let limits = self.limits();
-        let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (mut trees, mut events) = (Vec::new(), Vec::new());
         for session in sessions {
             let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
             let is_reread = is_reloading || !self.startup.is_done;
+            let (is_growing, limits) = (!has_ended, limits.clone());
+            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
             let live = self.sessions.load(session);
             let published = live.published(session, &self.startup, &self.store, &self.router, &*self.driver);
             let update = match published.is_some_and(|published| published.is_settled(is_reread)) {
@@ -187,6 +188,13 @@ impl EventLoop {
                 self.sessions.set_deadline(session, None);
                 continue;
             };
+            let Now { limits, .. } = now;
+            let has_joined = self.joins_facts_for(session, &update.tree);
+            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
+            if has_joined && let Some(again) = self.router.update(session, &now) {
+                update.events.extend(again.events);
+                (update.tree, update.deadline) = (again.tree, again.deadline);
+            }
             let mut budget = BudgetWatch {
                 budgets: self.options.budgets,
                 day_cost: &mut self.day_cost,
@@ -202,9 +210,7 @@ impl EventLoop {
             self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
             self.sessions.set_deadline(session, update.deadline);
             events.extend(update.events);
-            if !self.lacks_files(session, &update.tree) {
-                trees.push(update.tree);
-            }
+            trees.push(self.retain_rows(session, update.tree));
         }
         // Rows are derived from saved input: they are shown even if the disk is full.
         self.update_rows(trees);

@@ -213,11 +213,4 @@ impl EventLoop {
         }
         all
     }
-
-    /// Forgets the keys of a session that is about to be reloaded, and rebuilds the owners without them.
-    pub(super) fn forget_keys(&mut self, session: &SessionId) {
-        if self.sessions.live_mut(session).and_then(|live| live.keys.take()).is_some() {
-            self.duplicates.rebuild_owners(&mut self.sessions, &self.store);
-        }
-    }
 }

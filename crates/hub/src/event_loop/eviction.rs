@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use subscope_model::SessionId;
+use subscope_store::Commit;
 
 use super::{
     EventLoop,
@@ -108,10 +109,19 @@ impl EventLoop {
     /// Returns whether it was evicted.
     pub(super) fn evict(&mut self, session: &SessionId) -> bool {
         let is_busy = self.sessions.live(session).is_none_or(LiveSession::is_busy);
-        if is_busy || self.reloadable_bytes(session).is_none() {
+        if is_busy
+            || self.has_unread(session)
+            || self.has_failed_commit()
+            || self.reloadable_bytes(session).is_none()
+        {
             return false;
         }
+        let facts = self.facts_to_store(session);
         let Some(closed) = self.driver.evict(session, &mut self.router) else { return false };
+        if let Some(facts) = facts {
+            // A commit that fails is tried again.
+            let _ = self.commit(Commit { facts: vec![facts], ..Commit::default() });
+        }
         tracing::debug!(%session, "evicted");
         self.partitions.remove(&closed);
         DuplicateIndex::evict(session, &mut self.sessions);

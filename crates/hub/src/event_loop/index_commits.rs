@@ -33,6 +33,7 @@ impl EventLoop {
         files_by_session.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
+        commit.facts.retain(|facts| !is_own(&facts.session));
         commit.session_keys.retain(|stored| !is_own(&stored.keys.session));
         let deadline_of = |session: &SessionId| {
             let due = commit.deadlines.iter().find(|(due, _)| due == session);

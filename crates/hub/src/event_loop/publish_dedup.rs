@@ -154,9 +154,9 @@ impl PublishedEvents {
         }
     }
 
-    /// Whether the stored rows had more agents or calls than these.
+    /// Whether the stored rows had more agents than these, or a title that these lack.
     pub(super) fn has_more_than(&self, derived: &Tree) -> bool {
-        self.stored.is_some_and(|stored| stored.exceed(RowCounts::of(derived)))
+        self.stored.is_some_and(|stored| stored.exceed_in_agents(RowCounts::of(derived)))
     }
 
     /// Removes events that were published before. The age of an event counts only while the session's input is read

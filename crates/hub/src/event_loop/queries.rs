@@ -152,7 +152,7 @@ impl EventLoop {
     }
 
     /// What a reader thread sees, for what the event loop asks itself.
-    fn view<'a>(&'a self, overlay: &'a RowOverlay) -> ReadView<'a> {
+    pub(super) fn view<'a>(&'a self, overlay: &'a RowOverlay) -> ReadView<'a> {
         ReadView {
             store: Some(&*self.store),
             overlay,

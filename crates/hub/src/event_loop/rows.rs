@@ -142,7 +142,13 @@ impl EventLoop {
         let deadline =
             |tree: &Tree| Some((tree.session.id.clone(), self.sessions.deadline_of(&tree.session.id)?));
         let deadlines = trees.iter().filter_map(deadline).collect();
-        let session_keys = self.duplicates.take_unsaved(sessions);
+        let mut session_keys = self.duplicates.take_unsaved(sessions);
+        for keys in session_keys.iter_mut().filter(|it| self.lacks_input(&it.keys.session)) {
+            // Those that are stored show what is missing.
+            keys.replaces = false;
+        }
+        let needed = sessions.iter().filter(|session| self.needs_facts(session));
+        let facts = needed.filter_map(|session| self.facts_to_store(session)).collect();
         let mut sources = Vec::new();
         for tree in &trees {
             sources.extend(self.driver.take_read_files(&tree.session.id));
@@ -151,7 +157,7 @@ impl EventLoop {
                 live.published.iter_mut().for_each(PublishedEvents::end_first_content);
             }
         }
-        let rows = Commit { trees, deadlines, session_keys, sources, ..Commit::default() };
+        let rows = Commit { trees, deadlines, session_keys, sources, facts, ..Commit::default() };
         let outcome = self.commit(Commit { is_provisional: true, ..rows });
         self.publish_failure(outcome)
     }

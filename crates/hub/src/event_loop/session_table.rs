@@ -12,7 +12,7 @@ use subscope_store::SourceFile;
 
 use super::{
     budget::SessionCost, duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
-    row_broadcast::BroadcastState,
+    retained::RetainedState, row_broadcast::BroadcastState,
 };
 
 /// Work on a session that is due at a time.
@@ -24,6 +24,8 @@ pub(super) enum Task {
     Broadcast,
     /// Save its rows.
     Save,
+    /// Read again what could not be read of it.
+    Retry,
 }
 
 /// All sessions of which the hub knows more than the store.
@@ -31,7 +33,7 @@ pub(super) enum Task {
 pub(super) struct SessionTable {
     slots: BTreeMap<SessionId, SessionSlot>,
     /// Sessions with each [`Task`], by time.
-    tasks: [BTreeSet<(Instant, SessionId)>; 3],
+    tasks: [BTreeSet<(Instant, SessionId)>; 4],
     /// Deadlines by time.
     deadlines: BTreeSet<(Millis, SessionId)>,
     /// Number of recently evicted sessions.
@@ -63,7 +65,7 @@ struct SessionSlot {
 #[derive(Default)]
 pub(super) struct LiveSession {
     /// When each [`Task`] is due; `None` if there is nothing to do.
-    due: [Option<Instant>; 3],
+    due: [Option<Instant>; 4],
     /// It is not derived before this time, so that big sessions do not delay small ones.
     pub(super) derive_after: Option<Instant>,
     /// Its rows as last derived, and when. Shared with the questions that are being answered from them.
@@ -90,6 +92,8 @@ pub(super) struct LiveSession {
     pub(super) backfilled: Vec<SourceFile>,
     /// Those of them that are not saved as its sources.
     pub(super) unsaved_files: Vec<SourceFile>,
+    /// What could not be read of it, or is in no file any more.
+    pub(super) retained: RetainedState,
     /// What an earlier hub process published of it; `None` until it is needed.
     pub(super) published: Option<PublishedEvents>,
     /// Its input from programs, once all of it is in the router.
@@ -233,7 +237,7 @@ impl SessionTable {
 
     /// Drops a session from memory. `derived_at` is set if new subscribers still get it in their snapshots.
     pub(super) fn evict(&mut self, session: &SessionId, derived_at: Option<Instant>) {
-        for task in [Task::Derive, Task::Broadcast, Task::Save] {
+        for task in [Task::Derive, Task::Broadcast, Task::Save, Task::Retry] {
             self.schedule(session, task, None);
         }
         self.set_stop_orders(session, Vec::new());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cold_read;
+mod damage;
 mod lines;
 
 use std::{

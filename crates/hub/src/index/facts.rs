@@ -1,7 +1,7 @@
 //! First pass: sessions are read in parallel and committed in batches.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
@@ -9,12 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::Found;
+use subscope_collect::{Found, archive::original_of};
 use subscope_model::{Millis, Problem, SessionId, SourceId, Tree};
 use subscope_session::{
     EventScope, FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline,
 };
-use subscope_store::{Commit, FileIdentity, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
+use subscope_store::{
+    Commit, FileIdentity, History, Ledger, Location, SessionQueries, SourceFile, SqliteStore, StoreError,
+    StoredFacts, StoredSessionKeys,
+};
 
 use super::{
     CommitSink, IndexError, IndexOptions, IndexRun,
@@ -23,8 +26,9 @@ use super::{
 };
 use crate::{
     clock,
-    loader::{FileLoader, file_spec, load_input},
+    loader::{FileLoader, Unread, file_spec, load_input},
     partitions::Partitions,
+    session_sources::{cut_problem, has_more_than},
 };
 
 /// Capacity of the queue of sessions that were read: enough that neither workers nor writer wait for the other's
@@ -50,7 +54,8 @@ struct ReadSession {
     mixed: Vec<MixedFile>,
     session_keys: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
-    /// Sessions whose archived copy is damaged: their rows stay as they are.
+    facts: Vec<StoredFacts>,
+    /// Sessions whose rows stay as they are, because their files cannot be read or say less.
     frozen: Vec<SessionId>,
     problems: Vec<Problem>,
     bytes: u64,
@@ -126,6 +131,7 @@ impl CommitBatch {
         }
         self.commit.session_keys.extend(read_session.session_keys);
         self.commit.sources.extend(read_session.sources);
+        self.commit.facts.extend(read_session.facts);
         self.commit.frozen.extend(read_session.frozen);
     }
 
@@ -162,25 +168,26 @@ fn fold_all(
     }
 }
 
-/// Reads a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
+/// Reads a session. The store is read through this worker's own connection, `store`: its inbox input, one body at a time.
 fn fold_session(
     work: &SessionWork,
     reading: Reading<'_>,
-    inbox: &mut Option<SqliteStore>,
+    store: &mut Option<SqliteStore>,
     loader: &mut FileLoader,
 ) -> Result<ReadSession, IndexError> {
-    let Reading { store, options, known, pass } = reading;
+    let Reading { store: location, options, known, pass } = reading;
     let mut router = SessionRouter::new(RouterOptions {
         keep: FactDetail::Rows,
         cutoff: None,
         events: EventScope::Nothing,
     });
     let mut read = ReadSession::default();
-    let mut is_damaged = false;
+    let mut unread = work.problems.clone();
     for file in &work.files {
         let (found, _) = file;
         let spec = SourceSpec { only: work.session.clone(), ..file_spec(found, 0, None) };
-        let (source, outcome) = loader.load(found.place(), spec, &mut router);
+        let source = router.open(spec);
+        let outcome = loader.load(found.place(), source, &mut router);
         if pass == Pass::First {
             let others = other_sessions(work, found, source, &router);
             let others = known.uncovered(&found.path, others);
@@ -188,18 +195,18 @@ fn fold_session(
             read.mixed.extend(Some(mixed).filter(|mixed| !mixed.others.is_empty()));
         }
         match outcome {
-            Ok(end) => read.bytes += end,
+            Ok(bytes) => read.bytes += bytes,
             Err(error) => {
-                is_damaged |= found.kept_at.is_some();
-                let at = found.place().display().to_string();
-                read.problems.push(Problem { at, what: error.to_string() });
+                tracing::warn!("{error}");
+                unread.push(error.problem());
             }
         }
     }
-    if is_damaged && work.has_rows {
-        read.frozen = router.sessions().cloned().collect();
-        return Ok(read);
-    }
+    read.problems.extend(unread.iter().cloned());
+    let store = match store {
+        Some(store) => store,
+        none => none.insert(location.open()?),
+    };
     // Inbox input may touch other sessions too: their rows are not derived here.
     let mut sessions: Vec<SessionId> = router.sessions().cloned().collect();
     if sessions.iter().any(|session| router.has_root(session)) {
@@ -216,13 +223,12 @@ fn fold_session(
             router.has_root(session) || !work.files.iter().all(is_other)
         }),
     }
+    if !unread.is_empty() {
+        sessions.extend(work.session.clone().filter(|session| !sessions.contains(session)));
+    }
     let mut partitions = Partitions::default();
     if let Some(session) = &work.session {
-        let inbox = match inbox {
-            Some(inbox) => inbox,
-            none => none.insert(store.open()?),
-        };
-        inbox.read_received(session, 0, u64::MAX, &mut |received| {
+        store.read_received(session, 0, u64::MAX, &mut |received| {
             load_input(&received, &mut partitions, &mut router, &mut |_, _| ());
         })?;
     }
@@ -237,19 +243,43 @@ fn fold_session(
         limits: options.limits.clone(),
     };
     for session in &sessions {
+        let stored = StoredSession::of(store, session, work)?;
+        let has_lost = stored.has_lost(&mut router, session, &now)?;
         if let Some(elsewhere) = work.elsewhere.get(session) {
             router.set_owned_elsewhere(session, elsewhere.clone());
         }
-        let holdings = router.holdings(session, &mut KeysCursor::default());
-        read.session_keys
-            .extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
-        if let Some(tree) = router.tree(session, &now) {
+        let mut tree = router.tree(session, &now);
+        if !unread.is_empty() || has_lost == Lost::Rows {
+            // The stored rows know more than can be read now.
+            if let Some(mut known) = stored.tree {
+                known.problems.retain(|problem| !problem.what.starts_with(Unread::WHAT));
+                tree = Some(known);
+                read.frozen.push(session.clone());
+            }
+        } else {
+            let holdings = router.holdings(session, &mut KeysCursor::default());
+            read.session_keys
+                .extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
+            if let Some(facts) = router.write_facts(session) {
+                let is_needed = has_lost == Lost::Lines;
+                read.facts.push(StoredFacts::pack(session.clone(), is_needed, &facts)?);
+            }
+        }
+        if let Some(mut tree) = tree {
+            tree.problems.extend(unread.iter().cloned());
+            let has_former = work.files.iter().any(|(found, _)| original_of(&found.path).is_some());
+            if has_former || has_lost != Lost::Nothing && !work.is_missing {
+                tree.problems.push(cut_problem(session));
+            }
+            tree.problems.sort();
+            tree.problems.dedup();
             let deadline = next_deadline(&tree, &now);
             read.trees.push((tree, deadline));
         }
     }
-    // Of a session without rows only files that are known as its sources are recorded as read.
-    if let Some(session) = sessions.first().or(work.session.as_ref()) {
+    // What could not be read completely is read again by the next run. Of a session without rows only files that are known
+    // as its sources are recorded as read.
+    if let Some(session) = sessions.first().or(work.session.as_ref()).filter(|_| unread.is_empty()) {
         let is_mixed = |found: &Found| read.mixed.iter().any(|mixed| mixed.file.0.path == found.path);
         let own = work.files.iter().filter(|(found, _)| !is_mixed(found));
         read.sources.extend(own.map(|(found, identity)| source_file(found, session, *identity)));
@@ -294,4 +324,72 @@ pub(super) fn gather(
         mixed.session.as_ref().map(|session| source_file(found, session, *identity))
     };
     sink(Commit { sources: mixed.iter().filter_map(read).collect(), ..Commit::default() })
+}
+
+/// What the store has of a session whose files are read again.
+struct StoredSession<'s> {
+    store: &'s SqliteStore,
+    tree: Option<Tree>,
+    /// Whether everything in its rows can be expected to be derived again: they were made by these rules, or a file of it
+    /// is gone or has become shorter.
+    is_comparable: bool,
+}
+
+/// What stored rows have that the files of their session no longer say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Nothing,
+    /// Lines that the stored facts still have, which are joined now.
+    Lines,
+    /// More than the stored facts have, too: only the rows are left.
+    Rows,
+}
+
+impl<'s> StoredSession<'s> {
+    fn of(store: &'s SqliteStore, session: &SessionId, work: &SessionWork) -> Result<Self, IndexError> {
+        let tree = match store.tree(session) {
+            // It is derived again.
+            Err(StoreError::DamagedRow(_)) => None,
+            other => other?,
+        };
+        let is_comparable =
+            tree.is_some() && (work.is_shorter || work.is_missing || store.has_current_rows(session)?);
+        Ok(Self { store, tree, is_comparable })
+    }
+
+    /// Finds out what was lost, and joins stored facts that replace it.
+    fn has_lost(
+        &self,
+        router: &mut SessionRouter,
+        session: &SessionId,
+        now: &Now<'_>,
+    ) -> Result<Lost, IndexError> {
+        let needs_facts = self.store.needs_facts(session)?;
+        let may_have_lost = self.tree.is_some()
+            && (needs_facts || self.is_comparable && self.has_more(router, session, now)?);
+        if !may_have_lost {
+            return Ok(Lost::Nothing);
+        }
+        let facts = self.store.facts_of(session)?.map(|facts| facts.unpack()).transpose()?;
+        let is_joined = facts.is_some_and(|facts| router.join_facts(session, &facts));
+        let is_lost = !is_joined || self.has_more(router, session, now)?;
+        Ok(if is_lost { Lost::Rows } else { Lost::Lines })
+    }
+
+    fn has_more(
+        &self,
+        router: &SessionRouter,
+        session: &SessionId,
+        now: &Now<'_>,
+    ) -> Result<bool, IndexError> {
+        let Some(stored) = &self.tree else { return Ok(false) };
+        let own = router.holdings(session, &mut KeysCursor::default());
+        let own: HashSet<u64> = own.into_iter().flat_map(|own| own.keys).collect();
+        let keys = self.store.session_keys(session)?;
+        if keys.is_some_and(|stored| stored.keys.iter().any(|key| !own.contains(key))) {
+            return Ok(true);
+        }
+        // Nothing is owned elsewhere yet: these rows have all that the stored ones may have.
+        Ok(router.tree(session, now).is_none_or(|derived| has_more_than(stored, &derived)))
+    }
 }

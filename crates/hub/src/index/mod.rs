@@ -138,6 +138,9 @@ pub fn index(
         run.index_text(store, texts)?;
     }
     run.report.total = began.elapsed();
+    // Both passes may have met the same.
+    run.report.problems.sort();
+    run.report.problems.dedup();
     Ok(run.report)
 }
 
@@ -158,6 +161,9 @@ pub fn index_beside(
     run.report.facts = began.elapsed();
     run.index_text(store, texts)?;
     run.report.total = began.elapsed();
+    // Both passes may have met the same.
+    run.report.problems.sort();
+    run.report.problems.dedup();
     Ok(run.report)
 }
 

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, expand, length};
+use subscope_collect::{CollectError, Expanded, Found, Group, archive::Kept, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
 use subscope_store::{DamagedSessions, FileIdentity, Ledger, SourceFile, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
-use crate::loader::found_identity;
+use crate::loader::{Unread, found_identity};
 
 /// Work of an index run.
 pub(super) struct Plan {
@@ -37,9 +37,12 @@ pub(super) struct SessionWork {
     pub(super) session: Option<SessionId>,
     /// Keys that other sessions own, by session.
     pub(super) elsewhere: Arc<BTreeMap<SessionId, OwnedElsewhere>>,
-    /// Whether rows were derived from all these files before, and only archived copies may differ since: if a copy is
-    /// damaged, the rows know more than it does.
-    pub(super) has_rows: bool,
+    /// Whether a file of it is shorter than it was when rows were derived from it.
+    pub(super) is_shorter: bool,
+    /// Whether a file of it is gone and not archived.
+    pub(super) is_missing: bool,
+    /// Why files of it cannot be looked at, or an archived copy is damaged: its rows know more.
+    pub(super) problems: Vec<Problem>,
 }
 
 /// Sessions with the files that are known to have lines of them.
@@ -74,10 +77,11 @@ impl KnownSessions {
         }
     }
 
-    /// Whether rows of a session were derived from a file.
-    fn is_source(&self, path: &Path, session: Option<&SessionId>) -> bool {
-        let sources = self.sources.get(path);
-        sources.is_some_and(|sources| session.is_none_or(|session| sources.contains_key(session)))
+    /// Whether a file was longer when the rows of a session were derived from it.
+    fn was_longer(&self, path: &Path, session: Option<&SessionId>, now: &FileIdentity) -> bool {
+        let Some(sources) = self.sources.get(path) else { return false };
+        let mut known = sources.iter().filter(|(known, _)| session.is_none_or(|session| *session == **known));
+        known.any(|(_, identity)| identity.bytes > now.bytes)
     }
 
     /// Returns the sessions of these that no work of this run reads the file for.
@@ -102,8 +106,10 @@ impl KnownSessions {
         let work = |(session, mut files): (&SessionId, Vec<(Found, FileIdentity)>)| {
             sort_files(&mut files);
             files.dedup_by(|(one, _), (other, _)| one.path == other.path);
-            let has_rows = files.iter().any(|(found, _)| self.is_source(&found.path, Some(session)));
-            SessionWork { files, session: Some(session.clone()), elsewhere: Arc::clone(elsewhere), has_rows }
+            let is_shorter =
+                files.iter().any(|(found, now)| self.was_longer(&found.path, Some(session), now));
+            let (session, elsewhere) = (Some(session.clone()), Arc::clone(elsewhere));
+            SessionWork { files, session, elsewhere, is_shorter, is_missing: false, problems: Vec::new() }
         };
         files.into_iter().map(work).collect()
     }
@@ -130,7 +136,9 @@ impl Plan {
             files: Vec::new(),
             session: Some(session),
             elsewhere: Arc::clone(&elsewhere),
-            has_rows: false,
+            is_shorter: false,
+            is_missing: false,
+            problems: Vec::new(),
         }));
         Ok(())
     }
@@ -172,45 +180,62 @@ pub(super) fn plan(
             damaged.map(|damaged| damaged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         (groups, damaged)
     });
-    let damaged = match damaged.transpose()? {
-        Some(DamagedSessions::Some(sessions)) => sessions,
+    let damaged: HashSet<SessionId> = match damaged.transpose()? {
+        Some(DamagedSessions::Some(sessions)) => sessions.into_iter().collect(),
         Some(DamagedSessions::All) => sessions.sources.values().flat_map(BTreeMap::keys).cloned().collect(),
-        None => Vec::new(),
+        None => HashSet::new(),
     };
     due.extend(damaged.iter().cloned());
-    let mut on_disk: HashMap<PathBuf, (Found, FileIdentity)> = HashMap::new();
-    let mut unnamed = Vec::new();
+    let mut listed = ListedFiles::default();
     for group in groups? {
         report.files += group.files.len() as u64;
-        let files: Vec<_> = group.files.into_iter().map(|found| (found_identity(&found), found)).collect();
-        let files: Vec<_> = files.into_iter().map(|(identity, found)| (found, identity)).collect();
-        on_disk.extend(files.iter().map(|file| (file.0.path.clone(), file.clone())));
-        let by_rows =
-            || files.iter().find_map(|(found, _)| sessions.sources.get(&found.path)?.keys().next().cloned());
-        match group.session.as_deref().map(SessionId::from_outside).or_else(by_rows) {
-            Some(session) => sessions.files.entry(session).or_default().extend(files),
-            None => unnamed.push(files),
+        let by_rows = || {
+            let known = group.files.iter().find_map(|found| sessions.sources.get(&found.path));
+            known.and_then(|known| known.keys().next().cloned())
+        };
+        let session = group.session.as_deref().map(SessionId::from_outside).or_else(by_rows);
+        listed.add(session, group.files);
+    }
+    let mut missing = Vec::new();
+    let unlisted = sessions.sources.iter().filter(|(path, _)| !listed.paths.contains(*path));
+    for (path, known) in unlisted.collect::<Vec<_>>() {
+        match length(path) {
+            Ok(None) => missing.extend(known.iter().map(|(session, identity)| (path, session, identity))),
+            // A folder above it could not be listed.
+            Ok(Some(_)) => {
+                for session in known.keys() {
+                    let found = Found::again(path, session.as_str(), None);
+                    listed.add(Some(session.clone()), found.into_iter().collect());
+                }
+            }
+            Err(error) => {
+                let problem = Unread::new(path, error).problem();
+                let of = known.keys().map(|session| (session.clone(), problem.clone()));
+                of.for_each(|(session, problem)| listed.problems.entry(session).or_default().push(problem));
+            }
         }
     }
-    let missing =
-        sessions.sources.iter().filter(|(path, _)| !on_disk.contains_key(*path) && length(path).is_none());
-    let missing =
-        missing.flat_map(|(path, all)| all.iter().map(move |(session, identity)| (path, session, identity)));
-    let mut missing = MissingFiles::find(missing, &forgotten, options, report);
+    let mut missing = MissingFiles::find(missing.into_iter(), &forgotten, options, report);
     missing.add_unknown(&sessions.sources, &forgotten, options, report);
+    for (session, problems) in std::mem::take(&mut missing.damaged) {
+        listed.problems.entry(session).or_default().extend(problems);
+    }
+    let ListedFiles { files, unnamed, by_path, mut problems, .. } = listed;
+    sessions.files = files;
     // Lines of a session may be in files of others.
-    for (path, sources) in &sessions.sources {
-        let Some(file) = on_disk.get(path) else { continue };
-        for session in sources.keys().filter(|session| file.0.session_id().as_ref() != Some(*session)) {
-            if file.0.session.is_some() {
-                sessions.files.entry(session.clone()).or_default().push(file.clone());
-            }
+    for (path, known) in &sessions.sources {
+        let Some(file) = by_path.get(path).filter(|file| file.0.session.is_some()) else { continue };
+        for session in known.keys().filter(|session| file.0.session_id().as_ref() != Some(*session)) {
+            sessions.files.entry(session.clone()).or_default().push(file.clone());
         }
     }
     for (session, kept) in std::mem::take(&mut missing.archived) {
         sessions.files.entry(session).or_default().extend(kept);
     }
-    sessions.files.values_mut().for_each(|files| sort_files(files));
+    for files in sessions.files.values_mut() {
+        sort_files(files);
+        files.dedup_by(|(one, _), (other, _)| one.path == other.path);
+    }
     let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
     let mut plan = Plan {
         groups: Vec::new(),
@@ -219,21 +244,15 @@ pub(super) fn plan(
         sessions: KnownSessions::default(),
         elsewhere: Arc::clone(&elsewhere),
     };
-    let (mut emptied, mut covered, mut fixed) = (Vec::new(), HashSet::new(), missing.frozen.clone());
-    let mut consider = |session: Option<&SessionId>, files: &[(Found, FileIdentity)], report: &mut Report| {
+    let (mut covered, mut fixed) = (HashSet::new(), HashSet::new());
+    let mut consider = |session: Option<&SessionId>,
+                        files: &[(Found, FileIdentity)],
+                        problems: Vec<Problem>,
+                        report: &mut Report| {
         let is_in = |all: &HashSet<SessionId>| session.is_some_and(|session| all.contains(session));
-        if is_in(&missing.frozen) {
-            return;
-        }
-        // A file that was cut to nothing is as good as deleted: the rows know more.
-        let was_cut = |(found, now): &(Found, FileIdentity)| {
-            let sources = sessions.sources.get(&found.path);
-            now.bytes == 0
-                && sources.is_some_and(|sources| sources.values().any(|identity| identity.bytes > 0))
-        };
-        if files.iter().any(was_cut) {
+        let is_missing = is_in(&missing.unarchived);
+        if is_missing && is_in(&damaged) {
             fixed.extend(session.cloned());
-            emptied.extend(session.cloned());
             return;
         }
         let is_new = |(found, now): &(Found, FileIdentity)| !sessions.is_read(&found.path, session, now);
@@ -245,41 +264,47 @@ pub(super) fn plan(
             fixed.extend(session.cloned());
             return;
         }
-        if options.archives {
-            archive(files, options, report);
-        }
+        let former = if options.archives { archive(files, options, report) } else { Vec::new() };
+        let all: Vec<(Found, FileIdentity)> = files.iter().cloned().chain(former).collect();
         let is_text = |(found, _): &&(Found, FileIdentity)| matches!(found.role, Role::Main | Role::Agent);
-        let unread = files.iter().filter(is_own).filter(is_text);
+        let unread = all.iter().filter(is_own).filter(is_text);
         plan.files.extend(unread.filter(|(found, now)| indexed.get(&found.path) != Some(now)).cloned());
         if let Some(session) = session {
-            covered.extend(files.iter().map(|(found, _)| (found.path.clone(), session.clone())));
+            covered.extend(all.iter().map(|(found, _)| (found.path.clone(), session.clone())));
         }
-        if is_changed || is_in(&due) {
-            let is_past = |it: &(Found, FileIdentity)| {
-                sessions.is_source(&it.0.path, session) && (it.0.kept_at.is_some() || !is_new(it))
-            };
-            let (files, session) = (files.to_vec(), session.cloned());
-            let has_rows = files.iter().all(is_past);
-            plan.groups.push(SessionWork { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
+        if is_changed || is_in(&due) || !problems.is_empty() {
+            let is_shorter = files.iter().any(|(found, now)| sessions.was_longer(&found.path, session, now));
+            let (session, elsewhere) = (session.cloned(), Arc::clone(&elsewhere));
+            plan.groups.push(SessionWork {
+                files: all,
+                session,
+                elsewhere,
+                is_shorter,
+                is_missing,
+                problems,
+            });
         }
     };
     for (session, files) in &sessions.files {
         if !is_too_old(files, options) {
-            consider(Some(session), files, report);
+            consider(Some(session), files, problems.remove(session).unwrap_or_default(), report);
         }
     }
-    for files in &unnamed {
-        if !is_too_old(files, options) {
-            consider(None, files, report);
+    for (files, problems) in unnamed {
+        if !is_too_old(&files, options) {
+            consider(None, &files, problems, report);
         }
     }
-    for session in damaged.iter().filter(|session| missing.frozen.contains(*session)) {
+    report.problems.extend(problems.into_values().flatten());
+    for session in damaged.intersection(&missing.unarchived) {
         let what = "its stored rows may be damaged, and its transcript is gone: `subscope doctor` says more";
         report.problems.push(Problem { at: session.to_string(), what: what.to_owned() });
     }
     (sessions.covered, sessions.fixed) = (covered, fixed);
     plan.sessions = sessions;
-    plan.frozen = missing.frozen.into_iter().chain(emptied).collect();
+    // Of sessions of which nothing is left to read the rows stay as they are.
+    let read: HashSet<&SessionId> = plan.groups.iter().filter_map(|work| work.session.as_ref()).collect();
+    plan.frozen = missing.unarchived.into_iter().filter(|session| !read.contains(session)).collect();
     plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
     plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
     Ok(plan)
@@ -306,12 +331,51 @@ fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>
     Ok(all.groups)
 }
 
+/// Files on disk, with their sessions.
+#[derive(Default)]
+struct ListedFiles {
+    files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
+    /// Files whose sessions only their lines name.
+    unnamed: Vec<(Vec<(Found, FileIdentity)>, Vec<Problem>)>,
+    by_path: HashMap<PathBuf, (Found, FileIdentity)>,
+    /// Paths of all of them, also of those that cannot be looked at.
+    paths: HashSet<PathBuf>,
+    /// Why files cannot be looked at.
+    problems: HashMap<SessionId, Vec<Problem>>,
+}
+
+impl ListedFiles {
+    /// Adds files of a session, with their identities now.
+    fn add(&mut self, session: Option<SessionId>, found: Vec<Found>) {
+        let (mut files, mut problems) = (Vec::new(), Vec::new());
+        for found in found {
+            self.paths.insert(found.path.clone());
+            match found_identity(&found) {
+                Ok(identity) => {
+                    self.by_path.insert(found.path.clone(), (found.clone(), identity));
+                    files.push((found, identity));
+                }
+                Err(error) => problems.push(Unread::new(&found.path, error).problem()),
+            }
+        }
+        match session {
+            Some(session) => {
+                self.problems.entry(session.clone()).or_default().extend(problems);
+                self.files.entry(session).or_default().extend(files);
+            }
+            None => self.unnamed.push((files, problems)),
+        }
+    }
+}
+
 /// Files that rows were derived from and that are no longer on disk.
 struct MissingFiles {
     /// Archived copies by session.
     archived: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
+    /// Why archived copies cannot be read completely, by session.
+    damaged: BTreeMap<SessionId, Vec<Problem>>,
     /// Sessions with a file that is not archived.
-    frozen: HashSet<SessionId>,
+    unarchived: HashSet<SessionId>,
 }
 
 impl MissingFiles {
@@ -321,14 +385,19 @@ impl MissingFiles {
         options: &IndexOptions,
         report: &mut Report,
     ) -> Self {
-        let mut all = Self { archived: BTreeMap::new(), frozen: HashSet::new() };
+        let mut all =
+            Self { archived: BTreeMap::new(), damaged: BTreeMap::new(), unarchived: HashSet::new() };
         for (path, session, identity) in missing.filter(|(_, session, _)| !forgotten.contains(*session)) {
-            let kept = options.archive.settle(path).unwrap_or_else(|error| {
-                report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() });
-                None
-            });
+            let kept = match options.archive.settle(path) {
+                Ok(kept) => kept,
+                Err(error) => {
+                    let problem = Unread::new(path, error).problem();
+                    all.damaged.entry(session.clone()).or_default().push(problem);
+                    continue;
+                }
+            };
             let Some(kept) = kept else {
-                all.frozen.insert(session.clone());
+                all.unarchived.insert(session.clone());
                 continue;
             };
             // Its inode differs in the archive; its path there identifies it.
@@ -337,14 +406,12 @@ impl MissingFiles {
                 // The damage is no change of the transcript.
                 now = *identity;
                 let at = kept.path.display().to_string();
-                report
-                    .problems
-                    .push(Problem { at, what: "damaged archive: unreadable seek table".to_owned() });
+                let what = "damaged archive: unreadable seek table".to_owned();
+                report.problems.push(Problem { at, what });
             }
             let found = Found::again(path, session.as_str(), Some(kept));
             all.archived.entry(session.clone()).or_default().extend(found.map(|found| (found, now)));
         }
-        all.archived.retain(|session, _| !all.frozen.contains(session));
         all
     }
 
@@ -363,7 +430,10 @@ impl MissingFiles {
         });
         for (path, session) in originals {
             let id = SessionId::from_outside(&session);
-            if known.contains_key(&path) || length(&path).is_some() || self.frozen.contains(&id) {
+            if known.contains_key(&path)
+                || !matches!(length(&path), Ok(None))
+                || self.unarchived.contains(&id)
+            {
                 continue;
             }
             if forgotten.contains(&id) {
@@ -373,11 +443,7 @@ impl MissingFiles {
             }
             match options.archive.settle(&path) {
                 Ok(kept) => {
-                    let identity = kept.as_ref().map(|kept| FileIdentity {
-                        inode: 0,
-                        bytes: kept.bytes,
-                        modified_ns: kept.modified_ns,
-                    });
+                    let identity = kept.as_ref().map(kept_identity);
                     let found = kept.and_then(|kept| Found::again(&path, &session, Some(kept)));
                     self.archived.entry(id).or_default().extend(found.zip(identity));
                 }
@@ -389,14 +455,38 @@ impl MissingFiles {
     }
 }
 
-/// Copies files into the archive. A file that cannot be copied is reported and indexed all the same.
-fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut Report) {
+/// Copies files into the archive. A file that cannot be copied is reported and indexed all the same. Returns former files,
+/// of content that the archive has and a file no longer has.
+fn archive(
+    files: &[(Found, FileIdentity)],
+    options: &IndexOptions,
+    report: &mut Report,
+) -> Vec<(Found, FileIdentity)> {
+    let mut formers = Vec::new();
     for (found, _) in files.iter().filter(|(found, _)| found.kept_at.is_none()) {
-        if let Err(error) = options.archive.take(&found.path) {
-            let what = format!("cannot be archived: {error}");
-            report.problems.push(Problem { at: found.path.display().to_string(), what });
+        let former = options.archive.take(&found.path).and_then(|former| {
+            let Some(former) = former else { return Ok(None) };
+            let kept = options.archive.find(&former)?;
+            let session = found.session.as_deref().unwrap_or_default();
+            Ok(kept.and_then(|kept| {
+                let identity = kept_identity(&kept);
+                Some((Found::again(&former, session, Some(kept))?, identity))
+            }))
+        });
+        match former {
+            Ok(former) => formers.extend(former),
+            Err(error) => {
+                let what = format!("cannot be archived: {error}");
+                report.problems.push(Problem { at: found.path.display().to_string(), what });
+            }
         }
     }
+    formers
+}
+
+/// The identity of an archived file that has no original.
+fn kept_identity(kept: &Kept) -> FileIdentity {
+    FileIdentity { inode: 0, bytes: kept.bytes, modified_ns: kept.modified_ns }
 }
 
 /// Whether all files are older than the retention: the session would be removed again at once.
@@ -423,10 +513,9 @@ pub(super) fn derive_again(
     let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
     let mut missing: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
-        let kept = if length(&source.path).is_some() {
-            None
-        } else {
-            options.archive.find(&source.path).ok().flatten()
+        let kept = match length(&source.path) {
+            Ok(None) => options.archive.find(&source.path).ok().flatten(),
+            Ok(Some(_)) | Err(_) => None,
         };
         match Found::again(&source.path, source.session.as_str(), kept) {
             Some(found) => files.entry(source.session).or_default().push((found, source.identity)),
@@ -437,7 +526,8 @@ pub(super) fn derive_again(
     Ok(complete
         .map(|(session, mut files)| {
             sort_files(&mut files);
-            SessionWork { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
+            let (session, elsewhere, problems) = (Some(session), Arc::clone(&elsewhere), Vec::new());
+            SessionWork { files, session, elsewhere, is_shorter: false, is_missing: false, problems }
         })
         .collect())
 }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use subscope_collect::{Found, read};
+use subscope_collect::{Found, archive::original_of, read};
 use subscope_harness::{Role, classify, recognize};
 use subscope_model::{Millis, SessionId, stable_hash};
 use subscope_session::{
@@ -23,6 +23,7 @@ use subscope_store::{
 };
 
 use super::{IndexError, IndexRun, workers};
+use crate::loader::Unread;
 
 /// Capacity of the queue of batches of tens of megabytes: bounds memory.
 const QUEUE: usize = 1;
@@ -44,13 +45,21 @@ pub(super) fn write(
     let known = TextSources::new(sources, forgotten);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let (sender, batches) = sync_channel::<PassageBatch>(QUEUE);
+        let (sender, batches) = sync_channel::<Result<PassageBatch, Unread>>(QUEUE);
         for _ in 0..workers(run.options).min(files.len()) {
             let (sender, next, known) = (sender.clone(), &next, &known);
             scope.spawn(move || read_all(files, next, known, &sender));
         }
         drop(sender);
         for batch in batches {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(unread) => {
+                    tracing::warn!("{unread}");
+                    run.report.problems.push(unread.problem());
+                    continue;
+                }
+            };
             texts.put(&batch)?;
             run.progress.done_bytes += batch.read_bytes();
             run.report_progress()?;
@@ -89,7 +98,10 @@ impl<'s> TextSources<'s> {
 
     /// Returns the ids of a session's lines in those of its files that come before this one: the lines of the same ids in
     /// this file are copies.
-    fn lines_before(&self, found: &Found, session: &SessionId) -> HashSet<Box<str>> {
+    ///
+    /// # Errors
+    /// If one of these files cannot be read.
+    fn lines_before(&self, found: &Found, session: &SessionId) -> Result<HashSet<Box<str>>, Unread> {
         let is_own = |path: &Path| classify(path).session.is_none_or(|named| named == session.as_str());
         let place = |path: &Path| (!is_own(path), path.to_owned());
         let name = found.path.file_name().unwrap_or_default();
@@ -105,9 +117,9 @@ impl<'s> TextSources<'s> {
             let Some(file) = Found::again(path, session.as_str(), None) else { continue };
             read_passages(&file, session, &mut Vec::new(), &mut |said| {
                 lines.extend(said.line_id.filter(|_| said.session.is_none()).map(Into::into));
-            });
+            })?;
         }
-        lines
+        Ok(lines)
     }
 }
 
@@ -116,7 +128,7 @@ fn read_all(
     files: &[(Found, FileIdentity)],
     next: &AtomicUsize,
     known: &TextSources<'_>,
-    sender: &SyncSender<PassageBatch>,
+    sender: &SyncSender<Result<PassageBatch, Unread>>,
 ) {
     let (mut chunk, mut batch) = (Vec::new(), PassageBatch::default());
     let mut is_heard = true;
@@ -125,26 +137,37 @@ fn read_all(
         let by_rows = || known.sessions.get(found.path.as_path()).map(|id| (*id).clone());
         let Some(session) = named.or_else(by_rows) else { continue };
         batch.begin(TextFile { path: found.path.clone(), session: session.clone(), identity: *identity });
-        let mut full = |batch: &mut PassageBatch| is_heard = is_heard && sender.send(batch.take()).is_ok();
-        read_file((found, &session), known, &mut chunk, &mut batch, &mut full);
-        batch.end();
+        let mut full =
+            |batch: &mut PassageBatch| is_heard = is_heard && sender.send(Ok(batch.take())).is_ok();
+        match read_file((found, &session), known, &mut chunk, &mut batch, &mut full) {
+            Ok(()) => batch.end(),
+            // The passages that are known stay, and the next run reads it.
+            Err(unread) => {
+                batch.abort();
+                is_heard = is_heard && sender.send(Err(unread)).is_ok();
+            }
+        }
         if !is_heard {
             return;
         }
     }
     if !batch.is_empty() {
-        let _ = sender.send(batch.take());
+        let _ = sender.send(Ok(batch.take()));
     }
 }
 
 /// Adds the passages of a file to a batch; calls `full` when the batch is full. `session` is that of lines that name none.
+///
+/// # Errors
+/// If the file, or an earlier one that may have the same lines, cannot be read to its end.
 fn read_file(
     (found, session): (&Found, &SessionId),
     known: &TextSources<'_>,
     chunk: &mut Vec<u8>,
     batch: &mut PassageBatch,
     full: &mut dyn FnMut(&mut PassageBatch),
-) {
+) -> Result<(), Unread> {
+    let mut unread = None;
     let mut last: Millis = 0;
     // Lines of each session that are in earlier files.
     let mut copied: HashMap<SessionId, HashSet<Box<str>>> = HashMap::new();
@@ -158,7 +181,12 @@ fn read_file(
         if id != *session && known.forgotten.contains(&id) {
             return;
         }
-        let copied = copied.entry(id).or_insert_with_key(|id| known.lines_before(found, id));
+        let copied = copied.entry(id).or_insert_with_key(|id| {
+            known.lines_before(found, id).unwrap_or_else(|error| {
+                unread = Some(error);
+                HashSet::new()
+            })
+        });
         if said.line_id.is_some_and(|line| copied.contains(line)) {
             return;
         }
@@ -167,21 +195,31 @@ fn read_file(
         if batch.is_full() {
             full(batch);
         }
-    });
+    })?;
+    unread.map_or(Ok(()), Err)
 }
 
 /// Reads the passages of a file that has lines of a session; only those of other sessions name theirs.
-fn read_passages(found: &Found, session: &SessionId, chunk: &mut Vec<u8>, each: &mut dyn FnMut(&Seen<'_>)) {
-    let Some(dialect) = dialect_of(found) else { return };
+///
+/// # Errors
+/// If the file cannot be read to its end.
+fn read_passages(
+    found: &Found,
+    session: &SessionId,
+    chunk: &mut Vec<u8>,
+    each: &mut dyn FnMut(&Seen<'_>),
+) -> Result<(), Unread> {
+    let Some(dialect) = dialect_of(found)? else { return Ok(()) };
     let mut reader = Reader::new(dialect, found.agent.clone());
     let of_path = found.session_id();
     let mut keep = |said: Seen<'_>| {
         let named = said.session.or(of_path.as_deref()).filter(|_| dialect.names_session());
         each(&Seen { session: named.filter(|named| *named != session.as_str()), ..said });
     };
-    // The first pass has reported files that cannot be read.
-    let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
+    read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep))
+        .map_err(|error| Unread::new(found.place(), error))?;
     reader.flush(&mut keep);
+    Ok(())
 }
 
 /// A passage of a session with its text.
@@ -201,16 +239,24 @@ pub struct SessionPassage {
 
 /// Returns the passages of a session in files; of one without files those of its input in the inbox, which otherwise
 /// repeats what the files have. Each text has at most `max_bytes`. Copies of a line in several files count once.
+///
+/// # Errors
+/// If a file cannot be read to its end.
 pub(crate) fn passages_of(
     session: &SessionId,
     files: &[Found],
     received: &[ReceivedInput],
     max_bytes: usize,
-) -> Vec<SessionPassage> {
-    let mut found = Vec::new();
+) -> Result<Vec<SessionPassage>, Unread> {
+    let (mut found, mut known) = (Vec::new(), HashSet::new());
     let (mut last, mut chunk) = (0, Vec::new());
-    let mut add = |said: &Seen<'_>, name: &str, found: &mut Vec<SessionPassage>| {
+    let mut add = |said: &Seen<'_>, name: &str, is_former: bool, found: &mut Vec<SessionPassage>| {
         last = said.at_ms.unwrap_or(last);
+        // A former file mostly repeats what the file has again.
+        let words = (said.agent.to_owned(), kind(said.class).as_str(), last, stable_hash(&said.text));
+        if !known.insert(words) && is_former {
+            return;
+        }
         let end = (0..=max_bytes.min(said.text.len())).rev().find(|at| said.text.is_char_boundary(*at));
         found.push(SessionPassage {
             doc: stable_hash(&format!("{name}\n{}\n{}", said.offset, said.bytes)),
@@ -223,38 +269,43 @@ pub(crate) fn passages_of(
     let mut before: HashSet<Box<str>> = HashSet::new();
     for file in files {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_former = original_of(&file.path).is_some();
         let mut lines: Vec<Box<str>> = Vec::new();
         read_passages(file, session, &mut chunk, &mut |said| {
             if said.session.is_none() && said.line_id.is_none_or(|line| !before.contains(line)) {
-                add(said, &name, &mut found);
+                add(said, &name, is_former, &mut found);
                 lines.extend(said.line_id.map(Into::into));
             }
-        });
+        })?;
         before.extend(lines);
     }
     if !files.is_empty() {
-        return found;
+        return Ok(found);
     }
     for input in received {
         let Some(dialect) = subscope_harness::dialect(&input.dialect) else { continue };
         let name = format!("{}\n{}", input.source, input.key);
         let mut reader = Reader::new(dialect, None);
-        let mut keep = |said: Seen<'_>| add(&said, &name, &mut found);
+        let mut keep = |said: Seen<'_>| add(&said, &name, false, &mut found);
         let own = input.parts.iter().map(|part| &part.body);
         for body in own.chain([&input.body]) {
             reader.push(body, &mut keep);
         }
         reader.flush(&mut keep);
     }
-    found
+    Ok(found)
 }
 
 /// The dialect of a transcript: by its path, else by its first bytes.
-fn dialect_of(found: &Found) -> Option<Dialect> {
-    found.dialect.or_else(|| {
-        let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
-        recognize(&read::read_span(found.place(), 0, bytes).ok()?)
-    })
+fn dialect_of(found: &Found) -> Result<Option<Dialect>, Unread> {
+    if found.dialect.is_some() {
+        return Ok(found.dialect);
+    }
+    let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+    match read::read_span(found.place(), 0, bytes) {
+        Ok(head) => Ok(recognize(&head)),
+        Err(error) => Err(Unread::new(found.place(), error)),
+    }
 }
 
 fn passage<'a>(said: &Seen<'a>, at_ms: Millis, span: ByteSpan) -> Passage<'a> {

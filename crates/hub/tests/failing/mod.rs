@@ -14,7 +14,7 @@ use subscope_hub::{
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
 };
-use subscope_store::{DayCost, KeySet, OpenReader};
+use subscope_store::{DayCost, KeySet, OpenReader, StoredFacts};
 
 /// A store that fails on demand.
 pub(crate) struct Failing<S> {
@@ -151,6 +151,14 @@ impl<S: Store> History for Failing<S> {
 
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
         self.read(|store| store.files_of(session))
+    }
+
+    fn facts_of(&self, session: &SessionId) -> Result<Option<StoredFacts>, StoreError> {
+        self.read(|store| store.facts_of(session))
+    }
+
+    fn needs_facts(&self, session: &SessionId) -> Result<bool, StoreError> {
+        self.read(|store| store.needs_facts(session))
     }
 
     fn deadlines(&self) -> Result<Vec<(SessionId, Millis)>, StoreError> {

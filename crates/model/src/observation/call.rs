@@ -1,12 +1,13 @@
 //! Begins and ends of tool calls.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use super::{SpawnInput, SpawnResult};
 use crate::RawJson;
 
 /// A class of tools that the tracker treats alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolClass {
     /// Starts a subagent.
     Spawn,
@@ -50,7 +51,7 @@ pub struct CallBegin<'a> {
 }
 
 /// Outcome of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
     /// Success.
     Ok,

@@ -1,11 +1,12 @@
 //! Ends of agents, and the evidence for them.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use crate::{AgentStatus, Millis, RawJson};
 
 /// Evidence for an end, strongest first (design, section 3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EndEvidence {
     /// Our record that a hook's answer stopped it; the harness reports it as completed.
     HookAnswer,

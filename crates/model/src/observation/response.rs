@@ -1,6 +1,7 @@
 //! API responses and the tokens and cost that a source reports for them.
 
 use crate::{MicroUsd, Millis, Usage};
+use serde::{Deserialize, Serialize};
 
 /// One line of an API response.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +47,7 @@ pub struct Response<'a> {
 }
 
 /// The session's own total over all its API responses, or over those of one of its processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
     /// Tokens.
     pub usage: Usage,

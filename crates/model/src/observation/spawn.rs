@@ -1,12 +1,13 @@
 //! Starts of agents: what a source says about an agent's description and origin, and the arguments and the result of the
 //! call that starts it.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use crate::RawJson;
 
 /// Whether the caller of a spawn waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SpawnMode {
     /// Its caller waits for it.
     Foreground,
@@ -90,7 +91,7 @@ pub struct SpawnInput<'a> {
 }
 
 /// Sums over an agent in the result of its spawn call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpawnTotals {
     /// Number of its calls.
     pub tool_calls: u32,

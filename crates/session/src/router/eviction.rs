@@ -1,4 +1,4 @@
-//! Evicts sessions, and empties those that are reloaded.
+//! Evicts sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,19 +65,6 @@ impl SessionRouter {
             self.sessions.suspended.add(session.clone(), evicted.into_feed().suspend());
         }
         self.sessions.by_id.remove(session);
-        Some(closed)
-    }
-
-    /// Empties a session that is reloaded at once: closes its sources like [`SessionRouter::evict`], but drops changes
-    /// and events that were not taken, as reloading brings them again, and remembers what was published. An unknown
-    /// session has no sources.
-    pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
-        let Some(number) = self.index_of(session) else { return Some(BTreeSet::new()) };
-        let closed = self.close_sources(number, tailed)?;
-        self.sessions.changed.remove(&number);
-        if let Some(session) = self.sessions.all.get_mut(number) {
-            session.reset(&self.options);
-        }
         Some(closed)
     }
 

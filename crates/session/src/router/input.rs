@@ -92,12 +92,11 @@ impl SessionRouter {
         self.decode(source, None);
     }
 
-    /// Joins the new content of a rewritten object, if it contains everything that the old content reported. Else
-    /// returns `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that
-    /// cannot be decoded removes nothing; it is joined as a problem.
+    /// Joins the new content of a rewritten object. Returns whether it contains everything that the old content
+    /// reported; what it lacks stays known. Content that cannot be decoded removes nothing; it is joined as a problem.
     pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
-        let Some(at) = self.sources.get_mut(source.0 as usize) else { return false };
-        let Some(dialect) = at.dialect.filter(|dialect| dialect.is_object()) else { return false };
+        let Some(at) = self.sources.get(source.0 as usize) else { return true };
+        let Some(dialect) = at.dialect else { return true };
         let (mut reported, mut is_damaged) = (HashSet::new(), false);
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
@@ -108,12 +107,10 @@ impl SessionRouter {
         let mut decoder = dialect.decoder(&at.hint());
         decoder.push(bytes, &mut sink);
         decoder.flush(&mut sink);
-        if !is_damaged && !at.observed.is_subset(&reported) {
-            return false;
-        }
+        let is_whole = is_damaged || at.observed.is_subset(&reported);
         self.push(source, bytes);
         self.flush(source);
-        true
+        is_whole
     }
 
     /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognized, its lines

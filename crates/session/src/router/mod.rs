@@ -23,6 +23,9 @@ use crate::{
     source::OpenSource,
 };
 
+/// Number of the first source of stored facts: above those of all open sources.
+const STORED_SOURCES: u32 = 1 << 24;
+
 /// Decodes sources into their sessions.
 pub struct SessionRouter {
     options: RouterOptions,
@@ -246,6 +249,26 @@ impl SessionRouter {
     /// Returns the dialect of a source, once it is known.
     pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
+    }
+
+    /// Returns the facts that a session's transcripts reported, to be stored; `None` for an unknown session.
+    pub fn write_facts(&self, session: &SessionId) -> Option<Vec<u8>> {
+        // Facts have nothing that JSON cannot say.
+        self.session(session)?.tracker.write_facts().ok()
+    }
+
+    /// Joins stored facts of a session, parts of whose transcripts are gone. Returns whether they could be read.
+    pub fn join_facts(&mut self, session: &SessionId, json: &[u8]) -> bool {
+        let SessionRoutes { all, by_id, changed, suspended, .. } = &mut self.sessions;
+        let mut new =
+            || all.insert(Session::new(session.clone(), None, &self.options, suspended.take(session)));
+        let number = *by_id.entry(session.clone()).or_insert_with(&mut new);
+        let Some(known) = all.get_mut(number) else { return false };
+        let is_joined = known.join_facts(json, STORED_SOURCES);
+        if is_joined {
+            changed.insert(number);
+        }
+        is_joined
     }
 
     /// Returns the first problems since the last call, and the number of all. Empty unless [`RouterOptions::events`].

@@ -221,10 +221,23 @@ pub(super) static CHANGES: Table = Table::new(
     Conflict::Fail,
 );
 
+pub(super) static FACTS: Table = Table::new(
+    "facts",
+    &[
+        Column("session_no", RowNo, Covered),
+        Column("is_needed", Integer, Covered),
+        Column("body", Blob, Covered),
+    ],
+    // The table came with the sums; without one, its rows would look like those of `holdings`.
+    4,
+    Conflict::Replace,
+);
+
 /// All tables whose rows are checked. The others are indexes of these (`*_keys`, `*_of`) and counters (`meta`).
-pub(super) static CHECKED: [&Table; 14] = [
+pub(super) static CHECKED: [&Table; 15] = [
     &SESSIONS,
     &TREES,
+    &FACTS,
     &AGENTS,
     &DAYS,
     &AT_WORK,

@@ -32,6 +32,7 @@ pub(crate) use repair::{delete_database, find_damage};
 pub use rows::DamagedSessions;
 pub use session_keys::SharedHistory;
 
+pub(crate) use self::pack::{pack_bytes, unpack as unpack_bytes};
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
 use crate::{Commit, Ledger, ReceivedInput, StoreError, StoreResult};
 

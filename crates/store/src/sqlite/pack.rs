@@ -28,8 +28,13 @@ impl Packer {
     }
 }
 
+/// Compresses a body without a context that is kept.
+pub(crate) fn pack_bytes(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    Packer::default().pack(bytes).map(Cow::into_owned)
+}
+
 /// Decompresses a stored body.
-pub(super) fn unpack(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+pub(crate) fn unpack(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     if packed.starts_with(&MAGIC) { zstd::decode_all(packed.as_slice()) } else { Ok(packed) }
 }
 

@@ -12,14 +12,14 @@ use subscope_model::{
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
-    layout::{AT_WORK, DAYS, INBOX, INBOX_PARTS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
+    layout::{AT_WORK, DAYS, FACTS, INBOX, INBOX_PARTS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
     pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
 };
 use crate::{
     Access, AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, OpenReader, ReceivedInput,
-    SessionPart, SessionQueries, SourceFile, StoreError, StoreResult,
+    SessionPart, SessionQueries, SourceFile, StoreError, StoreResult, StoredFacts,
     days::{By, DAY_MS},
     stats::{DayFigures, Sums},
 };
@@ -217,6 +217,15 @@ impl SqliteStore {
                  AND (rules <> ?1 OR deadline_ms <= ?2 OR id IN (SELECT session FROM unsettled))",
             params![self.rules, now_ms],
         )
+    }
+
+    /// Whether the stored rows of a session were made by these rules, or may have been.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn has_current_rows(&self, session: &SessionId) -> StoreResult<bool> {
+        let sql = "SELECT rules = '' OR rules = ?1 FROM sessions WHERE id = ?2 AND is_forgotten = 0";
+        Ok(select_one(&self.db, sql, [&*self.rules, session.as_str()], |row| row.get(0))?.unwrap_or(false))
     }
 
     /// Returns the sessions that were forgotten and have no new rows since.
@@ -575,6 +584,27 @@ impl History for SqliteStore {
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {
         let sql = "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path";
         self.select(sql, [session.as_str()], |row| path_at(row, 0))
+    }
+
+    fn facts_of(&self, session: &SessionId) -> StoreResult<Option<StoredFacts>> {
+        // Damaged ones are of no use: the rows stay as they are.
+        let is_intact = if self.has_sums { FACTS.is_intact() } else { "1" };
+        let own = "session_no = (SELECT no FROM sessions WHERE id = ?1)";
+        let sql = format!("SELECT is_needed, body FROM facts WHERE {own} AND {is_intact}");
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(StoredFacts { session: session.clone(), is_needed: row.get(0)?, body: row.get(1)? })
+        };
+        Ok(select_one(&self.db, &sql, [session.as_str()], read)?)
+    }
+
+    fn needs_facts(&self, session: &SessionId) -> StoreResult<bool> {
+        let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'facts'";
+        if select_one(&self.db, sql, [], |row| row.get::<_, i64>(0))?.is_none() {
+            // A store of an older version that was opened for reading.
+            return Ok(false);
+        }
+        let sql = "SELECT is_needed FROM facts JOIN sessions ON no = session_no WHERE id = ?1";
+        Ok(select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?.unwrap_or(false))
     }
 
     fn deadlines(&self) -> StoreResult<Vec<(SessionId, Millis)>> {

@@ -20,7 +20,7 @@ use subscope_model::{Millis, SessionId, Tree};
 use super::{
     Access, FILE, LOCK, OpenError, SqliteStore, backup, clamp, connect, create_private_folder, forget,
     layout::{
-        AGENTS, AT_WORK, CHANGES, DAYS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, SESSIONS, SLOW_CALLS,
+        AGENTS, AT_WORK, CHANGES, DAYS, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, SESSIONS, SLOW_CALLS,
         SOURCES, TREES, Table, UNSETTLED,
     },
     lock, pack,
@@ -354,18 +354,20 @@ fn keep_tree(
 
 /// Tables whose rows belong to a session, with the place of its number. The last ones are made from trees: their rows are
 /// kept of sessions whose tree is lost.
-const OF_SESSIONS: [(&Table, usize); 8] = [
+const OF_SESSIONS: [(&Table, usize); 9] = [
     (&SOURCES, 1),
     (&HELD, 0),
     (&HOLDINGS, 1),
     (&KIN, 0),
+    // After `holdings`, of which old rows, without a sum, look the same.
+    (&FACTS, 0),
     (&AGENTS, 1),
     (&DAYS, 0),
     (&AT_WORK, 0),
     (&SLOW_CALLS, 0),
 ];
 /// How many of them are not made from trees.
-const NOT_OF_TREES: usize = 4;
+const NOT_OF_TREES: usize = 5;
 
 /// Keeps everything else. Returns the number of deliveries.
 fn keep_rest(

@@ -5,7 +5,7 @@ use subscope_model::SessionId;
 
 use super::{
     SqliteStore,
-    layout::{CHANGES, CHECKED, HELD, INBOX, INBOX_PARTS, SESSIONS, TREES, Table, UNSETTLED},
+    layout::{CHANGES, CHECKED, FACTS, HELD, INBOX, INBOX_PARTS, SESSIONS, TREES, Table, UNSETTLED},
 };
 use crate::StoreResult;
 
@@ -83,7 +83,7 @@ impl SqliteStore {
             if name == SESSIONS.name {
                 let sql = format!("SELECT id FROM sessions WHERE NOT {is_intact}");
                 sessions.extend(self.select_sessions(&sql, [])?);
-            } else if [TREES.name, HELD.name].contains(&name) {
+            } else if [TREES.name, HELD.name, FACTS.name].contains(&name) {
                 let sql =
                     format!("SELECT id FROM {name} JOIN sessions ON no = session_no WHERE NOT {is_intact}");
                 sessions.extend(self.select_sessions(&sql, [])?);

@@ -13,8 +13,8 @@ pub(super) const VERSION: i64 = 4;
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
 pub(super) const WITHOUT_REV: i64 = 2;
-/// Version without the columns `sum` ([`super::layout`]) and in which a file is a source of one session only, which is
-/// brought up to date.
+/// Version without the columns `sum` ([`super::layout`]) and the table of [`FACTS_TABLE`], and in which a file is a source of
+/// one session only, which is brought up to date.
 pub(super) const WITHOUT_SUMS: i64 = 3;
 
 /// Bits of `days.floor`.
@@ -94,6 +94,12 @@ ALTER TABLE sessions ADD COLUMN rev INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sessions_rev ON sessions(rev);
 ";
 
+/// Table that versions 1 to 3 do not have: what the transcripts of a session have reported (JSON, compressed), so that rows
+/// stay exact when a transcript is cut, replaced or deleted. `is_needed`: no file has some of it any more.
+const FACTS_TABLE: &str = "
+CREATE TABLE facts(session_no INTEGER PRIMARY KEY, is_needed INTEGER NOT NULL, body BLOB NOT NULL);
+";
+
 /// Files that the rows of sessions were derived from, each with its state when the rows were: a file may have lines of
 /// several sessions.
 const SOURCES: &str = "
@@ -114,6 +120,7 @@ fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
+    transaction.execute_batch(FACTS_TABLE)?;
     transaction.execute_batch("ALTER TABLE sources RENAME TO old_sources; DROP INDEX sources_session;")?;
     transaction.execute_batch(SOURCES)?;
     transaction.execute_batch("INSERT INTO sources SELECT * FROM old_sources; DROP TABLE old_sources;")?;
@@ -147,6 +154,7 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     transaction.execute_batch(SOURCES)?;
     transaction.execute_batch(WORK_TABLES)?;
     transaction.execute_batch(REV_COLUMN)?;
+    transaction.execute_batch(FACTS_TABLE)?;
     add_sums(&transaction)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;

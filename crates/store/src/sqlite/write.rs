@@ -8,13 +8,13 @@ use subscope_model::{Event, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
     SqliteStore, deferred_index,
-    layout::{AGENTS, AT_WORK, CHANGES, DAYS, INBOX_PARTS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
+    layout::{AGENTS, AT_WORK, CHANGES, DAYS, FACTS, INBOX_PARTS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
     pack::Packer,
     query::{clamp, select_one},
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys,
 };
-use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, days::days, stats};
+use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, StoredFacts, days::days, stats};
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
 const MAX_LOG_EVENTS: u64 = 1_000_000;
@@ -44,6 +44,9 @@ pub(super) fn write(
     }
     for keys in &commit.session_keys {
         session_keys::write_keys(&transaction, keys)?;
+    }
+    for facts in &commit.facts {
+        write_facts(&transaction, facts)?;
     }
     for file in &commit.sources {
         write_source(&transaction, file)?;
@@ -148,6 +151,12 @@ pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite
         let json = serde_json::to_string(&call).map_err(json_error)?;
         add.execute(params![no, place, json])?;
     }
+    Ok(())
+}
+
+fn write_facts(db: &Transaction<'_>, facts: &StoredFacts) -> rusqlite::Result<()> {
+    let Some(session) = session_no(db, &facts.session)? else { return Ok(()) };
+    db.prepare_cached(FACTS.insert())?.execute(params![session, facts.is_needed, facts.body])?;
     Ok(())
 }
 

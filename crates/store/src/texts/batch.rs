@@ -132,6 +132,22 @@ impl PassageBatch {
         self.files.iter_mut().skip(self.current).for_each(|part| part.is_last = true);
     }
 
+    /// Gives up the current file: it is not indexed, and what was indexed of it before stays.
+    pub fn abort(&mut self) {
+        let Some(part) = self.files.pop() else { return };
+        let file = self.files.len();
+        let own =
+            self.passages.iter().position(|passage| passage.file == file).unwrap_or(self.passages.len());
+        if let Some(first) = self.passages.get(own) {
+            self.words.truncate(first.words.start);
+        }
+        self.passages.truncate(own);
+        if !part.is_first {
+            // Parts of it are written: they are replaced when it is read again.
+            self.files.push(part);
+        }
+    }
+
     /// Whether no file was begun.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()

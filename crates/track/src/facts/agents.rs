@@ -1,12 +1,13 @@
 //! Facts about agents: what describes them, how they were started, and how they ended by each source.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use subscope_model::{AgentStatus, EndEvidence, MicroUsd, Millis, SpawnMode, StopStep, Text};
 
-use super::{ActivitySpan, Best, CallIndex, FactOrder, keep_least};
+use super::{ActivitySpan, Best, CallIndex, FactOrder, keep_least, stored::list};
 
 /// Kind of an agent's last line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum LastLine {
     /// The response's turn ended.
     EndTurn,
@@ -21,7 +22,7 @@ pub(crate) enum LastLine {
 }
 
 /// Key under which an agent was first recorded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AgentKey {
     /// The root agent.
     #[default]
@@ -35,7 +36,7 @@ pub(crate) enum AgentKey {
 }
 
 /// End of an agent as reported by one source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AgentEndFact {
     pub(crate) evidence: EndEvidence,
     pub(crate) status: AgentStatus,
@@ -58,7 +59,7 @@ impl AgentEndFact {
 }
 
 /// A user's order to stop an agent, or its delivery to the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StopFact {
     pub(crate) step: StopStep,
     pub(crate) order: FactOrder,
@@ -68,7 +69,7 @@ pub(crate) struct StopFact {
 }
 
 /// A tool call that started or resumed an agent: it opens an interval of activity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Trigger {
     pub(crate) call: Text,
     pub(crate) order: FactOrder,
@@ -76,7 +77,7 @@ pub(crate) struct Trigger {
 }
 
 /// The latest reported API retry of an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RetryFact {
     pub(crate) order: FactOrder,
     pub(crate) time: Option<Millis>,
@@ -86,21 +87,22 @@ pub(crate) struct RetryFact {
 }
 
 /// Parent of an agent as named by a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ParentClaim {
     Root,
     Agent(Text),
 }
 
 /// What started an agent together with others, for example a workflow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BatchClaim {
     Call(CallIndex),
     Run(Text),
 }
 
 /// Facts about an agent recorded under one [`AgentKey`].
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct AgentFacts {
     pub(crate) key: AgentKey,
     /// Whether a source proves that the agent exists, not only mentions it.
@@ -116,6 +118,7 @@ pub(crate) struct AgentFacts {
     pub(crate) is_copy: bool,
     pub(crate) parent: Option<ParentClaim>,
     /// Calls reported to have started it, with whether that is certain.
+    #[serde(with = "list")]
     pub(crate) origins: SmallVec<[(CallIndex, bool); 1]>,
     pub(crate) triggers: Vec<Trigger>,
     /// Spawn modes, each with the call it was reported for: a call that resumes the agent does not change how it was

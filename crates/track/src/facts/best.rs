@@ -2,10 +2,11 @@
 
 use std::ops::{Deref, DerefMut};
 
+use serde::{Deserialize, Serialize};
 use subscope_model::{Basis, Clock, Millis, SourceKind, Text};
 
 /// Position of a fact in order: comparable across sources by time, within a source by offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FactOrder {
     /// Time of its line, else of the latest line before it in its source; `Millis::MIN` if no line before has one.
     pub(crate) time: Millis,
@@ -16,7 +17,7 @@ pub(crate) struct FactOrder {
 }
 
 /// Best-ranked report of a value: the smallest rank wins, then the smallest value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Best<T> {
     pub(crate) rank: (u8, FactOrder),
     pub(crate) value: T,
@@ -94,7 +95,7 @@ pub(crate) fn widest(
 }
 
 /// First and last time of activity, by clock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ActivitySpan(pub(crate) [Option<(Millis, Millis)>; 4]);
 
 impl ActivitySpan {
@@ -123,7 +124,7 @@ impl ActivitySpan {
 }
 
 /// An optional time in 8 bytes: a session has several for each call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct MaybeTime(Millis);
 
 impl MaybeTime {

@@ -1,12 +1,13 @@
 //! Facts about tool calls: owner, begin, ends, payloads, and the agent that a spawn call starts.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Outcome, Payload, SourceKind, SpawnMode, SpawnTotals, Text, ToolClass};
 
-use super::{AgentRef, Best, FactOrder, MaybeTime};
+use super::{AgentRef, Best, FactOrder, MaybeTime, stored::list};
 
 /// Begin of a call. The smallest one is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct CallBeginFact {
     /// Whether its time is unknown. First field, so that a begin with a time is preferred whatever its source.
     pub(crate) is_timeless: bool,
@@ -22,7 +23,7 @@ impl CallBeginFact {
 }
 
 /// End of a call as reported by one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallEndFact {
     pub(crate) time: MaybeTime,
     /// Agent whose lines report it; `AgentRef::MAX` if the line names none.
@@ -58,7 +59,8 @@ impl CallEndFact {
 }
 
 /// Facts from a spawn call and its result about the agent that it starts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct SpawnCallFacts {
     pub(crate) agent_type: Option<Best<Text>>,
     pub(crate) description: Option<Best<Text>>,
@@ -82,7 +84,8 @@ pub(crate) struct SpawnCallFacts {
 }
 
 /// Facts about a tool call.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
     pub(crate) name: Option<Text>,
@@ -94,12 +97,14 @@ pub(crate) struct CallFacts {
     /// Bit set of the source kinds that reported its begin.
     pub(crate) seen: u8,
     pub(crate) begin: Option<CallBeginFact>,
+    #[serde(with = "list")]
     pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) digest: Option<(SourceKind, u64)>,
     /// Whether a source has its arguments: calls without known ones are not equal.
     pub(crate) has_arguments: bool,
     pub(crate) detail: Option<(SourceKind, Text)>,
     pub(crate) writes: Option<Text>,
+    #[serde(with = "list")]
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,
     /// Whether the command that it started is still running after its end.
     pub(crate) left_running: bool,
@@ -108,7 +113,7 @@ pub(crate) struct CallFacts {
 }
 
 /// Arguments and result of a call.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallPayloads {
     pub(crate) input: ReportedPayloads,
     pub(crate) result: ReportedPayloads,
@@ -116,8 +121,10 @@ pub(crate) struct CallPayloads {
 
 /// Payloads of a call, the first per source kind and reporter. A forked agent's copy of a call has another result, and
 /// the owner is derived later.
-#[derive(Debug, Default)]
-pub(crate) struct ReportedPayloads(SmallVec<[(SourceKind, Option<AgentRef>, Payload); 1]>);
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ReportedPayloads(
+    #[serde(with = "list")] SmallVec<[(SourceKind, Option<AgentRef>, Payload); 1]>,
+);
 
 impl ReportedPayloads {
     pub(crate) fn add(&mut self, kind: SourceKind, by: Option<AgentRef>, payload: impl FnOnce() -> Payload) {

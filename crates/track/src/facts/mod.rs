@@ -7,11 +7,14 @@ mod agents;
 mod best;
 mod calls;
 mod responses;
+pub(crate) mod stored;
 mod turns;
 
 use hashbrown::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
 use subscope_model::{Checksum, Millis, Problem, ProcessExit, Text};
 
+use self::stored::list;
 pub(crate) use self::{
     agents::{
         AgentEndFact, AgentFacts, AgentKey, BatchClaim, LastLine, ParentClaim, RetryFact, StopFact, Trigger,
@@ -33,7 +36,8 @@ pub(crate) type CallIndex = u32;
 pub(crate) const ROOT: AgentRef = 0;
 
 /// All facts of one session.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
     pub(crate) cwd: Option<Best<Text>>,
@@ -59,47 +63,69 @@ pub(crate) struct Facts {
     pub(crate) has_local_command: bool,
     pub(crate) span: ActivitySpan,
     pub(crate) agents: Vec<AgentFacts>,
+    #[serde(skip)]
     pub(crate) by_id: HashMap<Text, AgentRef>,
+    #[serde(skip)]
     pub(crate) by_call: HashMap<CallIndex, AgentRef>,
     /// Line id → the agent of its chain.
+    #[serde(with = "list")]
     pub(crate) chains: HashMap<Text, AgentRef>,
     pub(crate) calls: Vec<CallFacts>,
+    #[serde(skip)]
     pub(crate) call_by_id: HashMap<Text, CallIndex>,
     /// Calls without an id, by source and offset of the lines that report their begin or end.
+    #[serde(with = "list")]
     pub(crate) call_by_place: HashMap<(u32, u64), CallIndex>,
     /// Open calls without an id, by digest of their arguments.
+    #[serde(skip)]
     pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
+    #[serde(skip)]
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
     /// Keys of requests → keys of the messages that answer them.
+    #[serde(with = "list")]
     pub(crate) answers: HashMap<(u64, u64), (u64, u64)>,
     /// Whether some responses are known by their requests only.
     pub(crate) has_unnamed_answers: bool,
     /// Names and endings of responses by key; recorded only with payloads.
+    #[serde(skip)]
     pub(crate) response_notes: HashMap<(u64, u64), ResponseNote>,
     /// Source, line and response of the last line of one: the calls of the same line are its own.
+    #[serde(skip)]
     pub(crate) last_response: Option<(u32, u64, (u64, u64))>,
+    #[serde(with = "list")]
     pub(crate) ends: HashMap<Text, Vec<AgentEndFact>>,
     /// Stop orders by agent id, or by spawn call id if made before the agent's id was known.
+    #[serde(with = "list")]
     pub(crate) stops: HashMap<Text, Vec<StopFact>>,
+    #[serde(with = "list")]
     pub(crate) run_ids: HashMap<Text, Text>,
+    #[serde(serialize_with = "stored::of_transcripts")]
     pub(crate) prompts: Vec<PromptFact>,
+    #[serde(serialize_with = "stored::of_transcripts")]
     pub(crate) turns: Vec<TurnFact>,
+    #[serde(serialize_with = "stored::of_transcripts")]
     pub(crate) root_lines: Vec<RootLineFact>,
     /// Progress of streams by source, to count runs.
+    #[serde(skip)]
     pub(crate) streams: HashMap<u32, StreamFacts>,
     /// The call that started each run: of several agents, or of a published one.
+    #[serde(with = "list")]
     pub(crate) started_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
     /// The latest end of the session's process that its parent has seen.
     pub(crate) process_end: Option<(Millis, ProcessExit)>,
     /// Since when the session's process is gone.
     pub(crate) process_gone: Option<Millis>,
+    #[serde(skip)]
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
+    #[serde(skip)]
     pub(crate) interned: HashSet<Text>,
     /// Last interned text and last agent looked up: consecutive lines repeat them.
+    #[serde(skip)]
     pub(crate) last_interned: Option<Text>,
+    #[serde(skip)]
     pub(crate) last_agent: Option<(Text, AgentRef)>,
     pub(crate) problems: Vec<Problem>,
 }

@@ -2,16 +2,19 @@
 
 use std::hash::BuildHasher;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Text, Usage};
 
-use super::{AgentRef, FactOrder};
+use super::{AgentRef, FactOrder, stored::list};
 
 /// Facts about an API response.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ResponseFacts {
     /// Key in [`Facts::response_by_id`](super::Facts::response_by_id).
     pub(crate) key: (u64, u64),
+    #[serde(with = "list")]
     pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) model: Option<(Millis, Text)>,
     pub(crate) usage: Option<ResponseTokens>,
@@ -35,7 +38,7 @@ pub(crate) struct ResponseFacts {
 }
 
 /// Name of a response, and how it ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ResponseNote {
     pub(crate) id: Text,
     pub(crate) ends_turn: bool,
@@ -66,7 +69,7 @@ impl ResponseNote {
 }
 
 /// Token counts of one response, saturating at `u32::MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ResponseTokens {
     output: u32,
     input: u32,

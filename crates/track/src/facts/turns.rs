@@ -1,11 +1,12 @@
 //! Facts about the turns of the root: prompts, ends, lines of streams, and the order of hooks.
 
+use serde::{Deserialize, Serialize};
 use subscope_model::{AgentStatus, Millis, SourceKind, Text};
 
 use super::{AgentRef, CallIndex, FactOrder, LastLine};
 
 /// A prompt of the user.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PromptFact {
     pub(crate) kind: SourceKind,
     pub(crate) source: u32,
@@ -25,7 +26,7 @@ impl PromptFact {
 }
 
 /// End of a turn of the root, as the harness reports it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TurnFact {
     pub(crate) kind: SourceKind,
     pub(crate) source: u32,
@@ -37,7 +38,7 @@ pub(crate) struct TurnFact {
 }
 
 /// A line of the root that ended its turn, unless the root continued.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RootLineFact {
     pub(crate) source: u32,
     pub(crate) last_line: LastLine,

@@ -150,7 +150,7 @@ fn an_index_gathers_a_session_before_it_writes_its_row() {
                 // The passages of a session are its own, each once.
                 let sources =
                     SessionSources::find(&session, Vec::new(), Some(&store), &machine.archive()).unwrap();
-                let passages = sources.passages(1_000);
+                let passages = sources.passages(1_000).unwrap();
                 assert!(!passages.is_empty());
                 for passage in &passages {
                     let words: Vec<String> = words_of(&passage.text);
