@@ -28,7 +28,7 @@ pub mod spool;
 pub mod stdin;
 mod target;
 
-pub use bundle::newest_session;
+pub use bundle::{newest_session, stated_totals};
 pub use error::CollectError;
 pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;

@@ -29,6 +29,9 @@ pub struct SqlBundle {
     pub line: &'static [&'static str],
     /// Gives all lines of the sessions in the JSON array `?1`, which have none in `lengths`.
     pub rows: &'static str,
+    /// Gives lines of the totals that the database states of the sessions in the JSON array `?1`: they are in no line of
+    /// `lengths` and `rows`.
+    pub totals: &'static str,
 }
 
 /// Names of a folder of objects: `sessions/<any>/<session>.json`, `messages/<session>/<message>.json` and

@@ -10,7 +10,7 @@ use std::{
 use subscope_decode::{Dialect, otlp::OtelSource};
 use subscope_model::ToolClass;
 
-use crate::{Bundle, HookSupport, OtelSetup, RunPlan};
+use crate::{Bundle, HookSupport, OtelSetup, RunPlan, SelfReport};
 
 /// Reads one environment variable; an empty value counts as none.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -119,6 +119,11 @@ pub trait Harness: Sync {
 
     /// Why none of its agents can be stopped alone, as a sentence without its end; `None` where one can.
     fn why_unstoppable(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What it states about its own sessions, for `verify`; `None` where it states nothing.
+    fn self_report(&self) -> Option<&'static SelfReport> {
         None
     }
 

@@ -20,6 +20,7 @@ mod otel_setup;
 pub mod qwen;
 mod recognize;
 mod run;
+mod self_report;
 mod unsupported;
 
 use std::{
@@ -39,6 +40,7 @@ pub use recognize::recognize;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,
 };
+pub use self_report::{Figure, SelfReport, StatedFigures, StatedScope, StatedTotal, Statement};
 pub use subscope_decode::otlp::{
     BodyError, Divided, Encoding, KeptLine, MAX_BODY_BYTES as MAX_OTLP_BYTES, Signal, answer as otlp_answer,
 };

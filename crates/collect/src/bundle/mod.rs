@@ -172,6 +172,17 @@ pub(crate) fn window(path: &Path, index: &LineIndex, offset: u64) -> io::Result<
     }
 }
 
+/// Returns lines of the totals that a bundle itself states of a session, beside its lines; none of other files.
+///
+/// # Errors
+/// Where the bundle cannot be read.
+pub fn stated_totals(path: &Path) -> io::Result<Vec<u8>> {
+    match bundle_of(path) {
+        Some((at, Bundle::Sql(form))) => sql::totals(at, form, &name_of(path)),
+        Some((_, Bundle::Folders(_))) | None => Ok(Vec::new()),
+    }
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

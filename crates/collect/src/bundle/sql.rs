@@ -262,6 +262,23 @@ fn rows(database: &Connection, form: &SqlBundle, sessions: &[&str]) -> rusqlite:
     Ok(text)
 }
 
+/// Returns lines of the totals that the database states of a session and those below it; none where it is of a version that
+/// states none.
+pub(super) fn totals(at: &Path, form: &SqlBundle, session: &str) -> io::Result<Vec<u8>> {
+    read(at, |database| {
+        let (tree, _) = tree(database, form, session)?;
+        let tree: Vec<&str> = tree.iter().map(String::as_str).collect();
+        let Ok(mut query) = database.prepare_cached(form.totals) else { return Ok(Vec::new()) };
+        let mut rows = query.query([json_array(&tree)])?;
+        let mut text = Vec::new();
+        while let Some(row) = rows.next()? {
+            text.extend_from_slice(row.get_ref(0)?.as_bytes()?);
+            text.push(b'\n');
+        }
+        Ok(text)
+    })
+}
+
 /// Ids hold no quotes; what does is left out.
 fn json_array(ids: &[&str]) -> String {
     let plain = ids.iter().filter(|id| !id.contains(['"', '\\']));

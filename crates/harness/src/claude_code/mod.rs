@@ -24,6 +24,7 @@ mod price_change;
 mod process;
 mod recognize;
 mod run_plan;
+mod stated;
 mod stream;
 mod tools;
 mod transcript;
@@ -46,7 +47,9 @@ use self::layout::{
     main_place, steps, surroundings,
 };
 use crate::otel_setup::OtelSetup;
-use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
+use crate::{
+    Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
+};
 
 /// The harness.
 #[derive(Debug)]
@@ -243,6 +246,10 @@ impl Harness for ClaudeCode {
 
     fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
         Some(("anthropic", &["claude-"]))
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

@@ -15,6 +15,7 @@ mod otel;
 mod recognize;
 mod rollout;
 mod run_plan;
+mod stated;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -188,6 +189,10 @@ impl Harness for Codex {
         Some(
             "Codex obeys no answer to a hook that ends an agent: it passes the answer on to the model, and the agent continues (0.169.0)",
         )
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

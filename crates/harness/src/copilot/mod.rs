@@ -13,6 +13,7 @@ mod hook_support;
 mod layout;
 mod recognize;
 mod run_plan;
+mod stated;
 mod stream;
 mod tools;
 
@@ -26,7 +27,7 @@ use subscope_model::{SourceKind, ToolClass};
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, SESSIONS};
 use crate::otel_setup::{OtelSetup, OtelTarget};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -172,6 +173,10 @@ impl Harness for Copilot {
             "`copilot --output-format json` prints no tokens",
             "no hook says that an agent failed",
         ]
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

@@ -15,6 +15,7 @@ mod otel;
 mod recognize;
 mod record;
 mod run_plan;
+mod stated;
 mod stream;
 mod telemetry;
 mod tools;
@@ -34,7 +35,7 @@ use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
 use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol, json};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
 /// The harness.
 #[derive(Debug)]
@@ -232,6 +233,10 @@ impl Harness for Gemini {
         Some(
             "the hooks of Gemini CLI do not name the agent, and their answer can end the whole session only (0.61.0)",
         )
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

@@ -63,6 +63,10 @@ const IN_DATABASE: Bundle = Bundle::Sql(SqlBundle {
                || ',\"time\":' || time_updated || '}}'
              FROM part WHERE session_id IN (SELECT value FROM json_each(?1))
            ) ORDER BY at, level, id",
+    totals: "SELECT json_object('type', 'session.totals', 'id', id, 'cost', cost, 'input', tokens_input,
+               'output', tokens_output, 'reasoning', tokens_reasoning, 'cache_read', tokens_cache_read,
+               'cache_write', tokens_cache_write)
+             FROM session WHERE id IN (SELECT value FROM json_each(?1))",
 });
 
 /// All sessions of a folder of objects.

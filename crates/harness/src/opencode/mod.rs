@@ -14,6 +14,7 @@ mod layout;
 mod objects;
 mod recognize;
 mod run_plan;
+mod stated;
 mod stdout;
 mod tools;
 
@@ -25,7 +26,9 @@ use std::{
 use subscope_decode::{Answers, Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::{Clock, SourceKind, ToolClass};
 
-use crate::{Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SessionFiles, Variables};
+use crate::{
+    Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables,
+};
 
 /// The harness.
 #[derive(Debug)]
@@ -158,6 +161,10 @@ impl Harness for OpenCode {
 
     fn hooks(&self) -> Option<&'static dyn HookSupport> {
         Some(&OpenCode)
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

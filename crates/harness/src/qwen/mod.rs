@@ -13,6 +13,7 @@ mod layout;
 mod meta;
 mod recognize;
 mod run_plan;
+mod stated;
 mod stream;
 mod tools;
 
@@ -27,7 +28,9 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
-use crate::{Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables};
+use crate::{
+    Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
+};
 
 /// The harness.
 #[derive(Debug)]
@@ -163,6 +166,10 @@ impl Harness for Qwen {
 
     fn why_unstoppable(&self) -> Option<&'static str> {
         Some("Qwen Code refuses the call that a hook answers, and the agent continues (0.24.4)")
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        Some(&stated::SELF_REPORT)
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {

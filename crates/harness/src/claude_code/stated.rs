@@ -1,0 +1,116 @@
+//! What Claude Code states about its own sessions.
+//!
+//! Observed: 1.0.128 to 2.1.330. `modelUsage` is cumulative over a session and all its agents, also after `--resume`;
+//! `cost-state` is written when a process ends. The `usage` of an agent's result is that of its last response, and
+//! `totalToolUseCount` the number of its calls in one run.
+
+use serde_json::Value;
+
+use super::{STREAM, TRANSCRIPT};
+use crate::self_report::{
+    Figure, SelfReport, StatedFigures, StatedScope, StatedTotal, Statement, dollars, is, number, text, tokens,
+};
+
+pub(super) const SELF_REPORT: SelfReport = SelfReport {
+    totals: &[
+        StatedTotal { name: "result.modelUsage", dialects: &[STREAM], read: result },
+        StatedTotal { name: "result.subagent_stats", dialects: &[STREAM], read: spawned },
+        StatedTotal { name: "cost-state.modelUsage", dialects: &[TRANSCRIPT], read: cost_state },
+        StatedTotal { name: "toolUseResult.totalToolUseCount", dialects: &[TRANSCRIPT, STREAM], read: calls },
+        StatedTotal { name: "toolUseResult.usage", dialects: &[TRANSCRIPT, STREAM], read: last_response },
+    ],
+    is_work: |line| is(line, "/type", "assistant") && line.pointer("/message/usage").is_some(),
+    ends_turn,
+};
+
+fn result(line: &Value) -> Vec<Statement> {
+    if !is(line, "/type", "result") {
+        return Vec::new();
+    }
+    model_usage(line, text(line, "/session_id"))
+}
+
+fn cost_state(line: &Value) -> Vec<Statement> {
+    if !is(line, "/type", "cost-state") {
+        return Vec::new();
+    }
+    model_usage(line, text(line, "/sessionId"))
+}
+
+fn model_usage(line: &Value, session: Option<String>) -> Vec<Statement> {
+    let Some(models) = line.get("modelUsage").and_then(Value::as_object).filter(|models| !models.is_empty())
+    else {
+        return Vec::new();
+    };
+    let figures = |usage: &Value| {
+        let count = |name| number(usage, name).unwrap_or(0);
+        let cached = [count("/cacheReadInputTokens"), count("/cacheCreationInputTokens")];
+        let mut figures = tokens(count("/inputTokens"), count("/outputTokens"), cached, false);
+        figures.extend(dollars(usage, "/costUSD").map(|cost| (Figure::Cost, cost)));
+        figures
+    };
+    // A model with a larger window is the same model in its responses.
+    let name = |model: &str| model.split('[').next().unwrap_or_default().to_owned();
+    let mut all = std::collections::BTreeMap::<String, StatedFigures>::new();
+    for (model, usage) in models {
+        let sum = all.entry(name(model)).or_default();
+        figures(usage).into_iter().for_each(|(figure, count)| *sum.entry(figure).or_default() += count);
+    }
+    vec![Statement { session, models: all, ..Statement::default() }]
+}
+
+fn spawned(line: &Value) -> Vec<Statement> {
+    let spawned = number(line, "/subagent_stats/spawned").filter(|_| is(line, "/type", "result"));
+    let figures = spawned.map(|spawned| StatedFigures::from([(Figure::Agents, spawned)]));
+    let statement = |figures| Statement {
+        session: text(line, "/session_id"),
+        ..Statement::of(StatedScope::Session, figures)
+    };
+    figures.map(statement).into_iter().collect()
+}
+
+/// Returns the result of a call that started an agent, with the call.
+fn agent_result(line: &Value) -> Option<(&Value, Option<String>)> {
+    let result = line.get("toolUseResult").or_else(|| line.get("tool_use_result"))?;
+    let blocks = line.pointer("/message/content")?.as_array()?;
+    let call = blocks.iter().find_map(|block| text(block, "/tool_use_id"));
+    // One that was stopped or sent on has no sums of its own.
+    result.get("totalToolUseCount").is_some().then_some((result, call))
+}
+
+fn calls(line: &Value) -> Vec<Statement> {
+    let statement = |(result, call): (&Value, Option<String>)| {
+        let figures = StatedFigures::from([(Figure::Calls, number(result, "/totalToolUseCount")?)]);
+        let of = match text(result, "/agentId") {
+            Some(agent) => StatedScope::Agent(agent),
+            None => StatedScope::StartedBy(call.clone()?),
+        };
+        Some(Statement { session: session(line), part: call, ..Statement::of(of, figures) })
+    };
+    agent_result(line).and_then(statement).into_iter().collect()
+}
+
+fn last_response(line: &Value) -> Vec<Statement> {
+    let statement = |(result, call): (&Value, Option<String>)| {
+        let count = |name: &str| number(result, &format!("/usage/{name}")).unwrap_or(0);
+        let output = number(result, "/usage/output_tokens")?;
+        let cached = [count("cache_read_input_tokens"), count("cache_creation_input_tokens")];
+        let figures = tokens(count("input_tokens"), output, cached, false);
+        let of = StatedScope::Response(text(result, "/agentId")?);
+        Some(Statement { session: session(line), part: call, ..Statement::of(of, figures) })
+    };
+    agent_result(line).and_then(statement).into_iter().collect()
+}
+
+fn session(line: &Value) -> Option<String> {
+    text(line, "/sessionId").or_else(|| text(line, "/session_id"))
+}
+
+fn ends_turn(line: &Value) -> Option<bool> {
+    match line.get("type")?.as_str()? {
+        "assistant" => Some(is(line, "/message/stop_reason", "end_turn")),
+        "user" => Some(false),
+        "result" => Some(true),
+        _ => None,
+    }
+}
