@@ -15,6 +15,10 @@ pub struct SelfReport {
     pub totals: &'static [StatedTotal],
     /// Whether a line has a response or a call: totals in lines before it do not cover it.
     pub is_work: fn(&Value) -> bool,
+    /// Whether the harness makes requests of its own with a model, such as for titles: their responses are in no transcript.
+    pub asks_with: fn(&str) -> bool,
+    /// Whether a line shows that the harness makes requests of its own with the session's model, such as for summaries.
+    pub shows_own_requests: fn(&Value) -> bool,
     /// Whether a line ends the turn of the agent whose file it is in; `None` if it says nothing about the turn.
     pub ends_turn: fn(&Value) -> Option<bool>,
 }

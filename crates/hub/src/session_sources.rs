@@ -8,7 +8,7 @@ use std::{
 use subscope_collect::{
     CollectError, Expanded, Found, Group, Skipped, archive::Archive, expand, length, transcripts_naming,
 };
-use subscope_harness::{Role, Root};
+use subscope_harness::{Role, Root, classify};
 use subscope_model::{Problem, SessionId, Tree};
 use subscope_session::{Dialect, RouterOptions};
 use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
@@ -56,6 +56,8 @@ impl SessionSources {
         let (mut stored, mut received, mut is_cut) = (Vec::new(), Vec::new(), false);
         if let Some(store) = store {
             stored = store.files_of(session)?;
+            // A main transcript comes with those of its agents, and says more of them than they do alone.
+            stored.sort_by_key(|path| classify(path).role != Role::Main);
             received = store.received_of(session)?;
             is_cut = store.needs_facts(session)?;
         }
@@ -90,6 +92,11 @@ impl SessionSources {
         let main: Vec<&Found> = on_disk().filter(|found| found.role == Role::Main).collect();
         let chosen = if main.is_empty() { on_disk().collect() } else { main };
         chosen.into_iter().map(|found| found.path.clone()).collect()
+    }
+
+    /// Returns the files.
+    pub fn files(&self) -> &[Found] {
+        &self.files
     }
 
     /// Takes the files, as the expansion of a TARGET.

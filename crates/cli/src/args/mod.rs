@@ -35,6 +35,7 @@ Look at sessions:
   search       Search prompts, messages, thoughts, tool arguments and results
   stats        Print statistics over all sessions
   diff         Compare two sessions or two agents
+  verify       Compare what subscope says with what the harnesses themselves wrote
   replay       Replay a past session in the terminal UI
   demo         Play a recorded session with eight subagents
 
@@ -187,6 +188,7 @@ impl Global {
 pub(crate) enum CliCommand {
     Tree(TreeArgs),
     Diff(DiffArgs),
+    Verify(VerifyArgs),
     Watch(WatchArgs),
     Run(RunArgs),
     Ls(LsArgs),
@@ -250,6 +252,7 @@ impl CliCommand {
         }
         if let Self::Tree(TreeArgs { prices, .. })
         | Self::Diff(DiffArgs { prices, .. })
+        | Self::Verify(VerifyArgs { prices, .. })
         | Self::Watch(WatchArgs { prices, .. })
         | Self::Export(ExportArgs { prices, .. })
         | Self::Serve(ServeArgs { prices, .. }) = self

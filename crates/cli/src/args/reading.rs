@@ -74,6 +74,36 @@ pub(crate) struct TreeArgs {
     pub(crate) flat: bool,
 }
 
+/// Compare what subscope says with what the harnesses themselves wrote.
+///
+/// Compares tokens, cost, calls and agents with the totals in the harnesses' own files, and `ls`, `stats` and trees with each
+/// other.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope verify
+  subscope verify ~/backup/.claude
+  subscope verify session.jsonl --json
+  subscope verify --report=verify.txt
+
+Prints a line for each session that differs, then totals. A figure that differs for a known reason, such as a lower bound (≥), is counted with its reason. Without PATH, all sessions of this machine are read again, which takes a while.
+
+Exit codes: 0 if nothing differs, 1 if something differs, 3 if there is no session at PATH.")]
+pub(crate) struct VerifyArgs {
+    /// A transcript, a recorded stream, or a folder of them; without it, all sessions of this machine.
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// Also write a report to this new file that can be sent: it has no text of agents, no paths and no names, and ids are hashed.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "subscope-verify.txt")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print JSON (subscope.verify/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Add the prices of this file to the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
 /// Compare two sessions or two agents.
 ///
 /// Compares how agents ended, their tools, time, tokens and cost; an agent counts with everything below it.

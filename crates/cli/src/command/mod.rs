@@ -28,6 +28,7 @@ pub(crate) mod target;
 mod team;
 mod tree;
 mod ui;
+mod verify;
 mod watch;
 
 use crate::{prelude::*, team_server};
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
     match command {
         CliCommand::Tree(args) => tree::run(args, context),
         CliCommand::Diff(args) => diff::run(args, context),
+        CliCommand::Verify(args) => verify::run(args, context),
         CliCommand::Watch(args) => watch::run(args, context),
         CliCommand::Run(args) => run::run(args, context),
         CliCommand::Ls(args) => history::ls::run(args, context),

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use subscope_model::FormatSchema;
 use subscope_testkit::generated;
 
-use super::{config, doctor, history, hooks, import};
+use super::{config, doctor, history, hooks, import, verify};
 
 /// Formats of the command line.
-const FORMAT_SCHEMAS: [FormatSchema; 8] = [
+const FORMAT_SCHEMAS: [FormatSchema; 9] = [
     FormatSchema::of::<history::show::ShownAgent<'static>>(
         "agent-row",
         "The row of one agent, with the id of its session",
@@ -38,6 +38,11 @@ const FORMAT_SCHEMAS: [FormatSchema; 8] = [
         "settings-before",
         "A settings file before it was changed",
         "`hooks install`: a file in the state folder",
+    ),
+    FormatSchema::of::<verify::VerifyReport>(
+        "verify",
+        "What was compared with the harnesses' own totals, and what differs",
+        "`verify --json`",
     ),
 ];
 

@@ -20,6 +20,9 @@ pub(super) const SELF_REPORT: SelfReport = SelfReport {
         StatedTotal { name: "toolUseResult.usage", dialects: &[TRANSCRIPT, STREAM], read: last_response },
     ],
     is_work: |line| is(line, "/type", "assistant") && line.pointer("/message/usage").is_some(),
+    asks_with: |model| model.contains("haiku"),
+    // A summary of the conversation; and at a terminal, summaries of what agents do.
+    shows_own_requests: |line| is(line, "/subtype", "compact_boundary") || is(line, "/entrypoint", "cli"),
     ends_turn,
 };
 

@@ -13,7 +13,9 @@ pub(super) const SELF_REPORT: SelfReport = SelfReport {
         StatedTotal { name: "turn.completed.usage", dialects: &[EXEC], read: turn },
         StatedTotal { name: "thread/tokenUsage/updated", dialects: &[APP_SERVER], read: updated },
     ],
-    is_work: |line| is(line, "/type", "response_item") && is(line, "/payload/role", "assistant"),
+    is_work: |line| is(line, "/type", "token_usage_record"),
+    asks_with: |_| false,
+    shows_own_requests: |_| false,
     ends_turn,
 };
 

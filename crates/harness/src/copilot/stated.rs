@@ -16,6 +16,8 @@ pub(super) const SELF_REPORT: SelfReport = SelfReport {
         StatedTotal { name: "subagent.completed", dialects: &[EVENTS, STREAM], read: completed },
     ],
     is_work: |line| is(line, "/type", "assistant.message"),
+    asks_with: |_| false,
+    shows_own_requests: |_| false,
     ends_turn,
 };
 

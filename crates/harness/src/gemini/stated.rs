@@ -9,6 +9,8 @@ use crate::self_report::{Figure, SelfReport, StatedScope, StatedTotal, Statement
 pub(super) const SELF_REPORT: SelfReport = SelfReport {
     totals: &[StatedTotal { name: "result.stats", dialects: &[STREAM], read: result }],
     is_work: |line| is(line, "/type", "gemini") || is(line, "/type", "tool_use"),
+    asks_with: |_| false,
+    shows_own_requests: |_| false,
     ends_turn,
 };
 

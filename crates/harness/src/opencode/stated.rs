@@ -14,6 +14,8 @@ const TOTALS: &str = "session.totals";
 pub(super) const SELF_REPORT: SelfReport = SelfReport {
     totals: &[StatedTotal { name: "session (database)", dialects: &[DATABASE], read: columns }],
     is_work: |_| false,
+    asks_with: |_| false,
+    shows_own_requests: |_| false,
     ends_turn: |_| None,
 };
 

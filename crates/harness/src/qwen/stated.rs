@@ -14,6 +14,8 @@ pub(super) const SELF_REPORT: SelfReport = SelfReport {
         StatedTotal { name: "task_notification.usage", dialects: &[STREAM], read: task },
     ],
     is_work: |line| is(line, "/type", "assistant"),
+    asks_with: |_| false,
+    shows_own_requests: |_| false,
     ends_turn,
 };
 

@@ -164,7 +164,7 @@ pub(crate) fn remove_expired(
 }
 
 /// Runs the indexer, with a progress bar on stderr unless that is no terminal or the command is quiet.
-pub(super) fn run_index(
+pub(in crate::command) fn run_index(
     store: &mut SqliteStore,
     mut texts: Option<&mut TextIndex>,
     options: &IndexOptions,

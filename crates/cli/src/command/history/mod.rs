@@ -2,7 +2,7 @@
 //! write the store themselves, after stopping a background hub.
 
 pub(super) mod forget;
-pub(super) mod index;
+pub(in crate::command) mod index;
 pub(in crate::command) mod iterations;
 pub(super) mod ls;
 pub(super) mod search;

@@ -1,0 +1,195 @@
+//! Finds the sessions to verify and reads each again from its sources: those of the harnesses' folders with the store of this
+//! machine, or those at a path with a store of their own that is deleted afterwards.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_collect::{Expanded, Found, Group, archive::Archive};
+use subscope_harness::{harness_of, recognize};
+use subscope_hub::{BatchRead, SessionSources, index::IndexOptions};
+use subscope_model::{SessionDetail, SessionId, SessionRow, Stats, StatsQuery, Tree};
+use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
+use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore};
+
+use crate::{
+    command::{
+        history::{index::run_index, index_options, rows_fingerprint},
+        target::{open_store_for_reading, read_head, sources_of},
+    },
+    prelude::*,
+};
+
+/// Most sessions that are verified at once.
+const MAX_SESSIONS: usize = 1_000_000;
+
+/// Greatest depth at which recordings are looked for below a folder.
+const DEPTH: usize = 12;
+
+/// Endings of recorded output.
+const RECORDINGS: [&str; 3] = ["jsonl", "ndjson", "json"];
+
+/// A session to verify.
+pub(super) struct Subject {
+    pub(super) session: SessionId,
+    /// Its rows, derived again from its sources.
+    pub(super) tree: Tree,
+    pub(super) detail: SessionDetail,
+    /// What these were derived from.
+    pub(super) files: Vec<Found>,
+    /// Recordings of it that the rows were not derived from.
+    pub(super) recordings: Vec<Found>,
+    /// Its row in `ls`; `None` where it is in no store.
+    pub(super) row: Option<SessionRow>,
+    /// Whether some of its transcripts are gone: its row has more than its sources.
+    pub(super) is_cut: bool,
+}
+
+/// Receives the sessions one after the other.
+pub(super) type Each<'e> = &'e mut dyn FnMut(Subject);
+
+/// The rows of `ls`, and what `stats` says.
+pub(super) type Lists = (Vec<SessionRow>, Stats);
+
+const READING: RouterOptions =
+    RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
+
+/// Reads the sessions of the harnesses' folders.
+pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, CliError> {
+    let mut backend = Backend::open(Needs::Rows, context)?;
+    let rows = backend.sessions(MAX_SESSIONS, false, "")?.sessions;
+    let stats = backend.stats(&StatsQuery::default())?;
+    let store = open_store_for_reading(context)?;
+    for row in &rows {
+        let sources = sources_of(&row.id, store.as_ref(), context)?;
+        read_session(row, sources, Vec::new(), store.as_ref(), context, each)?;
+    }
+    Ok((rows, stats))
+}
+
+/// Reads the sessions at a path. Returns the lists that an index of a folder gives; `None` for a file.
+pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<Option<Lists>, CliError> {
+    if !path.is_dir() || subscope_harness::bundle(path).is_some() {
+        let expanded = BatchRead::expand(&[path.to_owned()])?;
+        read_files(expanded, context, each)?;
+        return Ok(None);
+    }
+    let path = fs::canonicalize(path).map_err(|error| CliError::because("cannot read the folder", error))?;
+    let folder = tempfile::tempdir().map_err(|error| CliError::because("cannot make a folder", error))?;
+    let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
+    let fingerprint = rows_fingerprint(context)?;
+    let mut store = SqliteStore::open(folder.path(), Access::Write, &fingerprint, now_us)?;
+    let archive = Archive::new(folder.path().join("archive"));
+    let options = IndexOptions {
+        archive: archive.clone(),
+        archives: false,
+        keep_ms: None,
+        ..index_options(vec![path.clone()], context)?
+    };
+    run_index(&mut store, None, &options, context)?;
+    let rows = store.list(&ListQuery::first(MAX_SESSIONS))?;
+    let mut of_rows = Vec::new();
+    let mut used = HashSet::new();
+    for row in &rows {
+        let sources = SessionSources::find(&row.id, Vec::new(), Some(&store), &archive)?;
+        used.extend(sources.files().iter().map(|found| found.path.clone()));
+        of_rows.push(sources);
+    }
+    let known: HashSet<&SessionId> = rows.iter().map(|row| &row.id).collect();
+    let mut recordings: BTreeMap<SessionId, Vec<Found>> = BTreeMap::new();
+    for file in recordings_below(&path, &used) {
+        let Ok(expanded) = BatchRead::expand(std::slice::from_ref(&file)) else { continue };
+        let files: Vec<Found> = expanded.groups.iter().flat_map(|group| group.files.clone()).collect();
+        let batch = BatchRead::read(expanded.clone(), READING, None);
+        let named: Vec<SessionId> = batch.router.sessions().cloned().collect();
+        if named.iter().any(|session| known.contains(session)) {
+            for session in named {
+                recordings.entry(session).or_default().extend(files.iter().cloned());
+            }
+        } else {
+            read_files(expanded, context, each)?;
+        }
+    }
+    for (row, sources) in rows.iter().zip(of_rows) {
+        let recordings = recordings.remove(&row.id).unwrap_or_default();
+        read_session(row, sources, recordings, Some(&store), context, each)?;
+    }
+    let stats = store.stats(&StatsQuery::default())?;
+    Ok(Some((rows, stats)))
+}
+
+/// Reads a listed session again.
+fn read_session(
+    row: &SessionRow,
+    sources: SessionSources,
+    recordings: Vec<Found>,
+    store: Option<&SqliteStore>,
+    context: &Context,
+    each: Each<'_>,
+) -> Result<(), CliError> {
+    let (files, is_cut) = (sources.files().to_vec(), !sources.is_whole());
+    let batch = sources.read(store, READING)?;
+    let now = now(context)?;
+    let Some(tree) = batch.router.tree(&row.id, &now) else { return Ok(()) };
+    let detail = batch.router.detail(&row.id, &now).unwrap_or_default();
+    let (session, row) = (row.id.clone(), Some(row.clone()));
+    each(Subject { session, tree, detail, files, recordings, row, is_cut });
+    Ok(())
+}
+
+/// Reads all sessions of files that are in no store.
+fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<(), CliError> {
+    let files: Vec<Found> =
+        expanded.groups.iter().flat_map(|Group { files, .. }| files.iter().cloned()).collect();
+    let batch = BatchRead::read(expanded, READING, None);
+    let now = now(context)?;
+    let sessions: Vec<SessionId> = batch.router.sessions().cloned().collect();
+    for session in sessions {
+        let Some(tree) = batch.router.tree(&session, &now) else { continue };
+        let is_of = |found: &&Found| found.session_id().is_none_or(|named| named == session);
+        let files = files.iter().filter(is_of).cloned().collect();
+        let detail = batch.router.detail(&session, &now).unwrap_or_default();
+        each(Subject { session, tree, detail, files, recordings: Vec::new(), row: None, is_cut: false });
+    }
+    Ok(())
+}
+
+fn now(context: &Context) -> Result<Now<'_>, CliError> {
+    Ok(Now {
+        at: context.now_ms(),
+        has_ended: false,
+        is_growing: false,
+        prices: &context.prices()?.table,
+        limits: context.limits(),
+    })
+}
+
+/// Returns the recorded output below a folder that no session's rows were derived from, by path.
+fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![(folder.to_owned(), 0)]);
+    while let Some((folder, depth)) = folders.pop() {
+        // One that cannot be read is a problem of the index.
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, kind) = (entry.path(), entry.file_type());
+            let is_named =
+                path.extension().is_some_and(|ending| RECORDINGS.iter().any(|known| ending == *known));
+            match kind {
+                Ok(kind) if kind.is_dir() && depth < DEPTH => folders.push((path, depth + 1)),
+                Ok(kind) if kind.is_file() && is_named && !used.contains(&path) && is_output(&path) => {
+                    found.push(path);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether a file is output of a harness.
+fn is_output(path: &Path) -> bool {
+    let dialect = read_head(path).ok().and_then(|head| recognize(&head));
+    dialect.is_some_and(|dialect| harness_of(dialect).is_some())
+}
