@@ -43,6 +43,8 @@ pub struct Statement {
     pub of: StatedScope,
     /// What it covers of that: of statements about the same part the last counts, those about several parts are added.
     pub part: Option<String>,
+    /// Since when it counts, in milliseconds since 1970, where the line says so.
+    pub since_ms: Option<i64>,
     /// The figures by model; by `""` where the line names none.
     pub models: BTreeMap<String, StatedFigures>,
 }

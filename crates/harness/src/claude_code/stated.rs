@@ -37,7 +37,9 @@ fn cost_state(line: &Value) -> Vec<Statement> {
     if !is(line, "/type", "cost-state") {
         return Vec::new();
     }
-    model_usage(line, text(line, "/sessionId"))
+    let since_ms = line.get("startTime").and_then(Value::as_i64);
+    let of = |statement| Statement { since_ms, ..statement };
+    model_usage(line, text(line, "/sessionId")).into_iter().map(of).collect()
 }
 
 fn model_usage(line: &Value, session: Option<String>) -> Vec<Statement> {
@@ -45,11 +47,14 @@ fn model_usage(line: &Value, session: Option<String>) -> Vec<Statement> {
     else {
         return Vec::new();
     };
-    let figures = |usage: &Value| {
+    let mut has_all_prices = true;
+    let mut figures = |model: &str, usage: &Value| {
         let count = |name| number(usage, name).unwrap_or(0);
         let cached = [count("/cacheReadInputTokens"), count("/cacheCreationInputTokens")];
         let mut figures = tokens(count("/inputTokens"), count("/outputTokens"), cached, false);
-        figures.extend(dollars(usage, "/costUSD").map(|cost| (Figure::Cost, cost)));
+        let cost = dollars(usage, "/costUSD");
+        has_all_prices &= !cost.is_some_and(|cost| is_default_price(model, &figures, cost));
+        figures.extend(cost.map(|cost| (Figure::Cost, cost)));
         figures
     };
     // A model with a larger window is the same model in its responses.
@@ -57,9 +62,24 @@ fn model_usage(line: &Value, session: Option<String>) -> Vec<Statement> {
     let mut all = std::collections::BTreeMap::<String, StatedFigures>::new();
     for (model, usage) in models {
         let sum = all.entry(name(model)).or_default();
-        figures(usage).into_iter().for_each(|(figure, count)| *sum.entry(figure).or_default() += count);
+        figures(model, usage)
+            .into_iter()
+            .for_each(|(figure, count)| *sum.entry(figure).or_default() += count);
+    }
+    if !has_all_prices {
+        all.values_mut().for_each(|figures| drop(figures.remove(&Figure::Cost)));
     }
     vec![Statement { session, models: all, ..Statement::default() }]
+}
+
+/// Whether a cost is that of a model which this version has no price for: it takes Opus's. Observed: 2.1.64, with Sonnet 4.6.
+fn is_default_price(model: &str, figures: &StatedFigures, cost: u64) -> bool {
+    let price = |figure, cents_per_million: u64| {
+        figures.get(&figure).copied().unwrap_or(0).saturating_mul(cents_per_million)
+    };
+    let cents = price(Figure::Input, 500) + price(Figure::Output, 2_500);
+    let cents = cents + price(Figure::CacheRead, 50) + price(Figure::CacheWrite, 625);
+    !model.contains("opus") && (cents / 100).abs_diff(cost) <= 1
 }
 
 fn spawned(line: &Value) -> Vec<Statement> {
@@ -99,6 +119,10 @@ fn last_response(line: &Value) -> Vec<Statement> {
         let output = number(result, "/usage/output_tokens")?;
         let cached = [count("cache_read_input_tokens"), count("cache_creation_input_tokens")];
         let figures = tokens(count("input_tokens"), output, cached, false);
+        // All 0 is the notice of an error, which is no response.
+        if figures.values().all(|count| *count == 0) {
+            return None;
+        }
         let of = StatedScope::Response(text(result, "/agentId")?);
         Some(Statement { session: session(line), part: call, ..Statement::of(of, figures) })
     };

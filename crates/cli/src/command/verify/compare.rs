@@ -31,9 +31,13 @@ pub(super) fn verify(subject: &Subject) -> Verified {
     for source in &own {
         check_source(subject, source, &mut verified);
     }
+    // A process that was killed has stated nothing.
+    let statements = || own.iter().chain(&others).flat_map(|source| &source.totals);
+    let since = statements().filter_map(|(_, statement)| statement.since_ms).max();
+    let is_late = subject.tree.session.started_at_ms.zip(since).is_some_and(|(began, since)| began < since);
     let has_own_requests = own.iter().chain(&others).any(|source| source.has_own_requests);
     for (place, total) in totals_of(own.iter().chain(&others)) {
-        let total = StatedSum { has_own_requests, ..total };
+        let total = StatedSum { has_own_requests, is_outdated: total.is_outdated || is_late, ..total };
         check_total(subject, place, &total, &mut verified);
     }
     check_row(subject, &mut verified);
@@ -380,7 +384,7 @@ fn judge(
             },
             Some(found) if found < *stated && is_floor => Outcome::Explained(Reason::LowerBound),
             Some(found) if found < *stated && rest.may_be_any => Outcome::Explained(Reason::OwnRequests),
-            Some(found) if found > *stated && *figure == Figure::Agents => {
+            Some(found) if found > *stated && is_uncounted(subject, *figure, found - stated) => {
                 Outcome::Explained(Reason::Uncounted)
             }
             Some(found) if found < *stated && subject.is_cut => Outcome::Explained(Reason::Gone),
@@ -390,6 +394,22 @@ fn judge(
         (*figure, *stated, found, outcome)
     };
     stated.iter().map(judge).collect()
+}
+
+/// Whether a harness may count fewer: agents that no call of its tool for agents started, such as forked skills, and calls
+/// that were refused.
+fn is_uncounted(subject: &Subject, figure: Figure, more: u64) -> bool {
+    let summary = &subject.tree.summary;
+    match figure {
+        Figure::Agents => true,
+        Figure::Calls => more <= u64::from(summary.tool_errors) + u64::from(summary.tools_denied),
+        Figure::Input
+        | Figure::Output
+        | Figure::CacheRead
+        | Figure::CacheWrite
+        | Figure::Tokens
+        | Figure::Cost => false,
+    }
 }
 
 /// Checks that an agent has a response of exactly these tokens.

@@ -24,7 +24,7 @@ pub(in crate::command) enum Reason {
     LowerBound,
     /// subscope shows that it is unknown (`—`).
     Unknown,
-    /// More was done after the harness had written its total.
+    /// More was done than the total is of: after it was written, or by a process that was killed.
     Later,
     /// The rest is of requests of the harness itself, which are in no transcript.
     OwnRequests,
@@ -39,7 +39,7 @@ impl Reason {
         match self {
             Self::LowerBound => "shown as a lower bound",
             Self::Unknown => "shown as unknown",
-            Self::Later => "more was done after the total",
+            Self::Later => "more was done than the total is of",
             Self::OwnRequests => "the rest is of the harness itself",
             Self::Uncounted => "the harness does not count all",
             Self::Gone => "transcripts are gone",
