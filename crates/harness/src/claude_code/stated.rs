@@ -16,8 +16,10 @@ pub(super) const SELF_REPORT: SelfReport = SelfReport {
         StatedTotal { name: "result.modelUsage", dialects: &[STREAM], read: result },
         StatedTotal { name: "result.subagent_stats", dialects: &[STREAM], read: spawned },
         StatedTotal { name: "cost-state.modelUsage", dialects: &[TRANSCRIPT], read: cost_state },
-        StatedTotal { name: "toolUseResult.totalToolUseCount", dialects: &[TRANSCRIPT, STREAM], read: calls },
-        StatedTotal { name: "toolUseResult.usage", dialects: &[TRANSCRIPT, STREAM], read: last_response },
+        StatedTotal { name: "toolUseResult.totalToolUseCount", dialects: &[TRANSCRIPT], read: calls },
+        StatedTotal { name: "toolUseResult.usage", dialects: &[TRANSCRIPT], read: last_response },
+        StatedTotal { name: "tool_use_result.totalToolUseCount", dialects: &[STREAM], read: calls },
+        StatedTotal { name: "tool_use_result.usage", dialects: &[STREAM], read: last_response },
     ],
     is_work: |line| is(line, "/type", "assistant") && line.pointer("/message/usage").is_some(),
     asks_with: |model| model.contains("haiku"),
@@ -67,7 +69,9 @@ fn model_usage(line: &Value, session: Option<String>) -> Vec<Statement> {
             .for_each(|(figure, count)| *sum.entry(figure).or_default() += count);
     }
     if !has_all_prices {
-        all.values_mut().for_each(|figures| drop(figures.remove(&Figure::Cost)));
+        for figures in all.values_mut() {
+            figures.remove(&Figure::Cost);
+        }
     }
     vec![Statement { session, models: all, ..Statement::default() }]
 }

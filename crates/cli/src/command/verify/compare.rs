@@ -18,6 +18,7 @@ pub(super) struct Verified {
     pub(super) outcomes: Vec<(&'static str, Outcome)>,
     pub(super) differences: Vec<Difference>,
     pub(super) lines: LineCounts,
+    pub(super) not_understood: u64,
     pub(super) files: u64,
 }
 
@@ -40,26 +41,23 @@ pub(super) fn verify(subject: &Subject) -> Verified {
         let total = StatedSum { has_own_requests, is_outdated: total.is_outdated || is_late, ..total };
         check_total(subject, place, &total, &mut verified);
     }
+    let problems = subject.tree.problems.len() as u64;
+    verified.not_understood = problems.saturating_sub(verified.lines.damaged);
+    if verified.not_understood > 0 {
+        let difference = Difference::of(subject, "lines that are not understood");
+        verified.differences.push(Difference { found: Some(verified.not_understood), ..difference });
+    }
     check_row(subject, &mut verified);
     verified
 }
 
 /// Checks the lines of a source, and that its agent is not lost if its last line says that it has finished.
 fn check_source(subject: &Subject, source: &SourceStatements, verified: &mut Verified) {
-    let LineCounts { all, damaged, observed, refused } = source.lines;
+    let LineCounts { all, damaged, observed } = source.lines;
     verified.files += 1;
     verified.lines.all += all;
     verified.lines.damaged += damaged;
     verified.lines.observed += observed;
-    verified.lines.refused += refused;
-    let not_understood = refused.saturating_sub(damaged);
-    if not_understood > 0 {
-        verified.differences.push(Difference {
-            found: Some(not_understood),
-            agent: source.agent.clone(),
-            ..Difference::of(subject, "lines that are not understood")
-        });
-    }
     if all > damaged && observed == 0 {
         verified.differences.push(Difference {
             stated: Some(all),
@@ -387,6 +385,7 @@ fn judge(
             Some(found) if found > *stated && is_uncounted(subject, *figure, found - stated) => {
                 Outcome::Explained(Reason::Uncounted)
             }
+            Some(found) if found < *stated && subject.has_copies => Outcome::Explained(Reason::Copied),
             Some(found) if found < *stated && subject.is_cut => Outcome::Explained(Reason::Gone),
             Some(found) if found > *stated && is_outdated => Outcome::Explained(Reason::Later),
             Some(_) => Outcome::Differs,
@@ -439,6 +438,8 @@ fn check_response(
             Outcome::Equal
         } else if is_floor {
             Outcome::Explained(Reason::LowerBound)
+        } else if subject.has_copies {
+            Outcome::Explained(Reason::Copied)
         } else {
             Outcome::Differs
         };

@@ -43,8 +43,6 @@ pub(super) struct LineCounts {
     pub(super) damaged: u64,
     /// Those that a decoder has made an observation of.
     pub(super) observed: u64,
-    /// Those that a decoder has reported as a problem.
-    pub(super) refused: u64,
 }
 
 /// Reads a source; `None` where it is no harness's, or cannot be read: the rows have that problem.
@@ -65,9 +63,9 @@ pub(super) fn read(found: &Found, session: &SessionId) -> Option<SourceStatement
     Some(reader.read)
 }
 
-/// Returns the dialect of a source: of a note or an agent by its path, of any other by its content.
+/// Returns the dialect of a source: of a note by its path, of any other by its content.
 fn dialect(found: &Found) -> Option<Dialect> {
-    let by_path = found.dialect.filter(|_| matches!(found.role, Role::Agent | Role::Note));
+    let by_path = found.dialect.filter(|_| found.role == Role::Note);
     by_path.or_else(|| read_head(found.place()).ok().and_then(|head| recognize(&head))).or(found.dialect)
 }
 
@@ -114,8 +112,8 @@ impl Reader<'_> {
                 *last = observation.place.line;
                 counts.observed += 1;
             }
-            Decoded::Observation(_) => {}
-            Decoded::Problem { .. } => counts.refused += 1,
+            // Problems are those of the rows.
+            Decoded::Observation(_) | Decoded::Problem { .. } => {}
         };
         match bytes {
             [] => self.decoder.flush(&mut sink),

@@ -30,6 +30,8 @@ pub(in crate::command) enum Reason {
     OwnRequests,
     /// There are agents that the harness does not count.
     Uncounted,
+    /// A part was copied from another session, and counts there.
+    Copied,
     /// Transcripts were deleted.
     Gone,
 }
@@ -42,6 +44,7 @@ impl Reason {
             Self::Later => "more was done than the total is of",
             Self::OwnRequests => "the rest is of the harness itself",
             Self::Uncounted => "the harness does not count all",
+            Self::Copied => "counted in the session that it was copied from",
             Self::Gone => "transcripts are gone",
         }
     }
@@ -172,7 +175,7 @@ impl VerifyReport {
         self.lines += verified.lines.all;
         self.lines_used += verified.lines.observed;
         self.lines_damaged += verified.lines.damaged;
-        self.lines_not_understood += verified.lines.refused.saturating_sub(verified.lines.damaged);
+        self.lines_not_understood += verified.not_understood;
         for (place, outcome) in verified.outcomes {
             self.count(harness, place, outcome);
         }

@@ -9,7 +9,10 @@ use std::{
 
 use subscope_collect::{Expanded, Found, Group, archive::Archive};
 use subscope_harness::{harness_of, recognize};
-use subscope_hub::{BatchRead, SessionSources, index::IndexOptions};
+use subscope_hub::{
+    BatchRead, SessionSources,
+    index::{IndexOptions, elsewhere},
+};
 use subscope_model::{SessionDetail, SessionId, SessionRow, Stats, StatsQuery, Tree};
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore};
@@ -43,6 +46,8 @@ pub(super) struct Subject {
     pub(super) recordings: Vec<Found>,
     /// Its row in `ls`; `None` where it is in no store.
     pub(super) row: Option<SessionRow>,
+    /// Whether it holds a part that another session owns.
+    pub(super) has_copies: bool,
     /// Whether some of its transcripts are gone: its row has more than its sources.
     pub(super) is_cut: bool,
 }
@@ -130,12 +135,16 @@ fn read_session(
     each: Each<'_>,
 ) -> Result<(), CliError> {
     let (files, is_cut) = (sources.files().to_vec(), !sources.is_whole());
+    let has_copies = match store {
+        Some(store) => !elsewhere(store, &row.id)?.is_empty(),
+        None => false,
+    };
     let batch = sources.read(store, READING)?;
     let now = now(context)?;
     let Some(tree) = batch.router.tree(&row.id, &now) else { return Ok(()) };
     let detail = batch.router.detail(&row.id, &now).unwrap_or_default();
     let (session, row) = (row.id.clone(), Some(row.clone()));
-    each(Subject { session, tree, detail, files, recordings, row, is_cut });
+    each(Subject { session, tree, detail, files, recordings, row, has_copies, is_cut });
     Ok(())
 }
 
@@ -151,7 +160,16 @@ fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<(
         let is_of = |found: &&Found| found.session_id().is_none_or(|named| named == session);
         let files = files.iter().filter(is_of).cloned().collect();
         let detail = batch.router.detail(&session, &now).unwrap_or_default();
-        each(Subject { session, tree, detail, files, recordings: Vec::new(), row: None, is_cut: false });
+        each(Subject {
+            session,
+            tree,
+            detail,
+            files,
+            recordings: Vec::new(),
+            row: None,
+            has_copies: false,
+            is_cut: false,
+        });
     }
     Ok(())
 }

@@ -6,8 +6,12 @@ use subscope_model::{SessionRow, Stats};
 
 use super::report::Difference;
 
-/// First characters of titles that are no words of a person: headings and markup that a program put before the prompt.
-const HEADINGS: [char; 2] = ['#', '<'];
+/// Whether a title begins as what a program puts before a prompt does: with a heading or an element.
+fn is_heading(title: &str) -> bool {
+    let is_element = |rest: &str| rest.starts_with(|first: char| first.is_ascii_alphabetic());
+    title.trim_start_matches('#').starts_with(' ') && title.starts_with('#')
+        || title.strip_prefix('<').is_some_and(is_element)
+}
 
 /// Returns what differs.
 pub(super) fn check(rows: &[SessionRow], stats: &Stats) -> Vec<Difference> {
@@ -35,7 +39,7 @@ pub(super) fn check(rows: &[SessionRow], stats: &Stats) -> Vec<Difference> {
     let mut titles = BTreeMap::<&str, Vec<&SessionRow>>::new();
     for row in rows {
         *ids.entry(&row.id).or_default() += 1;
-        if let Some(title) = row.title.as_deref().filter(|title| title.starts_with(HEADINGS)) {
+        if let Some(title) = row.title.as_deref().filter(|title| is_heading(title)) {
             titles.entry(title).or_default().push(row);
         }
     }
