@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = pages![
     "attribution",
     "status",
     "cost",
+    "verify",
     "sources",
     "harnesses",
     "hub",
