@@ -37,8 +37,9 @@ const LOCAL: [&str; 6] = [
     "<user-memory-input>",
 ];
 
-/// Elements in which an editor tells the model what the person looks at. Observed: the extension for VS Code, 2.0 and 2.1.
-const EDITOR: [&str; 3] = ["ide_opened_file", "ide_selection", "ide_diagnostics"];
+/// Elements in which an editor tells the model what the person looks at or refers to. Observed: the extension for VS Code, 2.0
+/// and 2.1; the last one from Copilot Chat, which runs the harness.
+const EDITOR: [&str; 4] = ["ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder"];
 
 /// Returns a text without the elements of an editor at its start.
 fn without_editor(text: &str) -> &str {
@@ -200,6 +201,7 @@ mod tests {
             ("[Request interrupted by user]", Some("human"), PromptKind::Interrupted),
             ("<ide_opened_file>The user opened /w/a.rs</ide_opened_file>", None, PromptKind::Meta),
             ("<ide_selection>fn a</ide_selection>\n", Some("human"), PromptKind::Meta),
+            ("<system-reminder>\nThe user refers to a.rs\n</system-reminder>", None, PromptKind::Meta),
             ("<ide_selection>fn a</ide_selection>\nwhat is it?", None, PromptKind::Asked),
         ] {
             assert_eq!(prompt_kind(text, origin), what, "{text}");
@@ -222,6 +224,7 @@ mod tests {
             ),
             ("<ide_opened_file>a</ide_opened_file><ide_selection>b</ide_selection>\nWhy?", Some("Why?")),
             ("<ide_opened_file>a</ide_opened_file>", None),
+            ("<system-reminder>\na.rs\n</system-reminder>\nRun sleep 4", Some("Run sleep 4")),
             ("<ide_opened_file>cut", None),
         ] {
             assert_eq!(asked(text).as_deref(), typed, "{text}");

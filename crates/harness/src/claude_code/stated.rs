@@ -138,6 +138,10 @@ fn session(line: &Value) -> Option<String> {
 }
 
 fn ends_turn(line: &Value) -> Option<bool> {
+    // Up to 1.0, agents' lines are among those of the main conversation, and do not name them.
+    if line.get("isSidechain") == Some(&Value::Bool(true)) && line.get("agentId").is_none() {
+        return None;
+    }
     match line.get("type")?.as_str()? {
         "assistant" => Some(is(line, "/message/stop_reason", "end_turn")),
         "user" => Some(false),

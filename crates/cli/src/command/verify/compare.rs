@@ -30,7 +30,9 @@ pub(super) fn verify(subject: &Subject) -> Verified {
     let others: Vec<SourceStatements> =
         subject.recordings.iter().filter_map(|found| read(found, &subject.session)).collect();
     for source in &own {
-        check_source(subject, source, &mut verified);
+        // Of an agent with lines in several files none may have more to do.
+        let has_ended = own.iter().filter(|other| other.agent == source.agent).all(|other| other.has_ended);
+        check_source(subject, source, has_ended, &mut verified);
     }
     // A process that was killed has stated nothing.
     let statements = || own.iter().chain(&others).flat_map(|source| &source.totals);
@@ -52,7 +54,7 @@ pub(super) fn verify(subject: &Subject) -> Verified {
 }
 
 /// Checks the lines of a source, and that its agent is not lost if its last line says that it has finished.
-fn check_source(subject: &Subject, source: &SourceStatements, verified: &mut Verified) {
+fn check_source(subject: &Subject, source: &SourceStatements, has_ended: bool, verified: &mut Verified) {
     let LineCounts { all, damaged, observed } = source.lines;
     verified.files += 1;
     verified.lines.all += all;
@@ -67,7 +69,7 @@ fn check_source(subject: &Subject, source: &SourceStatements, verified: &mut Ver
         });
     }
     let row = agent(subject, source.agent.as_deref());
-    if source.has_ended && row.is_some_and(|row| row.status == AgentStatus::Lost) {
+    if has_ended && row.is_some_and(|row| row.status == AgentStatus::Lost) {
         let what = "its last line says that it has finished, and it is shown as lost";
         verified
             .differences

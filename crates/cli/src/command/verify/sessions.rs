@@ -157,7 +157,8 @@ fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<(
     let sessions: Vec<SessionId> = batch.router.sessions().cloned().collect();
     for session in sessions {
         let Some(tree) = batch.router.tree(&session, &now) else { continue };
-        let is_of = |found: &&Found| found.session_id().is_none_or(|named| named == session);
+        let is_of =
+            |found: &&Found| files.len() == 1 || found.session_id().is_none_or(|named| named == session);
         let files = files.iter().filter(is_of).cloned().collect();
         let detail = batch.router.detail(&session, &now).unwrap_or_default();
         each(Subject {
