@@ -275,12 +275,11 @@ fn check_total(subject: &Subject, place: &'static str, total: &StatedSum, verifi
         }
         judge(subject, &stated, &rest.without(subject, &own), total.is_outdated, &rest)
     });
-    let judged: Vec<Vec<(Figure, u64, Option<u64>, Outcome)>> = judged.collect();
-    let differing = |figures: &Vec<(Figure, u64, Option<u64>, Outcome)>| {
-        figures.iter().filter(|(.., outcome)| *outcome == Outcome::Differs).count()
+    let differing = |figures: &Vec<JudgedFigure>| {
+        figures.iter().filter(|judged| judged.outcome == Outcome::Differs).count()
     };
-    let best = judged.into_iter().min_by_key(differing).unwrap_or_default();
-    for (figure, stated, found, outcome) in best {
+    let best = judged.min_by_key(differing).unwrap_or_default();
+    for JudgedFigure { figure, stated, found, outcome } in best {
         verified.outcomes.push((place, outcome));
         if outcome == Outcome::Differs {
             verified.differences.push(Difference {
@@ -364,6 +363,14 @@ fn sum_of_model<'a>(subject: &'a Subject, model: &str) -> OwnFigures<'a> {
     }
 }
 
+/// A figure of a total, compared with subscope's.
+struct JudgedFigure {
+    figure: Figure,
+    stated: u64,
+    found: Option<u64>,
+    outcome: Outcome,
+}
+
 /// Judges each figure of a total.
 fn judge(
     subject: &Subject,
@@ -371,7 +378,7 @@ fn judge(
     own: &OwnFigures<'_>,
     is_outdated: bool,
     rest: &OwnRequests<'_>,
-) -> Vec<(Figure, u64, Option<u64>, Outcome)> {
+) -> Vec<JudgedFigure> {
     let judge = |(figure, stated): (&Figure, &u64)| {
         let (found, is_floor) = own.get(*figure);
         // Micro-dollars of single responses are rounded.
@@ -392,7 +399,7 @@ fn judge(
             Some(found) if found > *stated && is_outdated => Outcome::Explained(Reason::Later),
             Some(_) => Outcome::Differs,
         };
-        (*figure, *stated, found, outcome)
+        JudgedFigure { figure: *figure, stated: *stated, found, outcome }
     };
     stated.iter().map(judge).collect()
 }
