@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use subscope_model::{AgentStatus, Flag, ModelPrice, PriceTable, TokenPrices, ToolStatus, Tree};
+use subscope_model::{
+    AgentStatus, Flag, LivenessKind, ModelPrice, PriceTable, TokenPrices, ToolStatus, Tree,
+};
+use subscope_session::Now;
 use subscope_testkit::{
     fixtures,
     sessions::{LATER, Part, now, only_session, options, read, sketch, tree},
@@ -253,4 +256,113 @@ fn a_copilot_session_that_ends_with_an_error_has_failed() {
     let answer = r#"{"type":"assistant.message","data":{"messageId":"m1","content":"hello","toolRequests":[]},"id":"e7","timestamp":"2026-03-29T22:36:50.000Z","parentId":"e6"}"#;
     answered.bytes.extend_from_slice(format!("{answer}\n").as_bytes());
     assert_eq!(subscope_testkit::sessions::tree(&[answered]).agents[0].status, AgentStatus::Completed);
+}
+
+#[test]
+fn a_session_with_nothing_but_local_commands_has_ended() {
+    let line = |kind: &str, rest: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"u1","sessionId":"s","version":"2.1.42","timestamp":"2026-02-10T10:00:00.000Z",{rest}}}"#
+        )
+    };
+    let command = |name: &str| {
+        let words =
+            format!("<command-name>/{name}</command-name>\\n<command-message>{name}</command-message>");
+        let prompt = line("user", &format!(r#""message":{{"role":"user","content":"{words}"}}"#));
+        [prompt, line("system", &format!(r#""subtype":"local_command","content":"{words}""#))]
+    };
+    let mut all: Vec<Part> = ["exit", "clear", "mcp"]
+        .iter()
+        .flat_map(|name| command(name))
+        .map(|line| Part::new("main.jsonl", line + "\n"))
+        .collect();
+    all.push(part("only-local-command.jsonl"));
+    for part in all {
+        let router = read(&[part.clone()], options(false));
+        let text = String::from_utf8(part.bytes).unwrap();
+        let prices = PriceTable::default();
+        let session = only_session(&router);
+        let root = &router.tree(&session, &now(LATER, &prices)).unwrap().agents[0];
+        assert_eq!((root.status, &root.liveness), (AgentStatus::Completed, &None), "{text}");
+        // Just typed, it waits for a prompt.
+        let begun = root.started_at_ms.unwrap();
+        let soon = Now { is_growing: true, ..now(begun + 60_000, &prices) };
+        let root = &router.tree(&session, &soon).unwrap().agents[0];
+        let idle = root.liveness.as_ref().map(|liveness| liveness.kind);
+        assert_eq!((root.status, idle), (AgentStatus::Running, Some(LivenessKind::Idle)), "{text}");
+    }
+}
+
+#[test]
+fn the_order_of_lines_beats_a_clock_that_was_set_back() {
+    for name in ["root-clock-set-back-60s.jsonl", "root-last-line-2s-earlier.jsonl"] {
+        let tree = wild(&format!("clock-back/{name}"));
+        assert_eq!(sketch(&tree), "root completed: Bash ok\n", "{name}");
+    }
+    let session = "e0e00005-0000-4000-8000-000000000001";
+    let agent = format!("clock-back/{session}/subagents/agent-ac00000000000001");
+    let background = tree(&[
+        part(&format!("clock-back/{session}.jsonl")),
+        part(&format!("{agent}.jsonl")).by_agent("ac00000000000001"),
+        part(&format!("{agent}.meta.json")).by_agent("ac00000000000001"),
+    ]);
+    assert_eq!(
+        sketch(&background),
+        "root completed: Agent ok\n  ac00000000000001 general-purpose completed: Bash ok\n"
+    );
+}
+
+#[test]
+fn parallel_agents_count_once_while_they_start() {
+    let parts = [part("twice-main.jsonl"), part("twice-hooks.jsonl")];
+    let both = tree(&parts);
+    assert_eq!((both.summary.agents, both.agents.len()), (3, 4), "{}", sketch(&both));
+    assert!(both.agents[1..].iter().all(|row| row.description.is_some() && row.agent_type.is_some()));
+    let rest = |part: &Part, from: usize| {
+        let lines = part.lines();
+        Part { bytes: lines[from.min(lines.len())..].concat(), ..part.clone() }
+    };
+    let first = |part: &Part, count: usize| Part { bytes: part.lines()[..count].concat(), ..part.clone() };
+    // Of calls of one type it is open which of them started which agent, but not how many there are.
+    let alike = |part: &Part| {
+        let text = String::from_utf8(part.bytes.clone()).unwrap();
+        Part {
+            bytes: text.replace("\"Plan\"", "\"Explore\"").replace("general-purpose", "Explore").into(),
+            ..part.clone()
+        }
+    };
+    for parts in [parts.clone(), parts.clone().map(|part| alike(&part))] {
+        for (lines, hooks) in (0..=5).flat_map(|lines| (0..=6).map(move |hooks| (lines, hooks))) {
+            let known = [first(&parts[0], lines), first(&parts[1], hooks)];
+            let started = lines.saturating_sub(2).max(hooks.saturating_sub(3));
+            for order in [[0, 1], [1, 0]] {
+                if lines + hooks == 0 {
+                    continue;
+                }
+                let tree = tree(&order.map(|at: usize| known[at].clone()));
+                let agents = tree.summary.agents as usize;
+                assert!((started..=3).contains(&agents), "{lines} {hooks}: {}", sketch(&tree));
+                assert!(hooks > 3 || agents == started, "{lines} {hooks}: {}", sketch(&tree));
+            }
+        }
+        // Hooks without the begin of the calls: a hub that was started late.
+        let tree = tree(&[parts[0].clone(), rest(&parts[1], 3)]);
+        assert_eq!(tree.summary.agents, 3, "{}", sketch(&tree));
+    }
+}
+
+#[test]
+fn an_interim_notice_does_not_outrank_later_endings() {
+    for name in ["interim-notice-then-report.jsonl", "interim-notice-then-stop.jsonl"] {
+        let agent = &wild(name).agents[1];
+        assert_eq!((agent.status, agent.result.as_deref()), (AgentStatus::Completed, Some("two")), "{name}");
+        // Before the last stop it is at work.
+        let mut cut = part(name);
+        let lines = cut.lines();
+        let last =
+            lines.iter().rposition(|line| String::from_utf8_lossy(line).contains("SubagentStop")).unwrap();
+        cut.bytes = lines[..last].concat();
+        let agent = &tree(&[cut]).agents[1];
+        assert_eq!((agent.status, &agent.result), (AgentStatus::Lost, &None), "{name}");
+    }
 }

@@ -80,8 +80,8 @@ enum LinkCertainty {
 
 /// Derives the agents of a session.
 pub(crate) fn derive_identities(facts: &Facts) -> Identities {
-    let (by_elimination, starters) = link_by_hook_order(facts);
-    let origin_of = link_agents(facts, &by_elimination);
+    let HookLinks { origins, starters, waiting_at, .. } = &link_by_hook_order(facts);
+    let origin_of = link_agents(facts, origins);
     let root = AgentIdentity::new(AgentId::from(AgentId::ROOT), None);
     let mut all = vec![AgentIdentity { refs: vec![ROOT], ..root }];
     let mut of_ref: Vec<Option<AgentIndex>> = vec![None; facts.agents.len()];
@@ -108,6 +108,7 @@ pub(crate) fn derive_identities(facts: &Facts) -> Identities {
         identity.starter = identity.starter.or_else(|| starters.get(&agent_ref).copied());
         of_ref[agent_ref as usize] = Some(number);
     }
+    let starting = starting_calls(facts, &origin_of, starters, waiting_at);
     let resuming: HashSet<&Text> =
         facts.agents.iter().flat_map(|agent| &agent.triggers).map(|trigger| &trigger.call).collect();
     for (number, call) in facts.numbered_calls() {
@@ -115,7 +116,9 @@ pub(crate) fn derive_identities(facts: &Facts) -> Identities {
         if of_call.contains_key(&number) || call.id.as_ref().is_some_and(|id| resuming.contains(id)) {
             continue;
         }
-        if let Some(is_pending) = prove_agent(facts, call) {
+        if let Some(is_pending) =
+            prove_agent(facts, call).filter(|pending| !(*pending && starting.contains(&number)))
+        {
             let id = reported_id(call).filter(|id| !all.iter().any(|identity| identity.id == *id));
             of_call.insert(number, all.len());
             // Facts under its id belong to it, though they do not prove an agent by themselves.
@@ -208,40 +211,40 @@ fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
     }
 }
 
+/// What the order of hooks shows about the agents that start.
+#[derive(Default)]
+struct HookLinks {
+    /// Spawn calls of agents that no other call can have started.
+    origins: HashMap<AgentRef, CallIndex>,
+    /// Certain starters of agents.
+    starters: HashMap<AgentRef, AgentRef>,
+    /// Spawn calls that can have started an agent: those that waited for theirs.
+    waiting_at: HashMap<AgentRef, Vec<CallIndex>>,
+    /// Calls that wait for their agents, with their callers.
+    waiting: Vec<(CallIndex, AgentRef)>,
+    /// Waiting calls of which one has started an agent, unknown which.
+    undecided: HashSet<CallIndex>,
+}
+
 /// Derives spawn calls and parents of agents from the order of hooks: an agent that starts while exactly one spawn call
-/// waits for its agent was started by that call; one that starts while all waiting calls have the same caller was
-/// started by that caller. After a start that several calls could have made, no call is assigned until all of them are
+/// of its type waits for its agent was started by that call; one that starts while all such calls have the same caller
+/// was started by that caller. After a start that several calls could have made, none of them is assigned until it is
 /// over.
-fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<AgentRef, AgentRef>) {
-    let (mut origins, mut starters) = (HashMap::new(), HashMap::new());
-    let mut waiting: Vec<(CallIndex, AgentRef)> = Vec::new();
-    let mut undecided = false;
+fn link_by_hook_order(facts: &Facts) -> HookLinks {
+    let mut links = HookLinks::default();
     for step in facts.sorted_hooks() {
         match &step.kind {
             HookStepKind::Pre { call, named, .. } => {
                 if facts.call(*call).class == ToolClass::Spawn {
-                    waiting.push((*call, named.unwrap_or(ROOT)));
+                    links.waiting.push((*call, named.unwrap_or(ROOT)));
                 }
             }
-            HookStepKind::Post { call, .. } => waiting.retain(|(known, _)| known != call),
+            HookStepKind::Post { call, .. } => links.waiting.retain(|(known, _)| known != call),
             HookStepKind::Start { agent } => {
-                let Some(agent_ref) = facts.by_id.get(agent).copied() else { continue };
                 // A resumed agent was started earlier.
-                let is_resumed = !facts.agent(agent_ref).triggers.is_empty();
-                let is_new =
-                    !is_resumed && !starters.contains_key(&agent_ref) && !origins.contains_key(&agent_ref);
-                if let Some((call, caller)) = waiting.first().copied().filter(|_| is_new)
-                    && waiting.iter().all(|(_, known)| *known == caller)
-                {
-                    starters.insert(agent_ref, caller);
-                    if waiting.len() == 1 && !undecided && has_fitting_type(facts, call, agent_ref) {
-                        origins.insert(agent_ref, call);
-                    }
-                }
-                // One of several calls made this start, so it is unknown which of them still wait.
-                undecided |= is_new && waiting.len() > 1;
-                if origins.contains_key(&agent_ref) {
-                    waiting.clear();
+                let new = facts.by_id.get(agent).filter(|agent| facts.agent(**agent).triggers.is_empty());
+                if let Some(agent_ref) = new.filter(|agent| !links.waiting_at.contains_key(*agent)) {
+                    links.start(facts, *agent_ref);
                 }
             }
             HookStepKind::Prompt { .. }
@@ -253,9 +256,102 @@ fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<A
             | HookStepKind::AwaitsPrompt { .. }
             | HookStepKind::SessionEnd => {}
         }
-        undecided &= !waiting.is_empty();
     }
-    (origins, starters)
+    links
+}
+
+impl HookLinks {
+    fn start(&mut self, facts: &Facts, agent_ref: AgentRef) {
+        let fits = |(call, _): &&(CallIndex, AgentRef)| has_fitting_type(facts, *call, agent_ref);
+        let fitting: Vec<(CallIndex, AgentRef)> = self.waiting.iter().filter(fits).copied().collect();
+        // A type that no call asks for is another name of one of them.
+        let candidates = if fitting.is_empty() { &self.waiting } else { &fitting };
+        if let Some((_, caller)) = candidates.first().copied()
+            && candidates.iter().all(|(_, known)| *known == caller)
+        {
+            self.starters.insert(agent_ref, caller);
+        }
+        if candidates.len() > 1 {
+            self.undecided.extend(candidates.iter().map(|(call, _)| *call));
+        }
+        if let [(call, _)] = fitting[..]
+            && !self.undecided.contains(&call)
+        {
+            self.origins.insert(agent_ref, call);
+            self.waiting.retain(|(known, _)| *known != call);
+        }
+        self.waiting_at.insert(agent_ref, fitting.into_iter().map(|(call, _)| call).collect());
+    }
+}
+
+/// Returns the open spawn calls whose agents are known under ids of their own, though not which call started which: each
+/// such agent uses up one call of its type and caller, so that none is counted twice.
+fn starting_calls(
+    facts: &Facts,
+    origin_of: &HashMap<AgentRef, CallIndex>,
+    starters: &HashMap<AgentRef, AgentRef>,
+    waiting_at: &HashMap<AgentRef, Vec<CallIndex>>,
+) -> HashSet<CallIndex> {
+    let linked: HashSet<CallIndex> = origin_of.values().copied().collect();
+    let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
+    calls.retain(|(number, call)| prove_agent(facts, call) == Some(true) && !linked.contains(number));
+    if calls.is_empty() {
+        return HashSet::new();
+    }
+    calls.sort_by_key(|(_, call)| (call.order(), &call.id));
+    let unlinked = |agent_ref: &AgentRef| {
+        let agent = facts.agent(*agent_ref);
+        let is_started = agent.triggers.is_empty() && agent.batch.is_none() && !agent.detached;
+        matches!(agent.key, AgentKey::Id(_))
+            && is_started
+            && !agent.is_warmup
+            && !origin_of.contains_key(agent_ref)
+            && is_proven(facts, *agent_ref)
+    };
+    let mut agents: Vec<AgentRef> = (1..facts.agents.len() as AgentRef).filter(unlinked).collect();
+    // Those that fit few calls first.
+    agents.sort_by_cached_key(|agent_ref| {
+        let agent = facts.agent(*agent_ref);
+        let AgentKey::Id(id) = &agent.key else { return (true, None) };
+        (agent.agent_type.is_none(), Some(id.clone()))
+    });
+    let begun = facts.hooks.iter().filter_map(|step| {
+        let HookStepKind::Pre { call, .. } = &step.kind else { return None };
+        Some(*call)
+    });
+    let hooked: HashSet<CallIndex> = begun.collect();
+    let mut starting = HashSet::new();
+    for agent_ref in agents {
+        let agent = facts.agent(agent_ref);
+        let caller = starters.get(&agent_ref).copied().or_else(|| claimed_parent(facts, agent_ref));
+        let first = agent.span.get().map(|(first, _)| first);
+        let can_have_started = |(number, call): &&(CallIndex, &CallFacts)| {
+            let waited = match waiting_at.get(&agent_ref) {
+                Some(calls) if hooked.contains(number) => calls.contains(number),
+                Some(_) | None => first.zip(call.begun_at()).is_none_or(|(first, begun)| begun <= first),
+            };
+            let is_by =
+                |caller| call.owners.is_empty() || call.owners.iter().any(|(owner, _)| *owner == caller);
+            waited
+                && !starting.contains(number)
+                && caller.is_none_or(is_by)
+                && has_fitting_type(facts, *number, agent_ref)
+        };
+        let fitting = calls.iter().filter(can_have_started);
+        let has_type = |call: &CallFacts| call.spawn.as_ref().is_some_and(|spawn| spawn.agent_type.is_some());
+        if let Some((number, _)) = fitting.min_by_key(|(_, call)| !has_type(call)) {
+            starting.insert(*number);
+        }
+    }
+    starting
+}
+
+/// Returns the parent that a source names.
+fn claimed_parent(facts: &Facts, agent_ref: AgentRef) -> Option<AgentRef> {
+    match facts.agent(agent_ref).parent.as_ref()? {
+        ParentClaim::Root => Some(ROOT),
+        ParentClaim::Agent(id) => facts.by_id.get(id).copied(),
+    }
 }
 
 /// Whether call and agent have the same agent type, or one of them has none.
@@ -310,10 +406,6 @@ fn link_by_parent(
     origin_of: &mut HashMap<AgentRef, CallIndex>,
     named: &mut HashMap<CallIndex, AgentRef>,
 ) {
-    let parent_of = |agent_ref: AgentRef| match facts.agent(agent_ref).parent.as_ref()? {
-        ParentClaim::Root => Some(ROOT),
-        ParentClaim::Agent(id) => facts.by_id.get(id).copied(),
-    };
     let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
     calls.retain(|(number, call)| {
         let has_failed = call.ends.iter().any(|end| end.outcome == Outcome::Error);
@@ -328,7 +420,7 @@ fn link_by_parent(
         if is_proven(facts, agent_ref)
             && !agent.detached
             && !origin_of.contains_key(&agent_ref)
-            && let (Some(parent), Some((first, _))) = (parent_of(agent_ref), agent.span.get())
+            && let (Some(parent), Some((first, _))) = (claimed_parent(facts, agent_ref), agent.span.get())
         {
             agents.push((agent_ref, parent, first));
         }

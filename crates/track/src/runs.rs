@@ -455,8 +455,8 @@ mod tests {
     fn run_at_a_time_is_that_of_the_last_prompt_before_it() {
         let mut session = TestSession::new();
         assert_eq!(derive_runs(session.facts()).at(None, None), 0);
-        session.add(SourceKind::Transcript, 20, ROOT, prompt(None, r#""b""#));
         session.add(SourceKind::Transcript, 10, ROOT, prompt(None, r#""a""#));
+        session.add(SourceKind::Transcript, 20, ROOT, prompt(None, r#""b""#));
         let runs = derive_runs(session.facts());
         assert_eq!(
             [Some(9), Some(10), Some(19), Some(20), None].map(|time| runs.at(time, None)),

@@ -477,10 +477,15 @@ impl Derivation<'_> {
             why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
                 DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
+            // A session that was opened and closed without a turn is completed. Where only its local commands report that
+            // it was opened, silence is its end: nothing says that the process is still there.
             Some(why)
-                if self.is_opened() && (self.now.has_ended || self.hooks.has_left || exit.is_some()) =>
+                if self.is_opened()
+                    && (self.now.has_ended
+                        || self.hooks.has_left
+                        || exit.is_some()
+                        || !self.is_reported_open()) =>
             {
-                // A session that was opened and closed without a turn is completed.
                 let is_cut = self.has_begun();
                 let status = if is_cut { AgentStatus::Lost } else { AgentStatus::Completed };
                 DerivedState::new(status, Some(&why))
@@ -517,8 +522,13 @@ impl Derivation<'_> {
 
     /// Whether any source reports that the session was opened interactively.
     fn is_opened(&self) -> bool {
+        self.facts.has_local_command || self.is_reported_open()
+    }
+
+    /// Whether the harness itself reported that a process opened the session or waits for a prompt.
+    fn is_reported_open(&self) -> bool {
         let HookLog { is_open, opened_at, awaits_at, .. } = self.hooks;
-        self.facts.has_local_command || *is_open || opened_at.is_some() || awaits_at.is_some()
+        *is_open || opened_at.is_some() || awaits_at.is_some()
     }
 
     /// Whether the root was ever at work. A stream has no prompts, so its existence counts.
@@ -571,12 +581,18 @@ fn publisher_state(runs: &[RowDraft]) -> DerivedState {
     DerivedState { ended_at, ..if is_lost { last.state.clone() } else { ended() } }
 }
 
-/// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of
+/// Drops ends that the harness reported as interim (status running), with all ends up to that line. Returns the time of
 /// the latest interim end if no later end is left.
 fn drop_interim(endings: &mut Vec<AgentEndFact>) -> Option<Millis> {
     let interim =
         endings.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
-    endings.retain(|end| end.status != AgentStatus::Running && end.order.time > interim.time);
+    // Lines without times, as those of a hook log, are in the order of the log. An agent's own last line is in another
+    // file than the report of it.
+    let is_later = |end: &AgentEndFact| {
+        let is_of_report = end.evidence != EndEvidence::LastLine && end.order.kind == interim.kind;
+        end.order.time > interim.time || is_of_report && end.order > interim
+    };
+    endings.retain(|end| end.status != AgentStatus::Running && is_later(end));
     Some(interim.time).filter(|_| endings.is_empty())
 }
 

@@ -397,6 +397,10 @@ pub(super) fn emit_notice(text: Option<&str>, out: &mut Emitter<'_, '_>) {
 fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if line.subtype.is("compact_boundary") {
         out.emit(COMPACTED);
+    } else if line.subtype.is("local_command") {
+        // A command that no model answers, and what it printed. Observed: 2.1.x, public transcripts.
+        let text = RawJson { json: "\"\"", offset: u64::MAX };
+        out.emit(Fact::Prompt { prompt_id: None, text, what: PromptKind::Local });
     } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {
         // Observed: Claude Code 2.1.330, in the main transcript only.
         let error = line.error.and_then(|raw| serde_json::from_str::<ApiError<'_>>(raw.get()).ok());

@@ -6,9 +6,12 @@
 mod agents;
 mod calls;
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use subscope_model::{
     Basis, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text, TitleOrigin,
     stable_hash,
@@ -39,6 +42,55 @@ pub(crate) struct Absorber {
     cutoff: Option<Millis>,
     /// Latest time seen in each source.
     clocks: HashMap<u32, Millis>,
+    /// Lines of each agent in each source.
+    lanes: HashMap<(u32, u64), Lane>,
+}
+
+/// Lines of one agent in one source.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// Hashes of the lines' identities.
+    seen: HashSet<u64>,
+    /// Offset of the latest line, and the time by which it is ordered.
+    latest: Option<(u64, Millis)>,
+    /// Latest time by which a line is ordered.
+    last: Option<Millis>,
+}
+
+impl Lane {
+    /// Returns the time by which the line of an observation is ordered: its own, unless the computer's clock was set back
+    /// before it. A line that repeats an earlier one does not show that.
+    fn order(&mut self, observation: &Observation<'_>, time: Millis) -> Millis {
+        let offset = observation.place.offset;
+        if let Some((_, order)) = self.latest.filter(|(known, _)| *known == offset) {
+            return order;
+        }
+        let is_new = self.seen.insert(line_identity(observation, time));
+        let order = self.last.filter(|_| is_new).map_or(time, |last| last.max(time));
+        self.last = self.last.max(Some(order));
+        self.latest = Some((offset, order));
+        order
+    }
+}
+
+/// Returns a hash of what a repeated line has in common with the first: its id, else its time and first fact.
+fn line_identity(observation: &Observation<'_>, time: Millis) -> u64 {
+    let Some(id) = observation.line_id else {
+        let mut hasher = DefaultHasher::new();
+        (time, std::mem::discriminant(&observation.fact)).hash(&mut hasher);
+        return hasher.finish();
+    };
+    stable_hash(id)
+}
+
+/// Returns the identity of an agent among those that the lines of one source name. All chains of sidechains are one:
+/// each of their lines has another id.
+fn lane(claim: &Claim<'_>) -> u64 {
+    match claim {
+        Claim::Root(_) | Claim::Silent => 0,
+        Claim::Chain { .. } => 1,
+        Claim::Agent(id, _) | Claim::SpawnedBy(id) => stable_hash(id),
+    }
 }
 
 /// Ranks of reports of the same value; the smallest wins.
@@ -55,7 +107,7 @@ mod rank {
 
 impl Absorber {
     pub(crate) fn new(keep: FactDetail, cutoff: Option<Millis>) -> Self {
-        Self { keep, inlines_payloads: false, cutoff, clocks: HashMap::new() }
+        Self { keep, inlines_payloads: false, cutoff, clocks: HashMap::new(), lanes: HashMap::new() }
     }
 
     /// Sets whether the next observations are of a source that cannot be read again.
@@ -66,16 +118,30 @@ impl Absorber {
     /// Joins the clocks of another absorber. Adds `sources` to its source numbers.
     pub(crate) fn join(&mut self, other: &Self, sources: u32) {
         self.clocks.extend(other.clocks.iter().map(|(source, time)| (source + sources, *time)));
+        let lanes = other.lanes.iter();
+        self.lanes.extend(lanes.map(|((source, lane), known)| ((source + sources, *lane), known.clone())));
+    }
+
+    /// Returns the time by which an observation is ordered. An agent's lines in one file are in the order of the file, also
+    /// where the computer's clock was set back between them; other sources come in any order.
+    fn order_time(&mut self, observation: &Observation<'_>) -> Millis {
+        let place = observation.place;
+        let clock = self.clocks.entry(place.source.0).or_insert(Millis::MIN);
+        let time = observation.time.unwrap_or(*clock);
+        *clock = (*clock).max(time);
+        match observation.kind {
+            SourceKind::Transcript | SourceKind::Stream => {
+                let lane = self.lanes.entry((place.source.0, lane(&observation.claim))).or_default();
+                lane.order(observation, time)
+            }
+            SourceKind::Posted | SourceKind::Hook | SourceKind::Otel => time,
+        }
     }
 
     /// Records one observation. Returns `false` if it was dropped because of the cutoff.
     pub(crate) fn record(&mut self, facts: &mut Facts, observation: &Observation<'_>) -> bool {
-        let clock = self.clocks.entry(observation.place.source.0).or_insert(Millis::MIN);
-        if let Some(time) = observation.time {
-            *clock = (*clock).max(time);
-        }
         let order = FactOrder {
-            time: observation.time.unwrap_or(*clock),
+            time: self.order_time(observation),
             kind: observation.kind,
             offset: observation.place.offset,
         };
@@ -318,8 +384,9 @@ impl Recording<'_, '_> {
     fn record_turn_start(&mut self) {
         self.set_last_line(LastLine::Open);
         let Observation { kind, time, .. } = *self.observation;
+        let order_time = self.order.time;
         if let Some(agent) = self.actor.filter(|actor| *actor != ROOT && kind != SourceKind::Hook) {
-            self.facts.agent_mut(agent).task_times.extend(time);
+            self.facts.agent_mut(agent).task_times.extend(time.map(|_| order_time));
         }
     }
 
@@ -347,7 +414,7 @@ impl Recording<'_, '_> {
             let agent = self.facts.agent_mut(agent);
             agent.moments.extend(time);
             if what == PromptKind::Asked {
-                agent.task_times.extend(time.filter(|_| kind != SourceKind::Hook));
+                agent.task_times.extend(time.filter(|_| kind != SourceKind::Hook).map(|_| order.time));
                 update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
             }
         }
@@ -461,9 +528,11 @@ mod tests {
     #[test]
     fn cutoff_drops_later_observations_and_undated_activity() {
         let mut tracker = Tracker::new(SessionId::from("s"), None, FactDetail::Rows, Some(10));
+        let mut offset = 0;
         let mut absorb = |source: u32, time: Option<Millis>, fact: Fact<'_>| {
+            offset += 1;
             tracker.absorb(&Observation {
-                place: SourcePosition { source: SourceId(source), ..SourcePosition::default() },
+                place: SourcePosition { source: SourceId(source), offset, ..SourcePosition::default() },
                 kind: SourceKind::Transcript,
                 time,
                 clock: Clock::Transcript,
