@@ -158,7 +158,7 @@ pub enum LivenessKind {
     Children,
     /// A retry of an API request; `count` is the attempt, `name` the error.
     Retry,
-    /// The user's next prompt: nothing is at work. Only for a root, also after its last turn.
+    /// The user's next prompt: nothing is at work; for a root, also after its last turn. A teammate waits for messages.
     Idle,
 }
 

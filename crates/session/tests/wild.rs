@@ -366,3 +366,132 @@ fn an_interim_notice_does_not_outrank_later_endings() {
         assert_eq!((agent.status, &agent.result), (AgentStatus::Lost, &None), "{name}");
     }
 }
+
+fn tree_soon(parts: &[Part], at: &str) -> Tree {
+    let router = read(parts, options(false));
+    let prices = PriceTable::default();
+    let now = Now { is_growing: true, ..now(subscope_model::parse_rfc3339(at).unwrap(), &prices) };
+    router.tree(&only_session(&router), &now).unwrap()
+}
+
+/// The lines of a source that `keeps` accepts.
+fn only(part: &Part, keeps: impl Fn(&str) -> bool) -> Part {
+    let lines = part.lines();
+    let kept = lines.iter().filter(|line| keeps(&String::from_utf8_lossy(line)));
+    Part { bytes: kept.flatten().copied().collect(), ..part.clone() }
+}
+
+#[test]
+fn a_teammate_ends_when_it_or_its_team_is_shut_down() {
+    let whole = part("teammate-shut-down.jsonl");
+    let is_approval = |line: &str| line.contains("shutdown_approved");
+    let is_deletion = |line: &str| line.contains("deleted") || line.contains("TeamDelete");
+    let terminated = Part {
+        bytes: String::from_utf8(whole.bytes.clone())
+            .unwrap()
+            .replace(
+                r#"{\"type\":\"shutdown_approved\",\"requestId\":\"shutdown-1@tester\",\"from\":\"tester\","#,
+                r#"{\"type\":\"teammate_terminated\",\"message\":\"tester has shut down.\","#,
+            )
+            .into(),
+        ..whole.clone()
+    };
+    assert_ne!(terminated.bytes, whole.bytes);
+    for lines in [
+        whole.clone(),
+        only(&whole, |line| !is_approval(line)),
+        only(&whole, |line| !is_deletion(line)),
+        only(&terminated, |line| !is_deletion(line)),
+    ] {
+        let agents = tree_soon(&[lines.clone()], "2026-02-10T10:05:30Z").agents;
+        let text = String::from_utf8_lossy(&lines.bytes);
+        assert_eq!((agents.len(), agents[1].status), (2, AgentStatus::Completed), "{text}");
+        assert_eq!(
+            (agents[1].name.as_deref(), agents[1].agent_type.as_deref()),
+            (Some("tester"), Some("general-purpose"))
+        );
+        assert_eq!(tree(&[lines]).summary.lost, 0);
+    }
+    let title = tree(&[whole.clone()]).session.title;
+    assert_eq!(title.as_deref(), Some("make a team"));
+    // Nothing says that it ended.
+    let lines = only(&whole, |line| !is_approval(line) && !is_deletion(line));
+    assert_eq!(tree_soon(&[lines.clone()], "2026-02-10T10:05:30Z").agents[1].status, AgentStatus::Running);
+    assert_eq!(tree(&[lines]).agents[1].status, AgentStatus::Lost);
+}
+
+#[test]
+fn a_teammate_that_waits_for_messages_is_idle_and_appears_once() {
+    let line = |kind: &str, at: &str, rest: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"{at}","sessionId":"5e55aaaa-0000-4000-8000-000000000001","version":"2.1.332","timestamp":"2026-11-26T18:{at}Z",{rest}}}"#
+        ) + "\n"
+    };
+    let call = r#""message":{"id":"m1","role":"assistant","model":"claude-opus-5-5","content":[{"type":"tool_use","id":"t1","name":"Agent","input":{"description":"Reads the server","prompt":"Read it.","subagent_type":"general-purpose","name":"ada"}}],"stop_reason":"tool_use","usage":{}}"#;
+    let result = r#""message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"Spawned."}]},"toolUseResult":{"status":"teammate_spawned","teammate_id":"ada@s","agent_id":"ada@s","name":"ada","team_name":"s"}"#;
+    let notice = String::from_utf8(part("teammate-message-line.jsonl").bytes).unwrap();
+    let asked = line("user", "30:00.000", r#""message":{"role":"user","content":"start the team"}"#);
+    let begun = asked + &line("assistant", "30:01.000", call) + &line("user", "30:02.000", result);
+    let done = line(
+        "assistant",
+        "31:44.000",
+        r#""message":{"id":"m2","role":"assistant","model":"claude-opus-5-5","content":[{"type":"text","text":"Nothing wrong."}],"stop_reason":"end_turn","usage":{}}"#,
+    );
+    let main = |lines: String| Part::new("main.jsonl", lines);
+    let own = |task: &str, id: &str| {
+        let asked = line(
+            "user",
+            "30:03.000",
+            &format!(
+                r#""agentId":"{id}","isSidechain":true,"parentUuid":null,"message":{{"role":"user","content":"{task}"}}"#
+            ),
+        );
+        let answer = line(
+            "assistant",
+            "31:42.000",
+            &format!(
+                r#""agentId":"{id}","isSidechain":true,"message":{{"id":"m3","role":"assistant","model":"claude-opus-5-5","content":[{{"type":"text","text":"Nothing wrong."}}],"stop_reason":"end_turn","usage":{{}}}}"#
+            ),
+        );
+        Part::new("agent-a1.jsonl", asked + &answer).by_agent(id)
+    };
+    let meta = part("teammate.meta.json").by_agent("a1");
+    let words = r#"<teammate-message teammate_id=\"team-lead\">\nRead it.\n</teammate-message>"#;
+    let other = r#"Something else."#;
+    let ended = format!("{begun}{notice}{done}");
+    for parts in [
+        vec![main(ended.clone())],
+        vec![main(ended.clone()), own("Read it.", "a1")],
+        vec![main(ended.clone()), own(words, "a1")],
+        vec![main(ended.clone()), own(other, "a1"), meta.clone()],
+        vec![main(format!("{begun}{done}")), own(other, "a1"), meta.clone()],
+    ] {
+        let soon = tree_soon(&parts, "2026-11-26T18:32:00Z");
+        let agent = &soon.agents[1];
+        let kind = agent.liveness.as_ref().map(|liveness| liveness.kind);
+        assert_eq!(
+            (soon.agents.len(), agent.status, kind),
+            (2, AgentStatus::Running, Some(LivenessKind::Idle)),
+            "{}",
+            sketch(&soon)
+        );
+        assert_eq!(
+            (agent.name.as_deref(), agent.agent_type.as_deref()),
+            (Some("ada"), Some("general-purpose"))
+        );
+        assert!(!agent.is_at_work() && !agent.has(Flag::Orphan) && soon.session.runs == 1);
+        // With the session it has ended.
+        let later = tree(&parts);
+        assert_eq!(
+            (later.agents[1].status, later.summary.lost),
+            (AgentStatus::Completed, 0),
+            "{}",
+            sketch(&later)
+        );
+    }
+    // Another message gives it another turn.
+    let mut again = own(words, "a1");
+    again.bytes.extend(line("user", "31:50.000", r#""agentId":"a1","isSidechain":true,"message":{"role":"user","content":"<teammate-message teammate_id=\"team-lead\">\nAnd the client?\n</teammate-message>"}"#).bytes());
+    let soon = tree_soon(&[main(ended), again, meta], "2026-11-26T18:32:00Z");
+    assert_eq!(soon.agents[1].liveness.as_ref().unwrap().kind, LivenessKind::Model);
+}

@@ -130,7 +130,10 @@ impl Derivation<'_> {
 
     /// Derives what each agent does; `None` for agents that are not running, except a root idle between prompts.
     pub(crate) fn derive_activities(&self, drafts: &[RowDraft]) -> Vec<Option<AgentActivity>> {
-        let is_active = |number: &AgentIndex| drafts[*number].state.status.is_live();
+        let is_active = |number: &AgentIndex| {
+            let state = &drafts[*number].state;
+            state.status.is_live() && state.idle_since.is_none()
+        };
         let is_root_alone = !(1..drafts.len()).any(|number| is_active(&number));
         // A hook may report an end before the agent's last line is written.
         let last_report = |draft: &RowDraft| draft.last.max(draft.state.reported_at);
@@ -156,7 +159,7 @@ impl Derivation<'_> {
             let question =
                 questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
             let (calls, last) = (draft.calls.as_slice(), draft.last);
-            let left_since = draft.state.left_since;
+            let DerivedState { left_since, idle_since, .. } = draft.state;
             let children = &children;
             Some(self.derive_activity(&ActivityContext {
                 number,
@@ -167,6 +170,7 @@ impl Derivation<'_> {
                 unlinked,
                 question,
                 left_since,
+                idle_since,
             }))
         };
         drafts.iter().enumerate().map(one).collect()

@@ -198,6 +198,7 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
             named.insert(call, agent_ref);
         }
     }
+    link_by_name(facts, &mut origin_of, &mut named);
     link_by_prompt(facts, &mut origin_of, &mut named);
     link_by_parent(facts, &mut origin_of, &mut named);
     origin_of
@@ -359,6 +360,37 @@ pub(crate) fn has_fitting_type(facts: &Facts, call: CallIndex, agent_ref: AgentR
     let asked = facts.call(call).spawn.as_ref().and_then(|spawn| best_value(&spawn.agent_type));
     let reported = best_value(&facts.agent(agent_ref).agent_type);
     asked.is_none() || reported.is_none() || asked == reported
+}
+
+/// Links teammates to the first free call that started one of their name.
+fn link_by_name(
+    facts: &Facts,
+    origin_of: &mut HashMap<AgentRef, CallIndex>,
+    named: &mut HashMap<CallIndex, AgentRef>,
+) {
+    let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
+    calls.retain(|(_, call)| call.spawn.as_ref().is_some_and(|spawn| spawn.is_teammate));
+    calls.sort_by_key(|(_, call)| (call.order(), &call.id));
+    let mut agents: Vec<(Option<FactOrder>, AgentRef, Text)> = Vec::new();
+    for (agent_ref, agent) in (0..).zip(&facts.agents).skip(1) {
+        if let Some(name) = best_value(&agent.name)
+            && agent.is_proven
+            && !origin_of.contains_key(&agent_ref)
+        {
+            agents.push((agent.last_seen, agent_ref, name));
+        }
+    }
+    agents.sort();
+    for (_, agent_ref, name) in agents {
+        let is_of_name = |(number, call): &&(CallIndex, &CallFacts)| {
+            let asked = call.spawn.as_ref().and_then(|spawn| best_value(&spawn.name));
+            asked.as_ref() == Some(&name) && !named.contains_key(number)
+        };
+        if let Some((call, _)) = calls.iter().find(is_of_name) {
+            origin_of.insert(agent_ref, *call);
+            named.insert(*call, agent_ref);
+        }
+    }
 }
 
 /// Links the remaining agents to the first free spawn call with exactly the same prompt.

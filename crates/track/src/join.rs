@@ -213,6 +213,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     other.triggers.into_iter().for_each(|trigger| known.add_trigger(trigger));
     known.span.join(&other.span);
     known.is_copy |= other.is_copy;
+    known.is_teammate |= other.is_teammate;
     known.moments.extend(other.moments);
     known.task_times.extend(other.task_times);
     for (own, tail) in known.last_lines.iter_mut().zip(other.last_lines) {
@@ -294,6 +295,7 @@ fn join_spawn(known: &mut SpawnCallFacts, other: SpawnCallFacts) {
     known.totals = known.totals.max(other.totals);
     known.proves_agent |= other.proves_agent;
     known.is_forked |= other.is_forked;
+    known.is_teammate |= other.is_teammate;
     keep_least(&mut known.result_order, other.result_order);
 }
 

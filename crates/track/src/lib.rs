@@ -32,6 +32,7 @@ mod owners;
 mod rows;
 mod runs;
 mod status;
+mod teammates;
 #[cfg(test)]
 mod test_session;
 

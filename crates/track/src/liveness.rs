@@ -21,7 +21,7 @@ use crate::{
 /// lost agent. `None` if no agent is running. A spurious deadline is harmless, a missing one is not.
 pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let limits = &now.limits;
-    let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.is_at_work()).collect();
+    let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.status.is_live()).collect();
     if live.is_empty() {
         return None;
     }
@@ -71,6 +71,8 @@ pub(crate) struct ActivityContext<'d> {
     pub(crate) question: Option<&'d PermissionQuestion>,
     /// Since when it waits for a command that it left running in the background.
     pub(crate) left_since: Option<Millis>,
+    /// Since when it waits for messages.
+    pub(crate) idle_since: Option<Millis>,
 }
 
 impl AgentActivity {
@@ -90,6 +92,9 @@ impl Derivation<'_> {
         }
         if let Some(retry) = self.retry_activity(context) {
             return retry;
+        }
+        if context.idle_since.is_some() {
+            return idle_activity(context.idle_since);
         }
         let waited = context.children.iter().filter(|child| self.is_waited_for(**child)).count() as u32;
         let children = || {
@@ -242,7 +247,7 @@ impl Derivation<'_> {
     }
 }
 
-/// Returns the activity of a root that waits for the user's next prompt.
+/// Returns the activity of a root that waits for the user's next prompt, or of a teammate that waits for messages.
 pub(crate) fn idle_activity(since: Option<Millis>) -> AgentActivity {
     AgentActivity::new(LivenessKind::Idle, None, since)
 }

@@ -35,6 +35,8 @@ pub(crate) struct DerivedState {
     pub(crate) error: Option<Text>,
     /// When its turn ended, if a command that it started in the background is still running.
     pub(crate) left_since: Option<Millis>,
+    /// Since when it waits for messages, if it is a teammate.
+    pub(crate) idle_since: Option<Millis>,
 }
 
 /// Evidence of an agent whose spawn call is still open when nothing more will be reported.
@@ -77,6 +79,9 @@ impl Derivation<'_> {
         let is_silent = |end: &AgentEndFact| silence.last.is_none_or(|last| last <= end.order.time);
         endings.retain(|end| end.status != AgentStatus::Lost || is_silent(end));
         endings.extend(self.delivered_stops(identity, last));
+        let by_name = self.teammate_endings(identity);
+        let is_teammate = self.is_teammate(identity) || !by_name.is_empty();
+        endings.extend(by_name);
         endings.extend(self.spawn_result_ending(identity, last));
         let own_end = self.last_line_ending(identity, last);
         // What hands an agent's report back says that it ended, not how: an error on its own last line does.
@@ -91,6 +96,9 @@ impl Derivation<'_> {
             let latest = |end: &AgentEndFact| std::cmp::Reverse(end.order);
             (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
         });
+        if is_teammate && let Some(idle) = self.idle_teammate(endings.first(), silence) {
+            return idle;
+        }
         if let Some(best) = endings.first() {
             let mut state = DerivedState::new(best.status, Some(best.evidence.as_str()));
             state.ended_at = endings.iter().find_map(|end| end.time);
@@ -395,7 +403,7 @@ impl Derivation<'_> {
 
     /// Returns how the session's process ended; `None` if the session continued since. The end reported by its parent
     /// process outranks the observation that it is gone.
-    fn process_end(&self) -> Option<ProcessExit> {
+    pub(crate) fn process_end(&self) -> Option<ProcessExit> {
         let is_last = |ended_at: Millis| self.facts.span.latest().is_none_or(|latest| latest <= ended_at);
         let end = self.facts.process_end.filter(|(ended_at, _)| is_last(*ended_at)).map(|(_, exit)| exit);
         let gone = || self.facts.process_gone.filter(|gone_at| is_last(*gone_at));
@@ -526,7 +534,7 @@ impl Derivation<'_> {
     }
 
     /// Whether the harness itself reported that a process opened the session or waits for a prompt.
-    fn is_reported_open(&self) -> bool {
+    pub(crate) fn is_reported_open(&self) -> bool {
         let HookLog { is_open, opened_at, awaits_at, .. } = self.hooks;
         *is_open || opened_at.is_some() || awaits_at.is_some()
     }

@@ -22,6 +22,7 @@ use subscope_model::{
 use super::{
     hook_events,
     notice::prompt_kind,
+    teammate,
     tools::{self, HarnessResult},
     transcript::emit_notice,
 };
@@ -66,6 +67,7 @@ struct Payload<'a> {
     source: Str<'a>,
     reason: Str<'a>,
     notification_type: Str<'a>,
+    teammate_name: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -117,6 +119,9 @@ impl LineDecoder for Hooks {
                     .tool_response
                     .and_then(|raw| serde_json::from_str(raw.get()).ok())
                     .unwrap_or_default();
+                if result.has_deleted_team() {
+                    teammate::emit_team_end(&mut out);
+                }
                 let end = payload.call_end(Outcome::Ok, out.raw(payload.tool_response));
                 let end = CallEnd { duration_ms: payload.duration_ms.signed(), ..end };
                 out.emit_made(Fact::CallEnd(result.complete(line, end)));
@@ -158,6 +163,12 @@ impl LineDecoder for Hooks {
                 // Observed: Claude Code 2.1.330: a minute after a turn has ended, however it ended.
                 if other == "Notification" && payload.notification_type.is("idle_prompt") {
                     out.emit(Fact::AwaitsPrompt);
+                }
+                if let Some(name) = payload.teammate_name.filled().filter(|_| other == "TeammateIdle") {
+                    let (status, evidence) = (AgentStatus::Completed, EndEvidence::IdleNotice);
+                    let agent = teammate::address(name);
+                    let end = AgentEnd { agent: Some(&agent), status, evidence, ..AgentEnd::default() };
+                    out.emit_made(Fact::AgentEnd(end));
                 }
                 out.emit(Fact::Note { kind: note_kind(other), data: line.slice(line.text) });
             }

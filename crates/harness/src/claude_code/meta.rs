@@ -23,6 +23,9 @@ pub(super) struct Meta(pub(super) Hint);
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct MetaFile<'a> {
     agent_type: Str<'a>,
+    /// The type of a teammate; `agent_type` is its name (2.1.332).
+    spawned_agent_type: Str<'a>,
+    team_name: Str<'a>,
     description: Str<'a>,
     label: Str<'a>,
     name: Str<'a>,
@@ -56,12 +59,15 @@ impl LineDecoder for Meta {
             _ => None,
         };
         let description = if file.description.filled().is_some() { &file.description } else { &file.label };
+        let is_teammate = file.team_name.filled().is_some();
+        let is_name = is_teammate && file.agent_type.get() == file.name.get();
+        let own_type = file.agent_type.0.clone().filter(|_| !is_name);
         let mut out = emitter(hint, agent, line, sink);
         out.emit(Fact::Spawn(Spawn {
             agent: Some(agent),
             call: file.tool_use_id.filled(),
             parent,
-            agent_type: file.agent_type.0.clone(),
+            agent_type: file.spawned_agent_type.0.clone().or(own_type),
             description: description.0.clone(),
             name: file.name.0.clone(),
             model: file.model.0.clone().filter(|model| model != "inherit"),
@@ -70,6 +76,7 @@ impl LineDecoder for Meta {
             detached: hint.workflow.is_some(),
             // `/clear` copies these files into the session that it begins (2.1.330, fixture `interactive-clear`).
             is_note: true,
+            is_teammate,
             batch: hint.workflow.as_deref().map(SpawnBatch::Run),
             ..Spawn::default()
         }));

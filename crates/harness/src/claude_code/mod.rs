@@ -26,6 +26,7 @@ mod recognize;
 mod run_plan;
 mod stated;
 mod stream;
+mod teammate;
 mod tools;
 mod transcript;
 

@@ -6,7 +6,7 @@
 
 use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, RawJson};
 
-use super::tools::INTERRUPTED;
+use super::{teammate, tools::INTERRUPTED};
 
 /// What such a text starts with. It is never a prompt of the user.
 const TAG: &str = "<task-notification>";
@@ -85,7 +85,7 @@ pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
         PromptKind::Meta
     } else if origin == Some("human") {
         PromptKind::Asked
-    } else if origin.is_some() || is_notice(head) || is_stop_notice(head) {
+    } else if origin.is_some() || is_notice(head) || is_stop_notice(head) || teammate::is_message(head) {
         PromptKind::Meta
     } else if LOCAL.iter().any(|tag| head.starts_with(tag)) {
         PromptKind::Local

@@ -153,6 +153,9 @@ struct ResultFields<'a> {
     task_id: Str<'a>,
     background_task_id: Str<'a>,
     message: Str<'a>,
+    success: Flag,
+    #[serde(rename = "team_name")]
+    team_name: Str<'a>,
     total_tool_use_count: Num,
     usage: Option<&'a RawValue>,
 }
@@ -189,6 +192,12 @@ impl<'a> HarnessResult<'a> {
     /// The agent that the call resumed, by its result (SendMessage).
     fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
+    }
+
+    /// Whether the call deleted the team (TeamDelete).
+    /// Observed: public transcripts of 2.1.42: `{"success":true,"team_name":…}`. The result of TeamCreate has no `success`.
+    pub(super) fn has_deleted_team(&self) -> bool {
+        self.fields.success.is_true() && self.fields.team_name.filled().is_some()
     }
 
     /// Whether the call's command continues in the background (Bash).
@@ -249,6 +258,7 @@ impl<'a> HarnessResult<'a> {
             report: fields.content.or(fields.result.filter(|_| is_forked)).map(|raw| line.raw(raw)),
             proves_agent: self.is_object,
             is_forked,
+            is_teammate: status == Some(TEAMMATE),
         })
     }
 }
@@ -273,6 +283,8 @@ pub(super) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num
 /// The word for a skill that ran as an agent of its own. Observed: Claude Code 2.1.197 and 2.1.330, fixture
 /// `unseen/2.1.330/v17-skilltool`: `{"status":"forked","agentId":…}`.
 const FORKED: &str = "forked";
+/// The word for a teammate that was started. Observed: public transcripts of 2.1.34 and 2.1.42.
+const TEAMMATE: &str = "teammate_spawned";
 /// The text in place of a result when the user interrupted or rejected a call.
 const REJECTED: &str = "User rejected tool use";
 /// What an interrupt puts into a conversation.

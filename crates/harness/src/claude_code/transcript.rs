@@ -28,6 +28,7 @@ use subscope_model::{
 use super::{
     content::{Block, Content, Message, string_content},
     notice::{Notice, asked, is_notice, is_warmup, prompt_kind},
+    teammate,
     tools::{self, HarnessResult},
 };
 
@@ -352,6 +353,9 @@ pub(super) fn emit_result<'a>(
         refused: block.is_error.is_true() && tools::refused(content),
         ..CallEnd::default()
     };
+    if result.is_some_and(HarnessResult::has_deleted_team) {
+        teammate::emit_team_end(out);
+    }
     out.emit(Fact::CallEnd(match result {
         Some(result) => result.complete(out.line, end),
         None => end,
@@ -361,6 +365,7 @@ pub(super) fn emit_result<'a>(
 fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) {
     let words = text.text();
     let is_root = matches!(out.head.claim, Claim::Root(_));
+    let task = teammate::task(&words);
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
         // The summary of a compaction begins no turn: the work before it continues. There was none if the user
@@ -370,6 +375,8 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
         // root waits for the next prompt. After a stop hook's feedback the root appears idle until its next line.
         PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
+        // What a lead writes to a teammate is its task.
+        PromptKind::Meta if !is_root && task.is_some() => PromptKind::Asked,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,
     };
     emit_notice(Some(&words), out);
@@ -384,14 +391,23 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     {
         out.emit_made(Fact::Title { text: typed.into(), origin: TitleOrigin::Prompt });
     }
-    out.emit(Fact::Prompt { prompt_id: line.prompt_id.filled(), text, what });
+    let prompt_id = line.prompt_id.filled();
+    match task.filter(|_| !is_root) {
+        Some(task) => {
+            let json = serde_json::Value::from(task).to_string();
+            out.emit_made(Fact::Prompt { prompt_id, text: RawJson { json: &json, offset: u64::MAX }, what });
+        }
+        None => out.emit(Fact::Prompt { prompt_id, text, what }),
+    }
 }
 
 /// Emits the ending that a text announces, if it is a task notification.
 pub(super) fn emit_notice(text: Option<&str>, out: &mut Emitter<'_, '_>) {
-    if let Some(notice) = text.filter(|text| is_notice(text)).and_then(Notice::read) {
+    let Some(text) = text else { return };
+    if let Some(notice) = Some(text).filter(|text| is_notice(text)).and_then(Notice::read) {
         out.emit_made(Fact::AgentEnd(notice.end(&mut String::new())));
     }
+    teammate::emit_ends(text, out);
 }
 
 fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {

@@ -22,6 +22,8 @@ pub enum EndEvidence {
     Finished,
     /// A stop hook.
     StopHook,
+    /// A notice that it waits for messages: its turn is over.
+    IdleNotice,
     /// An OpenTelemetry record of its end.
     OtelRecord,
     /// No end was seen.
@@ -31,7 +33,7 @@ pub enum EndEvidence {
 
 impl EndEvidence {
     /// All of them, the strongest first.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::HookAnswer,
         Self::Notification,
         Self::StopCall,
@@ -39,6 +41,7 @@ impl EndEvidence {
         Self::LastLine,
         Self::Finished,
         Self::StopHook,
+        Self::IdleNotice,
         Self::OtelRecord,
         Self::Lost,
     ];
@@ -58,6 +61,7 @@ impl EndEvidence {
             Self::LastLine => "last line",
             Self::Finished => "marked finished",
             Self::StopHook => "stop hook",
+            Self::IdleNotice => "idle notice",
             Self::OtelRecord => "OpenTelemetry record",
             Self::Lost => "no ending",
         }
@@ -67,7 +71,7 @@ impl EndEvidence {
 /// End of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentEnd<'a> {
-    /// The agent's id; `None`: the agent of the claim.
+    /// The agent's id; `None`: the agent of the claim; `@NAME`: the teammate of that name; `@`: all teammates.
     pub agent: Option<&'a str>,
     /// The call whose interval of activity ended.
     pub call: Option<&'a str>,

@@ -62,6 +62,8 @@ pub struct Spawn<'a> {
     pub has_stand_in_id: bool,
     /// Whether all of its data is a copy from another session.
     pub is_copy: bool,
+    /// Whether it is a teammate: after a turn it is idle and waits for messages, until it is shut down.
+    pub is_teammate: bool,
 }
 
 /// Start of several agents at once, as by a workflow.
@@ -122,4 +124,6 @@ pub struct SpawnResult<'a> {
     pub proves_agent: bool,
     /// Whether the call of another tool started an agent (a skill that runs as an agent).
     pub is_forked: bool,
+    /// Whether the agent is a teammate.
+    pub is_teammate: bool,
 }

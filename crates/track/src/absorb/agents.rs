@@ -49,6 +49,7 @@ impl Recording<'_, '_> {
         agent.detached |= fact.detached;
         agent.has_stand_in_id |= fact.has_stand_in_id;
         agent.is_copy |= fact.is_copy;
+        agent.is_teammate |= fact.is_teammate;
         if let Some(call) = call {
             agent.add_origin(call, fact.is_origin);
         }
@@ -103,6 +104,7 @@ impl Recording<'_, '_> {
         known.proves_agent |= spawn.proves_agent;
         known.totals = known.totals.max(spawn.totals);
         known.is_forked |= spawn.is_forked;
+        known.is_teammate |= spawn.is_teammate;
         let prompt = spawn.prompt.map(|raw| raw.text());
         update_best_text(&mut known.agent, rank::REPORTED, order, spawn.agent);
         update_best_text(&mut known.agent_type, rank::REPORTED, order, spawn.agent_type.as_deref());
@@ -133,7 +135,8 @@ impl Recording<'_, '_> {
             (None, None) => None,
         };
         let Some(id) = id else { return };
-        let line_time = self.observation.time.filter(|_| fact.evidence == EndEvidence::Notification);
+        let is_notice = matches!(fact.evidence, EndEvidence::Notification | EndEvidence::IdleNotice);
+        let line_time = self.observation.time.filter(|_| is_notice);
         self.facts.ends.entry(id.clone()).or_default().push(AgentEndFact {
             evidence: fact.evidence,
             status: fact.status,

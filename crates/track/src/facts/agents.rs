@@ -125,6 +125,8 @@ pub(crate) struct AgentFacts {
     /// started.
     pub(crate) modes: Vec<(Option<CallIndex>, FactOrder, SpawnMode)>,
     pub(crate) detached: bool,
+    /// Whether it waits for messages after each turn, until it is shut down.
+    pub(crate) is_teammate: bool,
     /// Whether its id was made up by its source.
     pub(crate) has_stand_in_id: bool,
     /// When a hub last received an event that the agent published.

@@ -79,6 +79,8 @@ pub(crate) struct SpawnCallFacts {
     pub(crate) proves_agent: bool,
     /// Whether the call started an agent although its tool is not a spawn tool.
     pub(crate) is_forked: bool,
+    /// Whether its agent is a teammate.
+    pub(crate) is_teammate: bool,
     /// Order of the earliest result.
     pub(crate) result_order: Option<FactOrder>,
 }
