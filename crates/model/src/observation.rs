@@ -283,6 +283,9 @@ pub enum Fact<'a> {
     ProcessEnd(ProcessExit),
     /// The actor is a warm-up that the harness started by itself, unless a call started it.
     Warmup,
+    /// The harness made a request of which no line has the tokens: the session's sum is a lower bound, unless the harness
+    /// reports its own.
+    Uncounted,
     /// The harness waits for the user's next prompt.
     AwaitsPrompt,
     /// The session's own total.

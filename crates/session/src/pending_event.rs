@@ -350,6 +350,7 @@ pub(crate) fn to_pending_event(
         | Fact::ProcessEnd(_)
         | Fact::AwaitsPrompt
         | Fact::Warmup
+        | Fact::Uncounted
         | Fact::TurnStart
         | Fact::PermissionReply { .. }
         | Fact::WireHasIdentity => return None,

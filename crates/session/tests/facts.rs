@@ -673,6 +673,16 @@ mod attribution {
     }
 
     #[test]
+    fn the_harness_s_own_summarizer_is_no_problem() {
+        let stop = || hook("SubagentStop").agent_type("").agent("ghost");
+        let compacts = [hook("UserPromptSubmit"), hook("PreCompact"), stop(), hook("PostCompact")];
+        let tree = tree(&hooked(compacts));
+        assert_eq!((tree.summary.agents, tree.problems.len()), (0, 0), "{:?}", tree.problems);
+        let after = [hook("UserPromptSubmit"), hook("PreCompact"), hook("PostCompact"), stop()];
+        assert_eq!(subscope_testkit::sessions::tree(&hooked(after)).problems.len(), 1);
+    }
+
+    #[test]
     fn to_do_items_are_no_agents() {
         let made = |event: &str| hook(event).set("task_id", "1").set("task_subject", "Write tests");
         let parts = hooked([hook("UserPromptSubmit"), made("TaskCreated"), made("TaskCompleted")]);

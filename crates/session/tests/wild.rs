@@ -9,7 +9,7 @@ use subscope_model::{
 use subscope_session::Now;
 use subscope_testkit::{
     fixtures,
-    sessions::{LATER, Part, now, only_session, options, read, sketch, tree},
+    sessions::{LATER, Part, Telling, now, only_session, options, parts_of, read, sketch, tree},
 };
 
 fn part(name: &str) -> Part {
@@ -494,4 +494,52 @@ fn a_teammate_that_waits_for_messages_is_idle_and_appears_once() {
     again.bytes.extend(line("user", "31:50.000", r#""agentId":"a1","isSidechain":true,"message":{"role":"user","content":"<teammate-message teammate_id=\"team-lead\">\nAnd the client?\n</teammate-message>"}"#).bytes());
     let soon = tree_soon(&[main(ended), again, meta], "2026-11-26T18:32:00Z");
     assert_eq!(soon.agents[1].liveness.as_ref().unwrap().kind, LivenessKind::Model);
+}
+
+#[test]
+fn titles_are_the_names_that_a_person_or_the_harness_gave() {
+    let line = |kind: &str, id: &str, rest: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"{id}","sessionId":"s","version":"2.1.332","timestamp":"2026-02-10T10:00:00.000Z",{rest}}}"#
+        ) + "\n"
+    };
+    let said = |id: &str, words: &str, rest: &str| {
+        line("user", id, &format!(r#""message":{{"role":"user","content":"{words}"}}{rest}"#))
+    };
+    let asked = said("u1", "fix it", "");
+    let rename = r"<command-name>/rename</command-name>\n<command-message>rename</command-message>\n<command-args>my parser</command-args>";
+    let summary = |leaf: &str| {
+        format!(r#"{{"type":"summary","summary":"Fixing the parser","leafUuid":"{leaf}"}}"#) + "\n"
+    };
+    for (lines, title) in [
+        (asked.clone() + &said("u2", rename, ""), "my parser"),
+        (
+            asked.clone()
+                + &line("system", "u2", &format!(r#""subtype":"local_command","content":"{rename}""#)),
+            "my parser",
+        ),
+        (asked.clone() + r#"{"type":"agent-name","agentName":"parser","sessionId":"s"}"# + "\n", "parser"),
+        (summary("u1") + &asked, "Fixing the parser"),
+        (asked.clone() + &summary("u1"), "Fixing the parser"),
+        (summary("of another session") + &asked, "fix it"),
+        (said("u0", "A reminder of the harness.", r#","rowSource":"harness""#) + &asked, "fix it"),
+    ] {
+        let tree = tree(&[Part::new("main.jsonl", lines.clone())]);
+        assert_eq!((tree.session.title.as_deref(), tree.session.runs), (Some(title), 1), "{lines}");
+    }
+}
+
+#[test]
+fn tokens_of_a_compaction_are_missing_until_the_harness_reports_its_sum() {
+    let parts = parts_of(
+        &fixtures::recording("2.1.330", "interactive-compact"),
+        &[Telling::Transcript, Telling::Hooks],
+    );
+    let whole = tree(&parts);
+    assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+    assert!(!whole.summary.usage.unwrap().floor);
+    let open: Vec<Part> = parts.iter().map(|part| only(part, |line| !line.contains("cost-state"))).collect();
+    let open = tree(&open);
+    assert!(open.summary.usage.unwrap().floor);
+    assert!(open.summary.usage.unwrap().total_tokens < whole.summary.usage.unwrap().total_tokens);
 }

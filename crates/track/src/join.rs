@@ -104,6 +104,7 @@ impl Facts {
         self.start_reporting_kinds |= other.start_reporting_kinds;
         self.unattributed.join(&other.unattributed);
         self.has_local_command |= other.has_local_command;
+        self.has_uncounted |= other.has_uncounted;
         self.is_published |= other.is_published;
         self.has_transcript |= other.has_transcript;
         self.longest_behind_text = self.longest_behind_text.max(other.longest_behind_text);

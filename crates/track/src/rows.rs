@@ -415,6 +415,10 @@ fn summarize(
             sum.cost_micro_usd = own_sum.cost_micro_usd;
             sum.cost_floor = false;
         }
+    } else if facts.has_uncounted && !rows.iter().any(|row| row.has(Flag::Warmup)) {
+        // An agent of the harness that has lines of its own is counted.
+        sum.usage.iter_mut().for_each(|usage| usage.floor = true);
+        sum.cost_floor = sum.cost_micro_usd.is_some();
     }
     sum
 }

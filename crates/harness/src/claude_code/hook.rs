@@ -21,6 +21,7 @@ use subscope_model::{
 
 use super::{
     hook_events,
+    hook_repeats::Repeats,
     notice::prompt_kind,
     teammate,
     tools::{self, HarnessResult},
@@ -35,6 +36,9 @@ pub(super) struct Hooks {
     identified: String,
     /// The folder that was last emitted.
     cwd: String,
+    /// The session whose conversation is being compacted.
+    compacting: Option<String>,
+    repeats: Repeats,
 }
 
 impl Hooks {
@@ -99,6 +103,18 @@ impl LineDecoder for Hooks {
             out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
         let session = out.head.session.unwrap_or_default();
+        let is_unnamed = event == "UserPromptSubmit" && payload.prompt_id.filled().is_none();
+        if self.repeats.is_repeated(session, event, is_unnamed, line.text) {
+            return Ok(());
+        }
+        let is_compacting = self.compacting.as_deref() == Some(session);
+        match event {
+            "PreCompact" => self.compacting = Some(session.to_owned()),
+            "PostCompact" | "SessionStart" | "UserPromptSubmit" | "Stop" | "SessionEnd" if is_compacting => {
+                self.compacting = None;
+            }
+            _ => {}
+        }
         let is_tool = matches!(event, "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch");
         let has_identity = is_tool && (agent.is_some() || payload.prompt_id.filled().is_some());
         if has_identity && self.identified != session {
@@ -155,6 +171,9 @@ impl LineDecoder for Hooks {
                 starts: true,
                 ..Spawn::default()
             })),
+            // The harness's own summarizer: nothing else reports it.
+            // Observed: 2.1.330 and 2.1.332, fixture `interactive-compact`.
+            "SubagentStop" if is_compacting && payload.agent_type.filled().is_none() => {}
             "SubagentStop" => agent_end(&payload, AgentStatus::Completed, &mut out),
             "Stop" => turn_end(&payload, AgentStatus::Completed, &mut out),
             "StopFailure" if agent.is_some() => agent_end(&payload, AgentStatus::Failed, &mut out),

@@ -31,6 +31,8 @@ const OTHER_EVENTS: &[&str] = &[
     "FileChanged",
     "DirectoryAdded",
     "MessageDisplay",
+    // A command in the text of a skill (2.1.332). Its `tool_use_id` is that of no call.
+    "PreSkillShellCommand",
 ];
 
 /// Whether the harness is known to fire an event.
@@ -83,7 +85,7 @@ mod tests {
         assert!(!names.contains(&"WorktreeCreate"));
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), names.len() + OTHER_EVENTS.len()), (SUBSCRIPTIONS.len(), 33));
+        assert_eq!((names.len(), names.len() + OTHER_EVENTS.len()), (SUBSCRIPTIONS.len(), 34));
     }
 
     #[test]

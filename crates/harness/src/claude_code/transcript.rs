@@ -43,6 +43,40 @@ pub(super) struct Transcript {
     announced: bool,
     /// Agents of which the file has lines of progress.
     in_progress: HashSet<String>,
+    summaries: Summaries,
+}
+
+/// Summaries of conversations with the last line of each (1.0 and 2.0). A file may have those of other sessions, too.
+#[derive(Debug, Default)]
+struct Summaries {
+    /// Summaries whose line has not come yet.
+    waiting: Vec<(String, String)>,
+    /// Id of the last line.
+    last: String,
+}
+
+impl Summaries {
+    /// Most summaries that wait for their lines: resumed sessions begin with one of each conversation of their project.
+    const MOST: usize = 64;
+
+    /// Returns the summary of the conversation up to a line, if the line is its last.
+    fn take(&mut self, line: &Line<'_>) -> Option<String> {
+        if let (true, Some(leaf), Some(summary)) =
+            (line.kind.is("summary"), line.leaf_uuid.filled(), line.summary.filled())
+        {
+            if leaf == self.last {
+                return Some(summary.to_owned());
+            }
+            if self.waiting.len() < Self::MOST {
+                self.waiting.push((leaf.to_owned(), summary.to_owned()));
+            }
+            return None;
+        }
+        let uuid = line.uuid.filled()?;
+        uuid.clone_into(&mut self.last);
+        let found = self.waiting.iter().position(|(leaf, _)| leaf == uuid)?;
+        Some(self.waiting.swap_remove(found).1)
+    }
 }
 
 impl Transcript {
@@ -84,6 +118,10 @@ struct Line<'a> {
     content: Str<'a>,
     custom_title: Str<'a>,
     ai_title: Str<'a>,
+    agent_name: Str<'a>,
+    summary: Str<'a>,
+    leaf_uuid: Str<'a>,
+    row_source: Str<'a>,
     model_usage: Option<&'a RawValue>,
     #[serde(rename = "totalCostUSD")]
     total_cost_usd: Option<f64>,
@@ -167,7 +205,8 @@ impl LineDecoder for Transcript {
         let line: Line<'_> = serde_json::from_str(text.text)?;
         let progress = AgentProgress::of(&line);
         let nested = progress.as_ref().and_then(AgentProgress::line);
-        let Self { hint, session, version, cwd, announced, in_progress } = self;
+        let summary = self.summaries.take(&line);
+        let Self { hint, session, version, cwd, announced, in_progress, .. } = self;
         let claim = claim(&line, hint.agent.as_deref());
         let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
         out.head.time = line.timestamp.get().and_then(parse_rfc3339);
@@ -190,6 +229,9 @@ impl LineDecoder for Transcript {
             out.emit(Fact::Warmup);
         }
         emit_session(&line, version, cwd, &mut out);
+        if let Some(text) = summary.filter(|_| matches!(out.head.claim, Claim::Root(_))) {
+            out.emit_made(Fact::Title { text: text.into(), origin: TitleOrigin::Harness });
+        }
         match line.kind.get() {
             Some("assistant") => match &line.message {
                 Some(message) => {
@@ -218,6 +260,7 @@ impl LineDecoder for Transcript {
                 }
             }
             Some("custom-title") => title(&line.custom_title, TitleOrigin::Person, &mut out),
+            Some("agent-name") => title(&line.agent_name, TitleOrigin::Harness, &mut out),
             Some("ai-title") => title(&line.ai_title, TitleOrigin::Harness, &mut out),
             Some("system") => system(&line, &mut out),
             Some("progress") => {
@@ -366,6 +409,8 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     let words = text.text();
     let is_root = matches!(out.head.claim, Claim::Root(_));
     let task = teammate::task(&words);
+    // Observed: `rowSource` from 2.1.332 on.
+    let is_harness = line.is_meta.is_true() || line.row_source.is("harness");
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
         // The summary of a compaction begins no turn: the work before it continues. There was none if the user
@@ -373,8 +418,8 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
         PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
         // The harness's own notes for the model, as the table that `/context` prints (2.1.330), begin none either: the
         // root waits for the next prompt. After a stop hook's feedback the root appears idle until its next line.
-        PromptKind::Asked if line.is_meta.is_true() && is_root => PromptKind::Local,
-        PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
+        PromptKind::Asked if is_harness && is_root => PromptKind::Local,
+        PromptKind::Asked if is_harness => PromptKind::Meta,
         // What a lead writes to a teammate is its task.
         PromptKind::Meta if !is_root && task.is_some() => PromptKind::Asked,
         told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,
@@ -391,6 +436,9 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     {
         out.emit_made(Fact::Title { text: typed.into(), origin: TitleOrigin::Prompt });
     }
+    if is_root && what == PromptKind::Local {
+        emit_rename(&words, out);
+    }
     let prompt_id = line.prompt_id.filled();
     match task.filter(|_| !is_root) {
         Some(task) => {
@@ -398,6 +446,14 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
             out.emit_made(Fact::Prompt { prompt_id, text: RawJson { json: &json, offset: u64::MAX }, what });
         }
         None => out.emit(Fact::Prompt { prompt_id, text, what }),
+    }
+}
+
+/// Emits the name that a person gave the session, if a local command does.
+fn emit_rename(words: &str, out: &mut Emitter<'_, '_>) {
+    let typed = asked(words);
+    if let Some(name) = typed.as_deref().and_then(|typed| typed.strip_prefix("/rename ")) {
+        out.emit_made(Fact::Title { text: name.into(), origin: TitleOrigin::Person });
     }
 }
 
@@ -413,8 +469,11 @@ pub(super) fn emit_notice(text: Option<&str>, out: &mut Emitter<'_, '_>) {
 fn system<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if line.subtype.is("compact_boundary") {
         out.emit(COMPACTED);
+        // The summary has no line; its tokens are in the state of costs that the process writes at its end.
+        out.emit(Fact::Uncounted);
     } else if line.subtype.is("local_command") {
         // A command that no model answers, and what it printed. Observed: 2.1.x, public transcripts.
+        emit_rename(line.content.get().unwrap_or_default(), out);
         let text = RawJson { json: "\"\"", offset: u64::MAX };
         out.emit(Fact::Prompt { prompt_id: None, text, what: PromptKind::Local });
     } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {

@@ -53,6 +53,7 @@ macro_rules! each_id {
             | Fact::SessionEnd { .. }
             | Fact::ProcessEnd(_)
             | Fact::Warmup
+            | Fact::Uncounted
             | Fact::AwaitsPrompt
             | Fact::Checksum(_)
             | Fact::Totals { .. }

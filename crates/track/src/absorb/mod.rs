@@ -232,6 +232,7 @@ impl Recording<'_, '_> {
                     self.facts.agent_mut(agent).is_warmup = true;
                 }
             }
+            Fact::Uncounted => self.facts.has_uncounted = true,
             Fact::Prompt { prompt_id, text, what } => self.record_prompt(*prompt_id, *text, *what),
             Fact::Title { text, origin: TitleOrigin::Prompt } => {
                 update_best_text(&mut self.facts.asked_title, 0, order, Some(text));

@@ -61,6 +61,8 @@ pub(crate) struct Facts {
     pub(crate) unattributed: ActivitySpan,
     /// Whether the user gave a command to the harness itself: the session is interactive.
     pub(crate) has_local_command: bool,
+    /// Whether the harness made requests of which no line has the tokens.
+    pub(crate) has_uncounted: bool,
     pub(crate) span: ActivitySpan,
     pub(crate) agents: Vec<AgentFacts>,
     #[serde(skip)]
