@@ -127,3 +127,56 @@ fn children_without_the_rollout_of_their_root_stay_children() {
         assert!(agents[1..].iter().all(|(_, status)| status == "completed"), "{agents:?}");
     }
 }
+
+#[test]
+fn an_array_of_lines_is_read_as_the_lines() {
+    let env = env();
+    let wild = fixtures::root().join("wild");
+    let array = answer(&env, &format!("tree --json {}", wild.join("action-execution-output.json").display()));
+    assert_eq!(of_tree(&array)["id"], "99999999-0000-4000-8000-000000000009");
+    assert_eq!(
+        (&array["summary"]["usage"]["total_tokens"], &array["agents"][0]["status"]),
+        (&json!(3), &json!("completed"))
+    );
+    for folder in ["claude-code/2.1.330/a-single", "claude-code/2.0.76/b-parallel"] {
+        for name in ["hooks.jsonl", "stdout.jsonl"] {
+            let lines = fixtures::root().join(folder).join(name);
+            if !lines.exists() {
+                continue;
+            }
+            let values: Vec<Value> = json_lines(&fixtures::text(&lines));
+            for (file, text) in [
+                ("pretty.json", serde_json::to_string_pretty(&values).unwrap()),
+                ("flat.json", serde_json::to_string(&values).unwrap()),
+            ] {
+                env.write(file, text);
+                let tree = answer(&env, &format!("tree --json {}", env.path(file).display()));
+                let expected = answer(&env, &format!("tree --json {}", lines.display()));
+                assert_eq!(tree["summary"], expected["summary"], "{folder} {name} {file}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_of_several_runs_in_a_file_is_named_by_its_session() {
+    let env = env();
+    let file = fixtures::root().join("wild/two-runs-one-stream.jsonl").display().to_string();
+    let ids = ["aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"];
+    for id in ids {
+        assert_eq!(of_tree(&answer(&env, &format!("tree --json {file}/{id}")))["id"], id);
+    }
+    let both = run(&env, &format!("tree --json {file}/{} {file}/{}", ids[0], ids[1]), &[]);
+    assert_eq!(json_lines(&both.stdout).len(), 2);
+    for (target, hint) in [
+        (file.clone(), format!("hint: name one: {file}/{}", ids[0])),
+        (format!("{file}/aaaa"), "hint: give more of the id".to_owned()),
+        (format!("{file}/none"), format!("hint: its transcript has lines of {}", ids.join(", "))),
+    ] {
+        let (code, stderr) = {
+            let ran = run(&env, &format!("tree {target}"), &[]);
+            (told(&ran).0, ran.stderr.clone())
+        };
+        assert!(code != 0 && stderr.contains(&hint), "{target}: {stderr}");
+    }
+}

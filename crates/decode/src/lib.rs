@@ -13,6 +13,7 @@
 //! To add a dialect of ours: a module with a [`Decoder`], a [`DialectSpec`] in [`OWN`], and its marks in
 //! [`recognize()`].
 
+mod array;
 mod dialect;
 mod digest;
 mod emitter;

@@ -6,7 +6,7 @@ use memchr::memchr;
 use serde_json::Value;
 use subscope_model::{Decoded, Sink, SourceId, SourcePosition, replace_lone_surrogates};
 
-use crate::{Decoder, lenient::LineText};
+use crate::{Decoder, array::ArrayCutter, lenient::LineText};
 
 /// A line longer than this is skipped with a problem; what it holds is never kept in memory beyond the cap.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
@@ -51,10 +51,22 @@ impl From<&'static str> for LineError {
     }
 }
 
-/// Cuts a source into lines. Keeps at most one unfinished line.
+/// What a source consists of.
+#[derive(Debug, Default)]
+enum SourceForm {
+    /// Unknown: too few bytes have come.
+    #[default]
+    Unknown,
+    Lines,
+    /// One JSON array, whose elements are its lines.
+    Array(ArrayCutter),
+}
+
+/// Cuts a source into lines, or a JSON array into its elements. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
 pub(crate) struct LineCutter {
     source: SourceId,
+    form: SourceForm,
     partial: Vec<u8>,
     /// Whether the remaining bytes of a line over the cap are being skipped.
     skipping: bool,
@@ -74,17 +86,49 @@ impl LineCutter {
 
     /// Returns the number (from 1) and the offset of the next line, or of the unfinished one.
     pub(crate) fn next_line(&self) -> (u64, u64) {
-        (self.line + 1, self.offset)
+        match &self.form {
+            SourceForm::Unknown | SourceForm::Lines => (self.line + 1, self.offset),
+            SourceForm::Array(array) => array.next_line(),
+        }
     }
 
     /// Sets the number and the offset of the next line. Offsets never decrease: they identify lines within a source.
     pub(crate) fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);
         self.offset = self.offset.max(offset);
+        if self.offset > 0 {
+            self.form = SourceForm::Lines;
+        }
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut EachLine<'_>) {
+    pub(crate) fn push(&mut self, chunk: &[u8], each: &mut EachLine<'_>) {
+        if let SourceForm::Unknown = self.form {
+            let held = std::mem::take(&mut self.partial);
+            let joined;
+            let head = if held.is_empty() {
+                chunk
+            } else {
+                joined = [held.as_slice(), chunk].concat();
+                &joined
+            };
+            self.form = match ArrayCutter::recognize(head) {
+                Some(true) => SourceForm::Array(ArrayCutter::new(self.source)),
+                Some(false) => SourceForm::Lines,
+                None => {
+                    self.partial = head.to_vec();
+                    return;
+                }
+            };
+            return self.cut(head, each);
+        }
+        self.cut(chunk, each);
+    }
+
+    fn cut(&mut self, mut chunk: &[u8], each: &mut EachLine<'_>) {
+        if let SourceForm::Array(array) = &mut self.form {
+            return array.push(chunk, each);
+        }
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -100,6 +144,14 @@ impl LineCutter {
 
     /// Gives the unfinished last line, if there is one.
     pub(crate) fn flush(&mut self, each: &mut EachLine<'_>) {
+        match &mut self.form {
+            SourceForm::Unknown => {
+                let held = std::mem::take(&mut self.partial);
+                self.cut(&held, each);
+            }
+            SourceForm::Lines => {}
+            SourceForm::Array(array) => return array.flush(each),
+        }
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }

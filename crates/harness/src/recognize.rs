@@ -23,7 +23,7 @@ pub fn recognize(head: &[u8]) -> Option<Dialect> {
         return Some(dialect);
     }
     let mut lines = head.split(|byte| *byte == b'\n');
-    dialect_of_object(head).or_else(|| lines.find_map(dialect_of_line))
+    dialect_of_object(head).or_else(|| dialect_of_array(head)).or_else(|| lines.find_map(dialect_of_line))
 }
 
 /// Words by which a line of OpenTelemetry records is known.
@@ -121,6 +121,24 @@ fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
             leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
         }
     }
+}
+
+/// Returns the dialect of a source that is an array of objects: that of the first element that is recognized.
+fn dialect_of_array(head: &[u8]) -> Option<Dialect> {
+    let text = String::from_utf8_lossy(head);
+    let mut rest = text.trim_start().strip_prefix('[')?.trim_start();
+    while rest.starts_with('{') {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        let Some(Ok(value)) = values.next() else {
+            let fields = leading_fields(rest)?;
+            return dialect_of(HeadLine { object: &fields, is_cut: true });
+        };
+        if let Some(dialect) = dialect_of(HeadLine { object: value.get(), is_cut: false }) {
+            return Some(dialect);
+        }
+        rest = rest.get(values.byte_offset()..)?.trim_start().strip_prefix(',')?.trim_start();
+    }
+    None
 }
 
 fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {

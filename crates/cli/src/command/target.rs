@@ -46,6 +46,8 @@ pub(crate) enum ResolvedTarget {
     FinishedFile(PathBuf),
     /// A document: a checkpoint's folder or file, or an ATIF trajectory.
     Document(PathBuf, DocumentKind),
+    /// The session of a file of several whose id begins so: `FILE/SESSION`.
+    Part(PathBuf, String),
     /// A session that is in the store or has a transcript below the harness's directory.
     Session(SessionId),
     Stdin,
@@ -55,6 +57,7 @@ impl fmt::Display for ResolvedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) | Self::FinishedFile(path) | Self::Document(path, _) => path.display().fmt(f),
+            Self::Part(path, session) => write!(f, "{}/{session}", path.display()),
             Self::Session(session) => write!(f, "session {session}"),
             Self::Stdin => f.write_str(STDIN),
         }
@@ -128,6 +131,12 @@ fn resolve_one(target: &TargetArg, context: &Context) -> Result<ResolvedTarget, 
     let path = Path::new(target);
     if let Some(kind) = document::kind_of(path) {
         return Ok(ResolvedTarget::Document(path.to_owned(), kind));
+    }
+    if let (Some(file), Some(session)) = (path.parent(), path.file_name())
+        && file.is_file()
+        && harness::bundle(file).is_none()
+    {
+        return Ok(ResolvedTarget::Part(file.to_owned(), session.to_string_lossy().into_owned()));
     }
     if path.exists() || path.components().count() > 1 || path.extension().is_some() {
         return Ok(ResolvedTarget::Path(path.to_owned()));
@@ -481,13 +490,22 @@ fn read(
     let has_stdin = resolved.iter().any(|target| matches!(target, ResolvedTarget::Stdin));
     let name = resolved.iter().map(ResolvedTarget::to_string).collect::<Vec<_>>().join(", ");
     // The end of a pipe ends its sessions; a file may still grow.
-    let ends =
-        |target: &ResolvedTarget| !matches!(target, ResolvedTarget::Path(_) | ResolvedTarget::Session(_));
+    let ends = |target: &ResolvedTarget| {
+        !matches!(target, ResolvedTarget::Path(_) | ResolvedTarget::Part(..) | ResolvedTarget::Session(_))
+    };
+    let all = resolved.len();
+    let mut parts: Vec<String> = Vec::new();
     let has_ended = resolved.iter().all(ends) && reading.at.is_none();
     let (mut paths, mut sessions, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for target in resolved {
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(only_path(path)?),
+            ResolvedTarget::Part(path, session) => {
+                parts.push(session);
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
             ResolvedTarget::Document(path, kind) => documents.push(document::read(&path, kind)?),
             ResolvedTarget::Session(session) if !sessions.contains(&session) => sessions.push(session),
             ResolvedTarget::Session(_) | ResolvedTarget::Stdin => {}
@@ -499,7 +517,11 @@ fn read(
         expanded.groups.iter().map(|group| group.session.as_deref().map(SessionId::from)).collect();
     let is_alone =
         !has_stdin && documents.is_empty() && sessions.is_empty() && expanded.groups.len() == paths.len();
-    let own = own.filter(|_| is_alone).unwrap_or_default();
+    let mut own = own.filter(|_| is_alone).unwrap_or_default();
+    if !parts.is_empty() && parts.len() < all {
+        return Err(CliError::usage("sessions in files are read alone")
+            .hint("name no other TARGETs beside FILE/SESSION"));
+    }
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
@@ -529,6 +551,9 @@ fn read(
         batch.problems.extend(document.problems);
     }
     context.debug(&format!("{} files read", batch.files));
+    if !parts.is_empty() {
+        own = parts.iter().map(|part| session_in(&batch, part)).collect::<Result<_, _>>()?;
+    }
     for found in &sources {
         found.join_to(&mut batch, store.as_ref())?;
     }
@@ -564,6 +589,12 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
 fn unsupported_at(path: &Path) -> Option<&'static str> {
     let path = fs::canonicalize(path).ok()?;
     subscope_harness::unsupported_program(&path, &read_head(&path).unwrap_or_default())
+}
+
+/// Returns the session of a batch whose id begins with a word.
+fn session_in(batch: &BatchRead, word: &str) -> Result<SessionId, CliError> {
+    let found = sessions_in(batch).into_iter().filter(|session| session.starts_with(word)).collect();
+    one_of(word, found)?.ok_or_else(|| no_lines(&SessionId::from(word), batch))
 }
 
 /// Error of a session whose transcript has no line of it: its lines name others.
@@ -608,7 +639,10 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();
             let more = if several.len() > names.len() { ", …" } else { "" };
             let message = format!("{} sessions in {name}: {}{more}", several.len(), names.join(", "));
-            Err(CliError::usage(message).hint("name one session's transcript or folder"))
+            let is_file = Path::new(name).is_file();
+            let one = several.first().filter(|_| is_file).map(|first| format!("name one: {name}/{first}"));
+            let hint = one.unwrap_or_else(|| "name one session's transcript or folder".to_owned());
+            Err(CliError::usage(message).hint(hint))
         }
     }
 }

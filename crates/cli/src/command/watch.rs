@@ -77,6 +77,10 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
             ResolvedTarget::Stdin => has_stdin = true,
+            ResolvedTarget::Part(path, _) => {
+                let message = format!("watch follows all sessions of {}", path.display());
+                return Err(CliError::usage(message).hint("name the file, or the session's id"));
+            }
             ResolvedTarget::Document(path, kind) => documents.push((path, kind)),
             ResolvedTarget::Session(session) => {
                 let sources = sources_of(&session, open_store_for_reading(context)?.as_ref(), context)?;
