@@ -9,7 +9,7 @@ use subscope_model::{
 use subscope_session::Now;
 use subscope_testkit::{
     fixtures,
-    sessions::{LATER, Part, Telling, now, only_session, options, parts_of, read, sketch, tree},
+    sessions::{LATER, Part, Telling, events, now, only_session, options, parts_of, read, sketch, tree},
 };
 
 fn part(name: &str) -> Part {
@@ -542,4 +542,27 @@ fn tokens_of_a_compaction_are_missing_until_the_harness_reports_its_sum() {
     let open = tree(&open);
     assert!(open.summary.usage.unwrap().floor);
     assert!(open.summary.usage.unwrap().total_tokens < whole.summary.usage.unwrap().total_tokens);
+}
+
+#[test]
+fn hooks_that_are_installed_twice_count_once() {
+    for (version, scenario) in [
+        ("1.0.128", "a-single"),
+        ("2.0.76", "b-parallel"),
+        ("2.1.50", "d-background"),
+        ("2.1.330", "interactive-compact"),
+    ] {
+        let once = parts_of(&fixtures::recording(version, scenario), &[Telling::Hooks]);
+        let twice = once[0].lines().iter().flat_map(|line| [line.clone(), line.clone()]).flatten().collect();
+        let twice = [Part { bytes: twice, ..once[0].clone() }];
+        let (one, two) = (tree(&once), tree(&twice));
+        assert_eq!(sketch(&one), sketch(&two), "{version} {scenario}");
+        assert_eq!(
+            (one.session.runs, one.problems.len()),
+            (two.session.runs, two.problems.len()),
+            "{version} {scenario}"
+        );
+        let kinds = |parts: &[Part]| -> Vec<_> { events(parts).iter().map(|event| event.kind).collect() };
+        assert_eq!(kinds(&once), kinds(&twice), "{version} {scenario}");
+    }
 }
