@@ -2,7 +2,10 @@
 //!
 //! Rows are derived from facts; nothing here is ever fed back into them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -317,10 +320,21 @@ impl Agent {
         self.flags.contains(&Flag::Copied)
     }
 
-    /// Returns its display name: `Type: description`, whichever is known, else its id.
+    /// Returns what it is called and does: `name: description`, or what is known of it. Without a type, the name stands in
+    /// its place.
+    pub fn words(&self) -> Option<Cow<'_, str>> {
+        let name = self.agent_type.as_ref().and(self.name.as_deref());
+        match (name, self.description.as_deref()) {
+            (Some(name), Some(description)) => Some(format!("{name}: {description}").into()),
+            (Some(only), None) | (None, Some(only)) => Some(only.into()),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns its display name: `Type: name: description`, whichever is known, else its id.
     pub fn title(&self) -> String {
         let kind = self.agent_type.as_deref().or(self.name.as_deref());
-        match (kind, self.description.as_deref()) {
+        match (kind, self.words().as_deref()) {
             (Some(kind), Some(description)) => format!("{kind}: {description}"),
             (Some(only), None) | (None, Some(only)) => only.to_owned(),
             (None, None) if self.id.is_root() => "main".to_owned(),

@@ -250,8 +250,8 @@ impl Label {
             (kind.map_or("main".to_owned(), clean), title.map_or_else(String::new, clean))
         } else {
             let tag = kind.or(name).map(|kind| format!("[{}]", clean(kind)));
-            let words = description.or(kind.and(name)).unwrap_or(&agent.id);
-            (tag.unwrap_or_default(), clean(words))
+            let words = agent.words();
+            (tag.unwrap_or_default(), clean(words.as_deref().unwrap_or(&agent.id)))
         };
         // Troubles are marked with `!`, other flags with a dot.
         let mut troubles: Vec<&str> =

@@ -278,7 +278,7 @@ fn a_session_with_nothing_but_local_commands_has_ended() {
         .collect();
     all.push(part("only-local-command.jsonl"));
     for part in all {
-        let router = read(&[part.clone()], options(false));
+        let router = read(std::slice::from_ref(&part), options(false));
         let text = String::from_utf8(part.bytes).unwrap();
         let prices = PriceTable::default();
         let session = only_session(&router);
@@ -403,7 +403,7 @@ fn a_teammate_ends_when_it_or_its_team_is_shut_down() {
         only(&whole, |line| !is_deletion(line)),
         only(&terminated, |line| !is_deletion(line)),
     ] {
-        let agents = tree_soon(&[lines.clone()], "2026-02-10T10:05:30Z").agents;
+        let agents = tree_soon(std::slice::from_ref(&lines), "2026-02-10T10:05:30Z").agents;
         let text = String::from_utf8_lossy(&lines.bytes);
         assert_eq!((agents.len(), agents[1].status), (2, AgentStatus::Completed), "{text}");
         assert_eq!(
@@ -412,11 +412,16 @@ fn a_teammate_ends_when_it_or_its_team_is_shut_down() {
         );
         assert_eq!(tree(&[lines]).summary.lost, 0);
     }
-    let title = tree(&[whole.clone()]).session.title;
+    let shown = tree(std::slice::from_ref(&whole));
+    assert_eq!(shown.agents[1].title(), "general-purpose: tester: Write tests");
+    let title = shown.session.title;
     assert_eq!(title.as_deref(), Some("make a team"));
     // Nothing says that it ended.
     let lines = only(&whole, |line| !is_approval(line) && !is_deletion(line));
-    assert_eq!(tree_soon(&[lines.clone()], "2026-02-10T10:05:30Z").agents[1].status, AgentStatus::Running);
+    assert_eq!(
+        tree_soon(std::slice::from_ref(&lines), "2026-02-10T10:05:30Z").agents[1].status,
+        AgentStatus::Running
+    );
     assert_eq!(tree(&[lines]).agents[1].status, AgentStatus::Lost);
 }
 
