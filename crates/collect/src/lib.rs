@@ -27,6 +27,7 @@ mod source;
 pub mod spool;
 pub mod stdin;
 mod target;
+mod understood;
 
 pub use bundle::{newest_session, stated_totals};
 pub use error::CollectError;
@@ -34,3 +35,4 @@ pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
 pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};
+pub use understood::{not_understood, unread_databases};

@@ -25,6 +25,7 @@ mod lines;
 pub mod otlp;
 mod own;
 pub mod process_ends;
+mod repair;
 mod safe_ids;
 pub mod stop_orders;
 pub mod subagent_events;
@@ -43,6 +44,7 @@ pub use lines::{
     JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, ObjectsDecoder, Parsed,
 };
 pub use own::{EXECUTIONS, FEED, OWN, PROCESS_ENDS, STOP_ORDERS, SUBAGENT_EVENTS, TRAJECTORIES, recognize};
+pub use repair::repair_json;
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use tool_arguments::ToolArguments;
 pub use unrecognized::{UNRECOGNIZED, Unrecognized, UnrecognizedLines};

@@ -11,18 +11,27 @@ use crate::{
 /// What is wrong with a line of JSON that is written in no dialect.
 pub const UNRECOGNIZED: &str = "JSON of no known harness";
 
-/// Reader of lines until their dialect is known: the first line of JSON is a problem, and each that is not JSON.
+/// Reader of lines until their dialect is known: the first line of JSON is a problem, and each that is not JSON. A document
+/// on many lines is one problem.
 pub type Unrecognized = LinesDecoder<UnrecognizedLines>;
 
 /// The lines of an [`Unrecognized`] source.
 #[derive(Debug, Default)]
 pub struct UnrecognizedLines {
     has_reported: bool,
+    /// Whether the lines are of a document on many lines.
+    is_document: bool,
 }
 
 impl LineDecoder for UnrecognizedLines {
     fn decode_line(&mut self, line: LineText<'_>, _: &mut Sink<'_>) -> Result<(), LineError> {
-        let IgnoredAny = serde_json::from_str(line.text)?;
+        let begins_value = line.text.trim_start().starts_with(['{', '[']);
+        match serde_json::from_str::<IgnoredAny>(line.text) {
+            Ok(IgnoredAny) => {}
+            Err(_) if self.is_document => return Ok(()),
+            Err(error) if error.is_eof() && begins_value && !self.has_reported => self.is_document = true,
+            Err(error) => return Err(error.into()),
+        }
         match std::mem::replace(&mut self.has_reported, true) {
             true => Ok(()),
             false => Err(UNRECOGNIZED.into()),
@@ -56,5 +65,22 @@ mod tests {
         assert_eq!(problems[..2], [text(1), (2, UNRECOGNIZED.to_owned())]);
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert_eq!(problems[2].0, 5);
+    }
+
+    #[test]
+    fn a_document_on_many_lines_is_one_problem() {
+        for text in
+            ["{\n  \"foo\": 1,\n  \"bar\": [\n    2\n  ]\n}\n", "[\n  {\n    \"foo\": 1\n  },\n  {}\n]\n"]
+        {
+            let mut reader = Unrecognized::new(SourceId(0), UnrecognizedLines::default());
+            let mut problems = Vec::new();
+            let mut sink = |decoded: Decoded<'_, '_>| {
+                let Decoded::Problem { place, what, .. } = decoded else { panic!("{decoded:?}") };
+                problems.push((place.line, what.into_owned()));
+            };
+            reader.push(text.as_bytes(), &mut sink);
+            reader.flush(&mut sink);
+            assert_eq!(problems, [(1, UNRECOGNIZED.to_owned())], "{text}");
+        }
     }
 }

@@ -32,6 +32,8 @@ pub struct SqlBundle {
     /// Gives lines of the totals that the database states of the sessions in the JSON array `?1`: they are in no line of
     /// `lengths` and `rows`.
     pub totals: &'static str,
+    /// Queries that count sessions in tables that are not read, each with the name of the version that wrote them.
+    pub unread: &'static [(&'static str, &'static str)],
 }
 
 /// Names of a folder of objects: `sessions/<any>/<session>.json`, `messages/<session>/<message>.json` and

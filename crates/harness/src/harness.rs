@@ -38,6 +38,11 @@ pub trait Harness: Sync {
     /// Returns the folder in which it keeps its files, and how people move it. It need not exist.
     fn home(&self, variables: Variables<'_>) -> Home;
 
+    /// Returns folders of files that some versions use where no variable names one, besides [`Harness::home`].
+    fn other_homes(&self, _: Variables<'_>) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Returns the folders that its transcripts are below. They need not exist.
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
 
@@ -170,11 +175,104 @@ pub struct Home {
 impl Home {
     /// Returns the folder that a variable names, else one below the user's home.
     pub(crate) fn named(variables: Variables<'_>, variable: &'static str, below_user: &str) -> Self {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let moved = set(variable);
+        let moved = folder_in(variables, variable);
         let is_chosen = moved.is_some();
-        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default().join(below_user));
+        let folder = moved.unwrap_or_else(|| user_home(variables).join(below_user));
         Self { folder, variable, is_chosen }
+    }
+}
+
+/// Returns the user's home folder.
+pub(crate) fn user_home(variables: Variables<'_>) -> PathBuf {
+    variables("HOME").map(PathBuf::from).unwrap_or_default()
+}
+
+/// Returns the folder that a variable names: the first one of a list.
+pub(crate) fn folder_in(variables: Variables<'_>, variable: &str) -> Option<PathBuf> {
+    listed(&variables(variable)?).into_iter().next().map(PathBuf::from)
+}
+
+/// Returns the folders that a value names: one that exists, else those between commas and separators of paths. People
+/// with several homes list them.
+fn listed(value: &OsStr) -> Vec<OsString> {
+    let Some(text) = value.to_str().filter(|text| !Path::new(text).exists()) else {
+        return vec![value.to_owned()];
+    };
+    let parts = text.split(',').flat_map(|part| std::env::split_paths(part).collect::<Vec<_>>());
+    let trimmed = parts.filter_map(|part| Some(part.to_str()?.trim().to_owned()));
+    trimmed.filter(|part| !part.is_empty()).map(OsString::from).collect()
+}
+
+/// Calls back for each home of a harness, with the variables that name it: its own variable may list several, and some
+/// versions use another folder.
+fn each_home(harness: &dyn Harness, variables: Variables<'_>, each: &mut dyn FnMut(Variables<'_>)) {
+    let home = harness.home(variables);
+    let value = variables(home.variable).filter(|_| home.is_chosen);
+    let Some(value) = value else {
+        each(variables);
+        let others = harness.other_homes(variables).into_iter().filter(|folder| folder.is_dir());
+        for folder in others.filter(|folder| *folder != home.folder) {
+            each(&|name| if name == home.variable { Some(folder.clone().into()) } else { variables(name) });
+        }
+        return;
+    };
+    for folder in listed(&value) {
+        each(&|name| if name == home.variable { Some(folder.clone()) } else { variables(name) });
+    }
+}
+
+/// Returns the folders in which a harness keeps its files. They need not exist.
+pub fn homes(harness: &dyn Harness, variables: Variables<'_>) -> Vec<Home> {
+    let mut found = Vec::new();
+    each_home(harness, variables, &mut |variables| found.push(harness.home(variables)));
+    found
+}
+
+/// Returns the folders that the transcripts of a harness are below, of all its homes.
+pub(crate) fn roots_of(harness: &dyn Harness, variables: Variables<'_>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    each_home(harness, variables, &mut |variables| found.extend(harness.roots(variables)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{claude_code::ClaudeCode, harnesses};
+
+    #[test]
+    fn each_harness_may_have_several_homes() {
+        for harness in harnesses() {
+            let variable = harness.home(&|_| None).variable;
+            for value in ["/a/one,/a/two", "/a/one:/a/two", " /a/one , /a/two,"] {
+                let variables = |name: &str| (name == variable).then(|| OsString::from(value));
+                let found = homes(harness, &variables);
+                assert_eq!(found.len(), if found[0].is_chosen { 2 } else { 1 }, "{} {value}", harness.name());
+                if found[0].is_chosen {
+                    assert!(found[0].folder.starts_with("/a/one"), "{found:?}");
+                    assert!(found[1].folder.starts_with("/a/two"), "{found:?}");
+                    assert_eq!(roots_of(harness, &variables).len() % 2, 0, "{}", harness.name());
+                    assert_eq!(harness.home(&variables), found[0]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_whose_name_looks_like_a_list_is_one_and_other_homes_count_where_they_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join("a,b");
+        std::fs::create_dir_all(&odd).unwrap();
+        let named = |name: &str| (name == "CLAUDE_CONFIG_DIR").then(|| odd.clone().into_os_string());
+        assert_eq!(homes(&ClaudeCode, &named).len(), 1);
+        let home = |name: &str| (name == "HOME").then(|| folder.path().as_os_str().to_owned());
+        assert_eq!(homes(&ClaudeCode, &home).len(), 1);
+        let other = folder.path().join(".config/claude");
+        std::fs::create_dir_all(&other).unwrap();
+        let found = homes(&ClaudeCode, &home);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1].folder, other);
+        assert_eq!(roots_of(&ClaudeCode, &home).last(), Some(&other.join("projects")));
     }
 }
 

@@ -30,7 +30,8 @@ use std::{
 };
 
 pub use bundle::{Bundle, FolderBundle, SqlBundle};
-pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
+use harness::roots_of;
+pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
 pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
     runs_ours, shell_command,
@@ -122,13 +123,16 @@ pub fn tool_class(tool: &str) -> ToolClass {
 /// Returns the folders that transcripts are below. They need not exist.
 pub fn roots(variables: Variables<'_>) -> Vec<Root> {
     let of = |harness: &'static dyn Harness| {
-        harness.roots(variables).into_iter().map(move |folder| Root { harness, folder })
+        roots_of(harness, variables).into_iter().map(move |folder| Root { harness, folder })
     };
     harnesses().flat_map(of).collect()
 }
 
 /// Classifies a file by its path. Nothing is read.
 pub fn classify(path: &Path) -> Place {
+    if unsupported::is_of_other(path) {
+        return Place::UNKNOWN;
+    }
     harnesses().find_map(|harness| harness.classify(path)).unwrap_or(Place::UNKNOWN)
 }
 

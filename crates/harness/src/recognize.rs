@@ -10,17 +10,20 @@ use subscope_decode::{
     recognize as recognize_own,
 };
 
-use crate::{HeadLine, harnesses, otel_sources};
+use crate::{HeadLine, harnesses, otel_sources, unsupported::by_content};
 
 /// Most leading fields read of a line that is cut by the end of the head.
 const LEADING_FIELDS: usize = 24;
 
-/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognized.
-/// Lines that are not JSON are skipped: a stream may begin with a warning.
+/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognized, or a
+/// program that is not supported wrote them. Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognize(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     if let Some(dialect) = otel_dialect(head) {
         return Some(dialect);
+    }
+    if by_content(head).is_some() {
+        return None;
     }
     let mut lines = head.split(|byte| *byte == b'\n');
     dialect_of_object(head).or_else(|| dialect_of_array(head)).or_else(|| lines.find_map(dialect_of_line))
@@ -146,7 +149,7 @@ fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {
 }
 
 /// Returns an object of the leading fields of a line that the head cuts off: as many as can be read.
-fn leading_fields(text: &str) -> Option<String> {
+pub(crate) fn leading_fields(text: &str) -> Option<String> {
     let commas = text.char_indices().filter(|(_, letter)| *letter == ',').map(|(at, _)| at);
     let cuts: Vec<usize> = commas.take(LEADING_FIELDS).collect();
     let objects = cuts.into_iter().rev().filter_map(|at| Some(format!("{}}}", text.get(..at)?)));

@@ -3,41 +3,77 @@
 //!
 //! By their documents and sources, 2026-11: only marks that are public, and no other program's.
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
-use serde::Deserialize;
+use memchr::memmem;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::lenient::{Num, Str};
+
+use crate::recognize::leading_fields;
 
 /// A program, and parts of paths below which it keeps its sessions.
 struct Program {
     title: &'static str,
-    /// Folders in a row, or the name of a file.
+    /// Folders in a row, the name of a file, or with a `*` the end of one.
     paths: &'static [&'static str],
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { title: "Kilo CLI", paths: &[".local/share/kilo", "kilo/storage"] },
+    Program { title: KILO, paths: &[".local/share/kilo", "kilo/storage"] },
     Program { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
     Program { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
+    Program { title: "Cline CLI", paths: &[".cline/data", "*.messages.json"] },
     Program { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
-    Program { title: "Cursor", paths: &[".cursor/projects", ".cursor/chats"] },
+    Program { title: CURSOR, paths: &[".cursor/projects", ".cursor/chats"] },
     Program { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
-    Program { title: "Amp", paths: &["amp/threads"] },
+    Program { title: AMP, paths: &["amp/threads"] },
     Program { title: "Goose", paths: &["goose/sessions"] },
-    Program { title: "Kimi Code", paths: &[".kimi/sessions"] },
+    Program { title: KIMI, paths: &[".kimi/sessions", ".kimi-code"] },
     Program { title: "Crush", paths: &[".crush/crush.db"] },
     Program { title: "Continue", paths: &[".continue/sessions"] },
-    Program { title: PI, paths: &[".pi/agent/sessions"] },
+    Program { title: "pi", paths: &[".pi/agent/sessions"] },
+    Program { title: OH_MY_PI, paths: &[".omp/agent"] },
+    Program { title: "OpenClaw", paths: &[".openclaw/agents", ".clawdbot/agents", ".moltbot/agents"] },
+    Program { title: IFLOW, paths: &[".iflow/projects"] },
+    Program { title: DROID, paths: &[".factory/sessions", ".factory/projects"] },
+    Program { title: TRAE, paths: &[".trae", ".traex"] },
+    Program {
+        title: "Antigravity",
+        paths: &[".gemini/antigravity", ".gemini/antigravity-cli", ".antigravity"],
+    },
+    Program { title: "Grok CLI", paths: &[".grok"] },
+    Program { title: "Mistral Vibe", paths: &[".vibe/logs"] },
+    Program { title: "Hermes Agent", paths: &[".hermes"] },
+    Program { title: "gptme", paths: &["gptme/logs"] },
 ];
 
-const PI: &str = "pi";
+const KILO: &str = "Kilo CLI";
+/// pi and the programs built on it write the same first line.
+const PI_FAMILY: &str = "pi, or a program that keeps its sessions as pi does";
+const OH_MY_PI: &str = "oh-my-pi";
 const CLINE: &str = "Cline";
+const CURSOR: &str = "Cursor";
+const AMP: &str = "Amp";
+const DROID: &str = "Factory Droid";
+const KIMI: &str = "Kimi Code";
+const IFLOW: &str = "iFlow CLI";
+const TRAE: &str = "TraeX";
 
 /// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
 pub fn unsupported_program(path: &Path, head: &[u8]) -> Option<&'static str> {
-    let by_path = PROGRAMS.iter().find(|program| program.paths.iter().any(|marks| has_in_row(path, marks)));
-    by_path.map(|program| program.title).or_else(|| by_content(head))
+    by_path(path).or_else(|| by_content(head))
+}
+
+/// Whether a path is where an unsupported program keeps its sessions.
+pub(crate) fn is_of_other(path: &Path) -> bool {
+    by_path(path).is_some()
+}
+
+fn by_path(path: &Path) -> Option<&'static str> {
+    let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+    let is_in = |program: &&Program| program.paths.iter().any(|marks| has_in_row(&parts, marks));
+    PROGRAMS.iter().find(is_in).map(|program| program.title)
 }
 
 /// Whether a path is in the folder of a program that is a fork of another and keeps its sessions likewise.
@@ -45,40 +81,165 @@ pub(crate) fn is_of_fork(path: &Path) -> bool {
     path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "kilo")
 }
 
-fn has_in_row(path: &Path, marks: &str) -> bool {
-    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
-    let marks: Vec<&str> = marks.split('/').collect();
-    parts.windows(marks.len()).any(|row| row == marks)
+fn has_in_row(parts: &[&str], marks: &str) -> bool {
+    if let Some(ending) = marks.strip_prefix('*') {
+        return parts.last().is_some_and(|name| name.ends_with(ending));
+    }
+    let is_row = |row: &[&str]| marks.split('/').eq(row.iter().copied());
+    parts.windows(marks.split('/').count()).any(is_row)
 }
 
-/// The fields by which first lines are known.
+/// The fields by which lines are known.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
+    subtype: Str<'a>,
+    id: Str<'a>,
+    uuid: Str<'a>,
+    session_id: Str<'a>,
+    #[serde(rename = "sessionId")]
+    session: Str<'a>,
     version: Num,
     cwd: Str<'a>,
     ts: Num,
     say: Str<'a>,
     ask: Str<'a>,
+    v: Num,
+    pad: Str<'a>,
+    role: Str<'a>,
+    message: Option<&'a RawValue>,
+    messages: Option<IgnoredAny>,
+    agent: Str<'a>,
+    tools: Option<IgnoredAny>,
+    mcp_servers: Option<IgnoredAny>,
+    #[serde(rename = "permissionMode")]
+    permission_mode: Str<'a>,
+    #[serde(rename = "apiKeySource")]
+    api_key: Str<'a>,
+    claude_code_version: Str<'a>,
+    qwen_code_version: Str<'a>,
+    protocol_version: Str<'a>,
+    client_type: Str<'a>,
+    tool_call: Option<IgnoredAny>,
+    call_id: Str<'a>,
+    #[serde(rename = "toolId")]
+    tool_id: Str<'a>,
+    #[serde(rename = "finalText")]
+    final_text: Option<IgnoredAny>,
+    part: Option<&'a RawValue>,
+    payload: Option<&'a RawValue>,
 }
 
-fn by_content(head: &[u8]) -> Option<&'static str> {
-    let text = String::from_utf8_lossy(head);
-    let line = text.lines().next()?.trim();
-    // A list of messages in one line: its first element.
-    let first: Option<&RawValue> = line
-        .strip_prefix('[')
-        .and_then(|rest| serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>().next()?.ok());
-    let object = first.map_or(line, RawValue::get);
-    let marks: Marks<'_> = serde_json::from_str(object).ok()?;
-    if marks.kind.is("session") && marks.version.0.is_some() && marks.cwd.filled().is_some() {
-        return Some(PI);
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Inner<'a> {
+    metrics: Option<IgnoredAny>,
+    originator: Str<'a>,
+}
+
+impl Marks<'_> {
+    /// Whether it is the first line of a stream that looks like Claude Code's, and is of neither it nor its forks.
+    fn opens_other_stream(&self) -> bool {
+        let has = |field: &Str<'_>| field.filled().is_some();
+        self.kind.is("system")
+            && self.subtype.is("init")
+            && ![&self.uuid, &self.claude_code_version, &self.qwen_code_version].into_iter().any(has)
     }
-    let is_of_task = marks.say.filled().is_some() && marks.kind.is("say")
-        || marks.ask.filled().is_some() && marks.kind.is("ask");
-    (is_of_task && marks.ts.0.is_some()).then_some(CLINE)
+}
+
+/// A mark of a line: a word that it has, whose it is, and what is true of its fields.
+type LineMark = (&'static str, &'static str, fn(&Marks<'_>) -> bool);
+
+/// Marks of any line.
+const LINE_MARKS: &[LineMark] = &[
+    ("\"apiKeySource\"", CURSOR, |line| {
+        line.opens_other_stream() && line.api_key.filled().is_some() && line.tools.is_none()
+    }),
+    ("\"tool_call\"", CURSOR, |line| {
+        line.kind.is("tool_call") && line.tool_call.is_some() && line.call_id.filled().is_some()
+    }),
+    ("\"tool_call\"", DROID, |line| line.kind.is("tool_call") && line.tool_id.filled().is_some()),
+    ("\"finalText\"", DROID, |line| line.kind.is("completion") && line.final_text.is_some()),
+    ("\"tools\"", DROID, |line| {
+        let is_bare = line.mcp_servers.is_none() && line.permission_mode.filled().is_none();
+        line.opens_other_stream() && is_bare && line.tools.is_some() && line.cwd.filled().is_some()
+    }),
+    ("\"T-", AMP, |line| [&line.session_id, &line.id].into_iter().any(|id| is_uuid_behind("T-", id))),
+    ("\"session-", IFLOW, |line| is_uuid_behind("session-", &line.session) && line.uuid.filled().is_some()),
+    ("\"protocol_version\"", KIMI, |line| {
+        line.kind.is("metadata") && line.protocol_version.filled().is_some()
+    }),
+    ("\"kimi_code_cli\"", KIMI, |line| line.client_type.is("kimi_code_cli")),
+    ("\"metrics\"", KILO, |line| line.kind.is("step_finish") && inner(line.part).metrics.is_some()),
+    ("\"originator\"", TRAE, |line| {
+        let inner = inner(line.payload);
+        let originator = inner.originator.get().unwrap_or_default().to_ascii_lowercase();
+        line.kind.is("session_meta") && originator.starts_with("trae")
+    }),
+];
+
+/// Marks of the first line, or of a document.
+const FIRST_MARKS: &[LineMark] = &[
+    ("\"pad\"", OH_MY_PI, |line| line.kind.is("title") && line.v.0.is_some() && line.pad.get().is_some()),
+    ("\"session\"", PI_FAMILY, |line| {
+        line.kind.is("session") && line.version.0.is_some() && line.cwd.filled().is_some()
+    }),
+    ("\"session_start\"", DROID, |line| {
+        line.kind.is("session_start") && line.id.filled().is_some() && line.cwd.filled().is_some()
+    }),
+    ("\"role\"", CURSOR, |line| {
+        let has_no_type = line.kind.filled().is_none() && line.role.filled().is_some();
+        has_no_type && line.message.is_some_and(|message| message.get().starts_with('{'))
+    }),
+    ("\"messages\"", "Cline CLI", |line| {
+        let is_named = line.agent.filled().is_some() && line.session.filled().is_some();
+        is_named && line.version.0.is_some() && line.messages.is_some()
+    }),
+    ("\"say\"", CLINE, |line| line.kind.is("say") && line.say.filled().is_some() && line.ts.0.is_some()),
+    ("\"ask\"", CLINE, |line| line.kind.is("ask") && line.ask.filled().is_some() && line.ts.0.is_some()),
+];
+
+fn inner<'a>(raw: Option<&'a RawValue>) -> Inner<'a> {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+fn is_uuid_behind(start: &str, id: &Str<'_>) -> bool {
+    let rest = id.filled().and_then(|id| id.strip_prefix(start));
+    rest.is_some_and(|rest| {
+        rest.len() == 36 && rest.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+    })
+}
+
+/// Returns the unsupported program that wrote this, by its lines.
+pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
+    let marked =
+        |line: &&[u8]| LINE_MARKS.iter().any(|(word, ..)| memmem::find(line, word.as_bytes()).is_some());
+    let lines = head.split(|byte| *byte == b'\n');
+    let by_line = lines.filter(marked).find_map(|line| program_of(line, LINE_MARKS));
+    by_line.or_else(|| program_of(first_object(head)?.as_bytes(), FIRST_MARKS))
+}
+
+fn program_of(line: &[u8], table: &[LineMark]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(line);
+    let marks: Marks<'_> = serde_json::from_str(text.trim()).ok()?;
+    let is_it = |(word, _, has): &&LineMark| memmem::find(line, word.as_bytes()).is_some() && has(&marks);
+    table.iter().find(is_it).map(|(_, title, _)| *title)
+}
+
+/// Returns the first object of a source: its first line, the first element of a list, or a document on many lines as far
+/// as it goes.
+fn first_object(head: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let text = text.strip_prefix('[').map_or(text, str::trim_start);
+    text.starts_with('{').then_some(())?;
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    match values.next()? {
+        Ok(value) => Some(value.get().to_owned()),
+        Err(_) => leading_fields(text),
+    }
 }
 
 #[cfg(test)]
@@ -88,12 +249,58 @@ mod tests {
 
     #[test]
     fn unsupported_programs_are_named_and_never_taken_for_a_harness() {
-        let cases: [(&str, &str, &str); 8] = [
+        let uuid = "f9941a21-4765-47fc-8f80-c2f2e4cbe5b6";
+        let amp = format!(r#"{{"type":"user","message":{{"role":"user"}},"session_id":"T-{uuid}"}}"#);
+        let iflow = format!(r#"{{"uuid":"u","parentUuid":null,"sessionId":"session-{uuid}","type":"user"}}"#);
+        let cases: [(&str, &str, &str); 23] = [
+            ("/x/a.jsonl", &amp, "Amp"),
+            ("/x/a.jsonl", &iflow, "iFlow CLI"),
+            ("/h/.iflow/projects/p/s.jsonl", "{}", "iFlow CLI"),
+            (
+                "/x/c.jsonl",
+                r#"{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/w","session_id":"s","permissionMode":"default"}"#,
+                "Cursor",
+            ),
+            (
+                "/x/c.jsonl",
+                "{\"type\":\"user\",\"message\":{},\"session_id\":\"s\"}\n{\"type\":\"tool_call\",\"call_id\":\"c\",\"tool_call\":{}}",
+                "Cursor",
+            ),
+            (
+                "/x/d.jsonl",
+                r#"{"type":"system","subtype":"init","cwd":"/w","session_id":"s","tools":["Read"],"model":"m"}"#,
+                "Factory Droid",
+            ),
+            ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),
+            ("/x/w.jsonl", r#"{"type":"metadata","protocol_version":"1.5","created_at":1}"#, "Kimi Code"),
+            (
+                "/x/h.jsonl",
+                r#"{"hook_event_name":"Stop","session_id":"session_1","client_type":"kimi_code_cli"}"#,
+                "Kimi Code",
+            ),
+            ("/h/.kimi-code/sessions/w/s/state.json", "{}", "Kimi Code"),
+            (
+                "/x/r.jsonl",
+                r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
+                "TraeX",
+            ),
+            ("/x/k.jsonl", r#"{"type":"step_finish","sessionID":"ses_1","part":{"metrics":{}}}"#, "Kilo CLI"),
+            ("/x/o.jsonl", r#"{"type":"title","v":1,"title":"","pad":"  "}"#, "oh-my-pi"),
+            ("/h/.openclaw/agents/main/sessions/s.jsonl", r#"{"type":"session","version":3}"#, "OpenClaw"),
+            (
+                "/x/m.json",
+                "{\n  \"version\": 1,\n  \"agent\": \"lead\",\n  \"sessionId\": \"1\",\n  \"messages\": [],\n  \"x\": [",
+                "Cline CLI",
+            ),
             ("/h/.local/share/kilo/opencode.db", "SQLite format 3", "Kilo CLI"),
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
-            ("/x/a.jsonl", r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#, "pi"),
+            (
+                "/x/a.jsonl",
+                r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#,
+                PI_FAMILY,
+            ),
             ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "Kimi Code"),
             ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),
             ("/w/.aider.chat.history.md", "# aider chat", "Aider"),

@@ -144,7 +144,7 @@ impl ReadView<'_> {
         let unsaved =
             unsaved.iter().map(|(at, tree)| SessionRow { kept_at_ms: Some(*at), ..SessionRow::of(tree) });
         let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
-        let unsaved = unsaved.filter(|row| row.matches(&query.words));
+        let unsaved = unsaved.filter(|row| row.matches(&query.words) && !(query.hides_own && row.is_own));
         all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
         all.sort_by_cached_key(SessionRow::place);
         all.truncate(query.limit);

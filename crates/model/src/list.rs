@@ -65,6 +65,10 @@ pub struct SessionRow {
     /// Whether the cost is a lower bound.
     #[serde(default)]
     pub cost_floor: bool,
+    /// Whether the harness started it for a purpose of its own, as a check of calls or a title: it is billed, and no
+    /// session of the user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_own: bool,
     /// Status of the root; `None` in rows stored by older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<AgentStatus>,
@@ -101,6 +105,14 @@ impl SessionRow {
     /// What a word of [`Self::matches`] begins with that asks for a harness by name.
     pub const HARNESS: &str = "harness:";
 
+    /// A word of [`Self::matches`] that asks for the sessions that a harness started by itself, too.
+    pub const WITH_OWN: &str = "own:";
+
+    /// Whether words of a search ask for the sessions that a harness started by itself, too.
+    pub fn asks_for_own(words: &str) -> bool {
+        words.split_whitespace().any(|word| word == Self::WITH_OWN)
+    }
+
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
@@ -122,6 +134,7 @@ impl SessionRow {
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
             cost_floor: summary.cost_floor,
+            is_own: tree.agents.iter().any(|agent| agent.id.is_root() && agent.has(Flag::Warmup)),
             root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
             problem: None,
@@ -151,6 +164,7 @@ impl SessionRow {
             usage: None,
             cost_micro_usd: None,
             cost_floor: false,
+            is_own: false,
             root: None,
             kept_at_ms: None,
             problem: None,
@@ -162,13 +176,13 @@ impl SessionRow {
     }
 
     /// Whether title, directory, id or harness have each of these words, which are separated by spaces. Case is ignored.
-    /// A word `harness:NAME` asks for the sessions of that harness.
+    /// A word `harness:NAME` asks for the sessions of that harness; [`Self::WITH_OWN`] matches all.
     pub fn matches(&self, words: &str) -> bool {
         let fields = [self.title.as_deref(), self.cwd.as_deref(), Some(&*self.id), self.harness.as_deref()];
         let text = fields.map(|field| field.unwrap_or_default().to_lowercase()).join("\n");
         words.split_whitespace().all(|word| match word.strip_prefix(Self::HARNESS) {
             Some(name) => self.harness.as_deref() == Some(name),
-            None => text.contains(&word.to_lowercase()),
+            None => word == Self::WITH_OWN || text.contains(&word.to_lowercase()),
         })
     }
 

@@ -364,6 +364,7 @@ mod tests {
             cost_micro_usd: Some(920_000),
             cost_floor: false,
             attention: Attention::Live,
+            is_own: false,
             root: Some(AgentStatus::Running),
             kept_at_ms: None,
             problem: None,

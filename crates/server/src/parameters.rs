@@ -40,11 +40,10 @@ impl SessionListParameters {
         let invalid = || ApiError::bad_request("after is not a place in the list");
         let after = self.after.as_deref().map(|cursor| parse_cursor(cursor).ok_or_else(invalid));
         let query = ListQuery {
-            limit: limit + 1,
             after: after.transpose()?,
             only_live: self.live,
             kept_since: self.recent.then(|| clock::now_ms() - RECENT_MS),
-            words: self.q.unwrap_or_default(),
+            ..ListQuery::of_words(limit + 1, self.q.unwrap_or_default())
         };
         Ok((limit, query))
     }

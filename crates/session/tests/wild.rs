@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use subscope_model::{
-    AgentStatus, Flag, LivenessKind, ModelPrice, PriceTable, TokenPrices, ToolStatus, Tree,
+    AgentStatus, Flag, LivenessKind, ModelPrice, PriceTable, SessionRow, TokenPrices, ToolStatus, Tree,
 };
 use subscope_session::Now;
 use subscope_testkit::{
@@ -535,6 +535,89 @@ fn titles_are_the_names_that_a_person_or_the_harness_gave() {
 }
 
 #[test]
+fn an_agent_of_gemini_that_is_one_object_is_that_of_its_call() {
+    let folder = "gemini-json-children/tmp/p/chats";
+    let main = part(&format!("{folder}/session-2026-04-16T22-38-aaaaaaaa.json"));
+    let mut child =
+        part(&format!("{folder}/aaaaaaaa-1111-4222-8333-444455556666/xs82vp.json")).by_agent("xs82vp");
+    child.spec.session = Some("aaaaaaaa-1111-4222-8333-444455556666".to_owned());
+    for parts in [vec![main.clone(), child.clone()], vec![child.clone(), main.clone()]] {
+        let tree = tree(&parts);
+        assert_eq!(
+            sketch(&tree),
+            "root completed: save_memory ok\n  xs82vp save_memory completed: read_file ok\n"
+        );
+        let agent = &tree.agents[1];
+        assert_eq!(agent.usage.unwrap().total_tokens, 5_050);
+        assert_eq!(agent.model.as_deref(), Some("gemini-3-flash-preview"));
+        assert_eq!(agent.spawned_by.as_ref().unwrap().as_str(), "save_memory_1_1");
+        assert_eq!(agent.started_at_ms, Some(1_776_379_429_000));
+        assert_eq!(agent.result.as_deref(), Some("done"));
+    }
+    // Two at once, of which each has its own task.
+    let twice = |part: &Part, from: &str, to: &str| {
+        let text = String::from_utf8(part.bytes.clone()).unwrap();
+        Part { bytes: text.replace(from, to).into(), ..part.clone() }
+    };
+    let text = String::from_utf8(main.bytes.clone()).unwrap();
+    let at = text.find("{\"id\":\"save_memory_1_1\"").unwrap();
+    let end = text[at..].find("}]},\n").unwrap() + at + 1;
+    let second =
+        text[at..end].replace("save_memory_1_1", "save_memory_1_2").replace("remember this", "forget that");
+    let both = Part { bytes: format!("{}{second},{}", &text[..at], &text[at..]).into(), ..main };
+    let mut other = twice(&twice(&child, "remember this", "forget that"), "xs82vp", "yy11zz");
+    other.spec.agent = Some("yy11zz".to_owned());
+    let tree = tree(&[both, twice(&child, "c1", "c1"), other]);
+    let of = |id: &str| {
+        tree.agents.iter().find(|agent| agent.id.as_str() == id).unwrap().spawned_by.clone().unwrap()
+    };
+    assert_eq!((of("xs82vp").as_str(), of("yy11zz").as_str()), ("save_memory_1_1", "save_memory_1_2"));
+}
+
+#[test]
+fn what_editors_and_programs_put_around_a_prompt_is_no_title() {
+    let codex = |events: &[&str]| {
+        let event = |message: &&str| {
+            let message = serde_json::Value::from(*message);
+            format!(
+                r#"{{"timestamp":"2026-02-09T23:30:00.000Z","type":"event_msg","payload":{{"type":"user_message","message":{message}}}}}"#
+            )
+        };
+        let head = r#"{"timestamp":"2026-02-09T23:29:00.000Z","type":"session_meta","payload":{"id":"11111111-2222-4333-8444-555566667777","cwd":"/w","cli_version":"0.98.0","source":"vscode"}}"#;
+        let lines: Vec<String> = std::iter::once(head.to_owned()).chain(events.iter().map(event)).collect();
+        tree(&[Part::new("rollout.jsonl", lines.join("\n") + "\n")]).session.title
+    };
+    let instructions = "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nbe brief\n</INSTRUCTIONS>";
+    let context = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>";
+    let files =
+        "# Files mentioned by the user:\n\n## a.py: /w/a.py\n\n## My request for Codex:\nwhy is it slow\n";
+    for (events, title) in [
+        (vec![instructions, context, "fix it"], "fix it"),
+        (vec![context, files], "why is it slow"),
+        (vec!["# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n"], "a.py: a.py"),
+    ] {
+        assert_eq!(codex(&events).as_deref(), Some(title), "{events:?}");
+    }
+    let hook = r##"{"session_id":"11111111-2222-4333-8444-555566667777","turn_id":"t","model":"m","hook_event_name":"UserPromptSubmit","transcript_path":null,"prompt":"# Context from my IDE setup:\n\n## My request for Codex:\nfix it"}"##;
+    assert_eq!(
+        tree(&[Part::new("hooks.jsonl", format!("{hook}\n"))]).session.title.as_deref(),
+        Some("fix it")
+    );
+    let qwen = |parts: &str| {
+        let line = format!(
+            r#"{{"uuid":"u","sessionId":"e7aca853-d301-42cb-88c6-30ce138fe9e1","timestamp":"2026-02-09T23:30:00.000Z","type":"user","provenance":"real_user","message":{{"parts":[{parts}]}},"systemPayload":{{"displayText":"fix it"}}}}"#
+        );
+        tree(&[Part::new("chat.jsonl", line + "\n")])
+    };
+    let added =
+        r#"{"text":"<qwen:user-prompt-submit-context>\nremember\n</qwen:user-prompt-submit-context>"}"#;
+    for parts in [added.to_owned(), format!("{added},{{\"text\":\"fix it\\n@a.py\"}}")] {
+        let tree = qwen(&parts);
+        assert_eq!((tree.session.title.as_deref(), tree.session.runs), (Some("fix it"), 1), "{parts}");
+    }
+}
+
+#[test]
 fn tokens_of_a_compaction_are_missing_until_the_harness_reports_its_sum() {
     let parts = parts_of(
         &fixtures::recording("2.1.330", "interactive-compact"),
@@ -569,5 +652,72 @@ fn hooks_that_are_installed_twice_count_once() {
         );
         let kinds = |parts: &[Part]| -> Vec<_> { events(parts).iter().map(|event| event.kind).collect() };
         assert_eq!(kinds(&once), kinds(&twice), "{version} {scenario}");
+    }
+}
+
+#[test]
+fn threads_that_codex_starts_for_itself_are_no_sessions_of_the_user() {
+    for (source, originator, is_own) in [
+        (r#"{"subagent":{"other":"guardian"}}"#, "codex_cli_rs", true),
+        (r#"{"subagent":"memory_consolidation"}"#, "codex_cli_rs", true),
+        (r#""exec""#, "codex_vscode", true),
+        (r#""exec""#, "codex_exec", false),
+        (r#""vscode""#, "codex_vscode", false),
+        (r#"{"subagent":"review"}"#, "codex_cli_rs", false),
+    ] {
+        let head = format!(
+            r#"{{"timestamp":"2026-02-09T23:29:00.000Z","type":"session_meta","payload":{{"id":"11111111-2222-4333-8444-555566667777","cwd":"/w","originator":"{originator}","cli_version":"0.120.0","source":{source}}}}}"#
+        );
+        let rest = [
+            r#"{"timestamp":"2026-02-09T23:30:00.000Z","type":"event_msg","payload":{"type":"user_message","message":"check this call"}}"#,
+            r#"{"timestamp":"2026-02-09T23:30:01.000Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10},"last_token_usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}}"#,
+        ];
+        let tree = tree(&[Part::new("rollout.jsonl", format!("{head}\n{}\n", rest.join("\n")))]);
+        let row = SessionRow::of(&tree);
+        assert_eq!((row.is_own, row.usage.unwrap().total_tokens), (is_own, 10), "{source} {originator}");
+    }
+}
+
+#[test]
+fn what_copilot_used_without_agents_is_the_roots() {
+    let lines = [
+        r#"{"type":"session.start","data":{"sessionId":"44444444-2222-4333-8444-555566667777","version":1,"producer":"copilot-agent","copilotVersion":"1.0.60","context":{"cwd":"/w"}},"id":"e1","timestamp":"2026-03-29T22:36:08.000Z","parentId":null}"#,
+        r#"{"type":"assistant.message","data":{"messageId":"m1","content":"hello","model":"m-1","outputTokens":5,"toolRequests":[]},"id":"e2","timestamp":"2026-03-29T22:36:10.000Z","parentId":"e1"}"#,
+        r#"{"type":"session.shutdown","data":{"shutdownType":"routine","totalPremiumRequests":1,"modelMetrics":{"m-1":{"usage":{"inputTokens":100,"outputTokens":5,"cacheReadTokens":40,"cacheWriteTokens":0}},"m-2":{"usage":{"inputTokens":10,"outputTokens":1,"cacheReadTokens":0,"cacheWriteTokens":0}}}},"id":"e3","timestamp":"2026-03-29T22:36:40.000Z","parentId":"e2"}"#,
+    ];
+    let copilot = tree(&[Part::new("events.jsonl", lines.join("\n") + "\n")]);
+    assert_eq!(copilot.agents[0].usage.unwrap().total_tokens, 116);
+    assert_eq!(copilot.summary.unattributed_usage.map_or(0, |usage| usage.total_tokens), 0);
+    // With an agent it is not known who used what.
+    let agent = lines[1].replace("\"id\":\"e2\"", "\"agentId\":\"a1\",\"id\":\"e2\"");
+    let tree = tree(&[Part::new("events.jsonl", [lines[0], &agent, lines[2]].join("\n") + "\n")]);
+    assert_eq!(tree.agents[0].usage, None);
+    assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 116);
+}
+
+#[test]
+fn lines_of_other_programs_make_no_session() {
+    let folder = fixtures::root().join("wild/foreign");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(files.len() >= 5);
+    for file in files {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let router = read(&[Part::new(name, fixtures::bytes(&file))], options(false));
+        assert_eq!(router.sessions().count(), 0, "{name}");
+        let problems = router.unassigned_problems();
+        assert_eq!(problems.len(), 1, "{name}: {problems:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_gemini_printed_to_have_ended_is_not_lost() {
+    let file = fixtures::root().join("gemini/0.61.0/two_parallel/stdout.jsonl");
+    let tree = tree(&[Part::new("stdout.jsonl", fixtures::bytes(&file))]);
+    let agents: Vec<_> = tree.agents.iter().skip(1).collect();
+    assert_eq!(agents.len(), 2);
+    for agent in agents {
+        assert_eq!(agent.status, AgentStatus::Completed, "{:?}", agent.evidence);
+        assert!(agent.started_at_ms.is_some() && agent.ended_at_ms.is_some(), "{agent:?}");
+        assert!(agent.wall_ms.is_some_and(|wall| wall > 500), "{:?}", agent.wall_ms);
     }
 }

@@ -290,12 +290,27 @@ pub struct ListQuery {
     pub kept_since: Option<Millis>,
     /// Only sessions that match these words ([`SessionRow::matches`]); all if empty.
     pub words: String,
+    /// No sessions that a harness started for a purpose of its own ([`SessionRow::is_own`]).
+    pub hides_own: bool,
 }
 
 impl ListQuery {
     /// First `limit` of all sessions.
     pub fn first(limit: usize) -> Self {
-        Self { limit, after: None, only_live: false, kept_since: None, words: String::new() }
+        Self {
+            limit,
+            after: None,
+            only_live: false,
+            kept_since: None,
+            words: String::new(),
+            hides_own: false,
+        }
+    }
+
+    /// First `limit` of the sessions that people see who look for these words: those of the harness itself are left out
+    /// unless the words ask for them.
+    pub fn of_words(limit: usize, words: String) -> Self {
+        Self { hides_own: !SessionRow::asks_for_own(&words), words, ..Self::first(limit) }
     }
 
     /// First `limit` running sessions.

@@ -197,7 +197,7 @@ impl SessionQueries for MemoryStore {
         }
         all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
         all.retain(|row| query.kept_since.is_none_or(|since| row.kept_at_ms >= Some(since)));
-        all.retain(|row| row.matches(&query.words));
+        all.retain(|row| row.matches(&query.words) && !(query.hides_own && row.is_own));
         all.truncate(query.limit);
         Ok(all)
     }

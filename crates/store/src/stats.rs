@@ -32,12 +32,22 @@ struct Sum {
     last_session: Option<u64>,
 }
 
+/// The session that rows are added of.
+#[derive(Clone, Copy)]
+struct Adding {
+    /// Its number; `None` if it is not counted, because a harness started it for a purpose of its own.
+    number: Option<u64>,
+    /// Whether its own cost is exact: what it has of no price is in the cost of another row.
+    is_exact: bool,
+}
+
 impl Sum {
-    /// Adds a row of a session with this number. Where the session's own cost is exact (`is_exact`), what it has of no
-    /// price is in the cost of another row.
-    fn add(&mut self, row: &StatsRow, session: u64, is_exact: bool) {
+    /// Adds a row of a session.
+    fn add(&mut self, row: &StatsRow, session: Adding) {
         let sum = &mut self.row;
-        sum.sessions += u64::from(self.last_session.replace(session) != Some(session));
+        if let Some(number) = session.number {
+            sum.sessions += u64::from(self.last_session.replace(number) != Some(number));
+        }
         sum.agents += row.agents;
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;
@@ -45,7 +55,7 @@ impl Sum {
         sum.busy_ms += row.busy_ms;
         sum.usage += row.usage;
         sum.cost_micro_usd += row.cost_micro_usd;
-        sum.cost_floor |= row.cost_floor && !is_exact;
+        sum.cost_floor |= row.cost_floor && !session.is_exact;
     }
 
     fn named(self, name: &str) -> StatsRow {
@@ -102,27 +112,28 @@ impl<'q> Sums<'q> {
         session: &SessionRow,
         rows: impl IntoIterator<Item = &'r DayFigures>,
     ) {
-        self.sessions += 1;
-        let number = self.sessions;
+        self.sessions += u64::from(!session.is_own);
+        let number = (!session.is_own).then_some(self.sessions);
         let project = session.cwd.as_deref().unwrap_or(UNKNOWN);
         let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
         let is_exact = session.cost_micro_usd.is_some() && !session.cost_floor;
+        let (session, part) = (Adding { number, is_exact }, Adding { number, is_exact: false });
         for (day, by, row) in rows {
-            self.by_name.entry((*by, row.name.to_string())).or_default().add(row, number, false);
+            self.by_name.entry((*by, row.name.to_string())).or_default().add(row, part);
             let group = match by {
                 By::Tool => continue,
                 By::Type => StatsGroup::Type,
                 By::Model => StatsGroup::Model,
             };
-            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, number, false);
+            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, part);
             // Each agent has one type: sums by type are totals.
             if group == StatsGroup::Type {
-                self.total.add(row, number, is_exact);
-                self.by_day.entry(*day).or_default().add(row, number, is_exact);
+                self.total.add(row, session);
+                self.by_day.entry(*day).or_default().add(row, session);
                 for (group, name) in [(StatsGroup::Project, project), (StatsGroup::Harness, harness)] {
-                    self.groups.entry((group, name.to_owned())).or_default().add(row, number, is_exact);
+                    self.groups.entry((group, name.to_owned())).or_default().add(row, session);
                     let of_day = self.days.entry((*day, group, name.to_owned())).or_default();
-                    of_day.add(row, number, is_exact);
+                    of_day.add(row, session);
                 }
             }
         }

@@ -423,16 +423,42 @@ fn link_by_prompt(
         }
     }
     unlinked.sort();
-    for (_, agent_ref, prompt) in unlinked {
-        let Some(calls) = free.get_mut(&prompt).filter(|calls| !calls.is_empty()) else { continue };
-        let call = calls.remove(0);
+    let mut link = |agent_ref: AgentRef, call: CallIndex| {
         origin_of.insert(agent_ref, call);
         named.insert(call, agent_ref);
+    };
+    unlinked.retain(|(_, agent_ref, prompt)| {
+        let Some(calls) = free.get_mut(prompt).filter(|calls| !calls.is_empty()) else { return true };
+        link(*agent_ref, calls.remove(0));
+        false
+    });
+    // Some harnesses put the task of a call into the words of the agent's kind.
+    for (first, agent_ref, prompt) in unlinked {
+        let tasks = free.iter_mut().filter(|(task, _)| prompt.contains(&***task));
+        let can_have_started = |number: &CallIndex| {
+            let call = facts.call(*number);
+            is_of_unnamed(call)
+                && call.begun_at().is_some_and(|begun| begun <= first.time)
+                && !has_ended_before(call, first.time)
+        };
+        let fitting = tasks.filter_map(|(task, calls)| {
+            let at = calls.iter().position(can_have_started)?;
+            Some((task.len(), calls, at))
+        });
+        if let Some((_, calls, at)) = fitting.max_by_key(|(length, ..)| *length) {
+            link(agent_ref, calls.remove(at));
+        }
     }
 }
 
+/// Whether a call is known to have started an agent that its result does not name.
+fn is_of_unnamed(call: &CallFacts) -> bool {
+    call.spawn.as_ref().is_some_and(|spawn| spawn.proves_agent && best_value(&spawn.agent).is_none())
+}
+
 /// Links agents whose parent a source names to the only spawn call of that parent that can have started them: log
-/// events name parent and type of an agent, and not the call. What is linked leaves fewer calls to the others.
+/// events name parent and type of an agent, and not the call; the results of some calls name no agent. What is linked
+/// leaves fewer calls to the others.
 fn link_by_parent(
     facts: &Facts,
     origin_of: &mut HashMap<AgentRef, CallIndex>,
@@ -441,8 +467,9 @@ fn link_by_parent(
     let mut calls: Vec<(CallIndex, &CallFacts)> = facts.numbered_calls().collect();
     calls.retain(|(number, call)| {
         let has_failed = call.ends.iter().any(|end| end.outcome == Outcome::Error);
-        let is_free = call.class == ToolClass::Spawn && !is_refused(call) && !has_failed;
-        is_free && call.seen_in(SourceKind::Otel) && !named.contains_key(number)
+        let is_free = call.class == ToolClass::Spawn && !is_refused(call) && !named.contains_key(number);
+        let is_logged = call.seen_in(SourceKind::Otel) && !has_failed;
+        is_free && (is_logged || is_of_unnamed(call) && facts.is_counted(call))
     });
     if calls.is_empty() {
         return;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Outcome};
 
 use crate::{
-    facts::{AgentRef, CallFacts, CallIndex, Facts, ParentClaim, ResponseFacts, join_owners},
+    facts::{AgentRef, CallFacts, CallIndex, Facts, ParentClaim, ROOT, ResponseFacts, join_owners},
     hooks::HookLog,
     identities::{AgentIndex, Identities},
 };
@@ -171,6 +171,9 @@ fn derive_parents(
     calls: &[Option<(AgentIndex, Basis)>],
 ) -> Vec<Parentage> {
     let mut all: Vec<Parentage> = vec![Parentage::default(); identities.all.len()];
+    if let Some(root) = all.first_mut() {
+        root.is_warmup = facts.agent(ROOT).is_warmup;
+    }
     for (number, identity) in identities.all.iter().enumerate().skip(1) {
         let facts_of_agent = identity.refs.iter().map(|name| facts.agent(*name));
         let is_warmup = identity.origin.is_none() && facts_of_agent.clone().any(|agent| agent.is_warmup);

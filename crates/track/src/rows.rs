@@ -306,7 +306,9 @@ fn sum_subtrees(
     let mut figures: Vec<AgentFigures> = own.to_vec();
     let mut intervals: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
     let own_sum = |(number, draft): (AgentIndex, &RowDraft)| Subtree {
-        agents: u32::from(!duplicates.has_agent(number) && !owners.parents[number].is_warmup),
+        agents: u32::from(
+            !duplicates.has_agent(number) && (number == 0 || !owners.parents[number].is_warmup),
+        ),
         tool_calls: (draft.calls.len() as u32).max(own[number].reported_calls),
         agent_ms: covered_ms(&mut draft.intervals.clone()),
         ..Subtree::default()

@@ -55,6 +55,9 @@ pub(crate) struct LsArgs {
     /// List only sessions of this harness.
     #[arg(long, value_name = "HARNESS", conflicts_with = "iterations")]
     pub(crate) harness: Option<String>,
+    /// List also sessions that a harness started by itself, such as checks of calls and makers of titles.
+    #[arg(long, conflicts_with = "iterations")]
+    pub(crate) all: bool,
     /// List the iterations that `run` recorded in this folder.
     #[arg(long)]
     pub(crate) iterations: bool,

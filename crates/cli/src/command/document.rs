@@ -79,6 +79,8 @@ struct TopLevelFields {
     #[serde(rename = "type")]
     kind: Option<IgnoredAny>,
     schema: Option<IgnoredAny>,
+    /// Conversations of other programs have a version, too.
+    messages: Option<IgnoredAny>,
     schema_version: Option<serde_json::Value>,
 }
 
@@ -112,7 +114,8 @@ impl TopLevelFields {
         if named.and_then(atif_version).is_some() {
             return Some(DocumentKind::Atif);
         }
-        let is_checkpoint = self.version.is_some() && self.kind.is_none() && self.schema.is_none();
+        let is_other = self.kind.is_some() || self.schema.is_some() || self.messages.is_some();
+        let is_checkpoint = self.version.is_some() && !is_other;
         is_checkpoint.then_some(DocumentKind::Checkpoint)
     }
 }

@@ -149,8 +149,8 @@ impl Backend {
         match self {
             Self::Hub(client) => fetch_pages(client, limit, only_live, words),
             Self::Store(store, _) => {
-                let words = words.to_owned();
-                let query = ListQuery { only_live, words, ..ListQuery::first(limit.saturating_add(1)) };
+                let query = ListQuery::of_words(limit.saturating_add(1), words.to_owned());
+                let query = ListQuery { only_live, ..query };
                 Ok(SessionPage::of(store.list(&query)?, limit))
             }
             Self::Nothing(_) => Ok(SessionPage::of(Vec::new(), limit)),
@@ -283,7 +283,7 @@ fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Text
 /// Returns the one session of a store with an id prefix; `last` names the newest.
 pub(crate) fn session_in(store: &SqliteStore, word: &str) -> Result<SessionId, CliError> {
     if word == LAST {
-        return first_session(SessionPage::of(store.list(&ListQuery::first(1))?, 1));
+        return first_session(SessionPage::of(store.list(&ListQuery::of_words(1, String::new()))?, 1));
     }
     one_of(word, store.sessions_with_prefix(word, MAX_PREFIX_MATCHES)?)?.ok_or_else(|| unknown_session(word))
 }

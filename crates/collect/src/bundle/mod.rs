@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Bundle, bundle, classify};
+use subscope_harness::{Bundle, SqlBundle, bundle, classify};
 use subscope_model::Millis;
 
 /// A session of a bundle: a root with those below it.
@@ -181,6 +181,11 @@ pub fn stated_totals(path: &Path) -> io::Result<Vec<u8>> {
         Some((at, Bundle::Sql(form))) => sql::totals(at, form, &name_of(path)),
         Some((_, Bundle::Folders(_))) | None => Ok(Vec::new()),
     }
+}
+
+/// Returns why a database is not read, or not all of it; `None` where it is.
+pub(crate) fn unread(path: &Path, form: &SqlBundle) -> Option<String> {
+    sql::unread(path, form)
 }
 
 fn name_of(path: &Path) -> String {

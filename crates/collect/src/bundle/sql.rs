@@ -113,7 +113,30 @@ fn prepare<'c>(database: &'c Connection, queries: &[&str]) -> rusqlite::Result<C
 
 /// Returns all sessions.
 pub(super) fn nodes(path: &Path, form: &SqlBundle) -> io::Result<Vec<Node>> {
-    read(path, |database| nodes_in(database, form))
+    let nodes = read(path, |database| nodes_in(database, form));
+    nodes.map_err(|error| explained(error, path, form))
+}
+
+/// Returns why a database is not read, or not all of it: it has sessions of another version.
+pub(super) fn unread(path: &Path, form: &SqlBundle) -> Option<String> {
+    let count = |database: &Connection| {
+        let counts = form.unread.iter().filter_map(|(query, version)| {
+            let number: i64 = database.query_row(query, [], |row| row.get(0)).ok()?;
+            (number > 0).then_some((number, *version))
+        });
+        Ok(counts.into_iter().next())
+    };
+    let (number, version) = read(path, count).ok().flatten()?;
+    let sessions = if number == 1 { "1 session".to_owned() } else { format!("{number} sessions") };
+    Some(format!("it has {sessions} of {version}, which subscope does not read"))
+}
+
+/// Returns the error of a database that cannot be read, with the reason where that is its version.
+fn explained(error: io::Error, path: &Path, form: &SqlBundle) -> io::Error {
+    match unread(path, form) {
+        Some(why) => io::Error::other(why),
+        None => error,
+    }
 }
 
 fn nodes_in(database: &Connection, form: &SqlBundle) -> rusqlite::Result<Vec<Node>> {
@@ -127,7 +150,7 @@ fn nodes_in(database: &Connection, form: &SqlBundle) -> rusqlite::Result<Vec<Nod
 
 /// Returns the root sessions with their sizes.
 pub(super) fn sessions(path: &Path, form: &SqlBundle) -> io::Result<Vec<Bundled>> {
-    read(path, |database| {
+    let found = read(path, |database| {
         let nodes = nodes_in(database, form)?;
         let all: Vec<&str> = nodes.iter().map(|node| node.session.as_str()).collect();
         let sizes = sizes(database, form, &all)?;
@@ -137,7 +160,8 @@ pub(super) fn sessions(path: &Path, form: &SqlBundle) -> io::Result<Vec<Bundled>
             found.push(Bundled { path: path.join(root.session), len, modified_ms: root.modified_ms });
         }
         Ok(found)
-    })
+    });
+    found.map_err(|error| explained(error, path, form))
 }
 
 /// Returns where the lines of a session are.

@@ -51,6 +51,7 @@ use self::layout::{
 use crate::otel_setup::OtelSetup;
 use crate::{
     Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
+    harness::user_home,
 };
 
 /// The harness.
@@ -154,9 +155,13 @@ impl Harness for ClaudeCode {
 
     /// Returns `CLAUDE_CONFIG_DIR`, else `$HOME/.claude`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let folder = set(HOME_VARIABLE).unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
-        Home { folder, variable: HOME_VARIABLE, is_chosen: variables(HOME_VARIABLE).is_some() }
+        Home::named(variables, HOME_VARIABLE, HOME_FOLDER)
+    }
+
+    /// Returns `claude` in `XDG_CONFIG_HOME` or `$HOME/.config`, which some versions have used.
+    fn other_homes(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        let config = variables("XDG_CONFIG_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+        vec![config.unwrap_or_else(|| user_home(variables).join(".config")).join("claude")]
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {

@@ -20,8 +20,10 @@ use subscope_model::{
     PromptKind, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass, Usage,
 };
 
-use super::tools::{self, first_text};
-use crate::common::EMPTY_TEXT;
+use super::{
+    prompts::emit_prompt,
+    tools::{self, first_text},
+};
 
 /// Decodes the messages of one connection.
 #[derive(Debug)]
@@ -201,8 +203,7 @@ impl AppServer {
         let text = |raw: Option<&'_ RawValue>| raw.is_some_and(|raw| raw.get() != "null");
         match item.kind.get().unwrap_or_default() {
             "userMessage" if is_over => {
-                let text = first_text(item.content).map_or(EMPTY_TEXT, |raw| out.line.raw(raw));
-                out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
+                emit_prompt(first_text(item.content), PromptKind::Asked, out);
             }
             "agentMessage" if is_over && text(item.text) => {
                 if let Some(text) = item.text.map(|raw| out.line.raw(raw)) {

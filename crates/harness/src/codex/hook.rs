@@ -14,7 +14,7 @@ use subscope_model::{
     Parent, PromptKind, Sink, SourceKind, Spawn, SpawnMode, SpawnResult, ToolClass,
 };
 
-use super::{layout::thread_of, tools};
+use super::{layout::thread_of, prompts::emit_prompt, tools};
 
 /// Decodes payloads, one per line.
 #[derive(Debug)]
@@ -67,10 +67,10 @@ impl LineDecoder for Hooks {
                 out.emit_made(Fact::SessionStart { source: payload.source.0.clone() });
             }
             "SessionEnd" => out.emit_made(Fact::SessionEnd { reason: payload.reason.0.clone() }),
-            "UserPromptSubmit" => match payload.prompt.map(|raw| line.raw(raw)) {
-                Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked }),
-                None => out.emit(Fact::Activity),
-            },
+            "UserPromptSubmit" if payload.prompt.is_some() => {
+                emit_prompt(payload.prompt, PromptKind::Asked, &mut out);
+            }
+            "UserPromptSubmit" => out.emit(Fact::Activity),
             "PreToolUse" => {
                 let (id, named) = (payload.tool_use_id.filled(), payload.tool_name.get().unwrap_or_default());
                 let name = tools::name_in_hooks(named);

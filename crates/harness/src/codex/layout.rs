@@ -58,30 +58,52 @@ pub(super) struct Meta<'a> {
     pub(super) agent_nickname: Str<'a>,
     pub(super) agent_role: Str<'a>,
     pub(super) source: Source<'a>,
+    originator: Str<'a>,
 }
 
 /// What started a thread: a word, or an object for a subagent.
 #[derive(Default)]
-pub(super) struct Source<'a>(pub(super) Option<ThreadSpawn<'a>>);
+pub(super) struct Source<'a> {
+    pub(super) spawn: Option<ThreadSpawn<'a>>,
+    /// Whether Codex started it for a purpose of its own, as its guardian.
+    is_own: bool,
+    /// Whether `codex exec` started it.
+    is_exec: bool,
+}
+
+/// Editors that have titles made by `codex exec`.
+const EDITORS: &[&str] = &["codex_vscode", "Codex Desktop"];
+/// Purposes of Codex's own threads, besides those that it calls `other`.
+const OWN_THREADS: &[&str] = &["compact", "memory_consolidation"];
 
 impl<'de: 'a, 'a> Deserialize<'de> for Source<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&serde_json::value::RawValue>::deserialize(deserializer)?;
-        let parsed: SourceObject<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-        Ok(Self(parsed.subagent.thread_spawn))
+        let word: Str<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let object: SourceObject<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let of_subagent = object.subagent.map_or("", serde_json::value::RawValue::get);
+        let purpose: Str<'_> = serde_json::from_str(of_subagent).unwrap_or_default();
+        let subagent: SubagentSource<'a> = serde_json::from_str(of_subagent).unwrap_or_default();
+        Ok(Self {
+            spawn: subagent.thread_spawn,
+            is_own: subagent.other.filled().is_some() || OWN_THREADS.iter().any(|own| purpose.is(own)),
+            is_exec: word.is("exec"),
+        })
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct SourceObject<'a> {
-    subagent: SubagentSource<'a>,
+    #[serde(borrow)]
+    subagent: Option<&'a serde_json::value::RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct SubagentSource<'a> {
     thread_spawn: Option<ThreadSpawn<'a>>,
+    other: Str<'a>,
 }
 
 /// The spawn of a thread.
@@ -97,8 +119,14 @@ pub(super) struct ThreadSpawn<'a> {
 impl Meta<'_> {
     /// The thread that started this one; `None` for a root.
     pub(super) fn parent(&self) -> Option<&str> {
-        let by_source = || self.source.0.as_ref().and_then(|spawn| spawn.parent_thread_id.filled());
+        let by_source = || self.source.spawn.as_ref().and_then(|spawn| spawn.parent_thread_id.filled());
         self.parent_thread_id.filled().or_else(by_source)
+    }
+
+    /// Whether Codex or an editor started the thread for a purpose of its own: it checks calls, makes a title.
+    pub(super) fn is_own(&self) -> bool {
+        let is_of_editor = self.originator.get().is_some_and(|by| EDITORS.contains(&by));
+        self.parent().is_none() && (self.source.is_own || self.source.is_exec && is_of_editor)
     }
 
     /// The root of the tree, where the line names it.

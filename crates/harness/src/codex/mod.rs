@@ -4,7 +4,7 @@
 //! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
 //!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
 //!   records. [`recognize`] finds the dialect of a line.
-//! * Shared by the dialects: [`tools`] (tool calls and their ends).
+//! * Shared by the dialects: [`tools`] (tool calls and their ends), [`prompts`] (what a person asked).
 
 mod app_server;
 mod exec;
@@ -12,6 +12,7 @@ mod hook;
 mod hook_support;
 mod layout;
 mod otel;
+mod prompts;
 mod recognize;
 mod rollout;
 mod run_plan;

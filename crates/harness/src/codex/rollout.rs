@@ -27,9 +27,9 @@ use subscope_model::{
 
 use super::{
     layout::Meta,
+    prompts::emit_prompt,
     tools::{self, first_text, words},
 };
-use crate::common::EMPTY_TEXT;
 
 /// Decodes one rollout.
 #[derive(Debug)]
@@ -209,8 +209,6 @@ struct Notification<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// Heading of what the person asked, behind what their editor put before it (VS Code, Desktop).
-const REQUEST: &str = "## My request for Codex:";
 const NOTIFIES: &str = "<subagent_notification>";
 /// Beginning of the message that gives a child its task.
 const NEW_TASK: &str = "Message Type: NEW_TASK";
@@ -256,6 +254,9 @@ impl Rollout {
         let (own, root) = (self.thread.clone(), self.root.clone());
         let mut out = self.emitter(&own, &root, text, time, sink);
         let parent = meta.parent().map(str::to_owned);
+        if meta.is_own() {
+            out.emit(Fact::Warmup);
+        }
         let Some(parent) = parent.as_deref().filter(|_| own != root) else {
             return out.emit_made(Fact::Session {
                 version: opening.cli_version.filled(),
@@ -265,7 +266,7 @@ impl Rollout {
             });
         };
         let parent = if parent == root { Parent::Root } else { Parent::Agent(parent) };
-        let spawn = meta.source.0.unwrap_or_default();
+        let spawn = meta.source.spawn.unwrap_or_default();
         // Both fields are equal where both are present.
         let filled = |name: Str<'a>, other: Str<'a>| {
             [name, other].into_iter().find_map(|name| name.0.filter(|name| !name.is_empty()))
@@ -317,7 +318,7 @@ impl Rollout {
             "message" if payload.role.is("user") => {
                 // What the program adds to the conversation is in elements.
                 let is_own = words(raw).trim_start().starts_with('<');
-                prompt(raw, if is_own { PromptKind::Meta } else { PromptKind::Asked }, &mut out);
+                emit_prompt(raw, if is_own { PromptKind::Meta } else { PromptKind::Asked }, &mut out);
             }
             "message" => {
                 message(payload.id.filled(), raw, &mut out);
@@ -357,7 +358,7 @@ impl Rollout {
             "token_count" => self.count(payload.info.as_ref(), out),
             "context_compacted" => out.emit(COMPACTED),
             // 0.118: texts are events.
-            "user_message" => prompt(payload.message, PromptKind::Asked, out),
+            "user_message" => emit_prompt(payload.message, PromptKind::Asked, out),
             "thread_name_updated" => {
                 if let Some(text) = payload.thread_name.0.clone().filter(|name| !name.is_empty()) {
                     out.emit_made(Fact::Title { text, origin: TitleOrigin::Harness });
@@ -372,7 +373,7 @@ impl Rollout {
     fn item(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
         let id = item.id.filled();
         match item.kind.get().unwrap_or_default() {
-            "UserMessage" => prompt(first_text(item.content), PromptKind::Asked, out),
+            "UserMessage" => emit_prompt(first_text(item.content), PromptKind::Asked, out),
             "AgentMessage" => message(id, first_text(item.content), out),
             "Reasoning" => thought(item.summary_text.as_ref().and_then(|all| all.first().copied()), out),
             "SubAgentActivity" if item.activity.is("started") => {
@@ -498,7 +499,7 @@ impl Rollout {
                 let text = first_text(payload.content);
                 let is_task = words(text).starts_with(NEW_TASK) && self.thread != self.root;
                 let what = if is_task { PromptKind::Asked } else { PromptKind::Meta };
-                prompt(text, what, out);
+                emit_prompt(text, what, out);
             }
             _ => out.emit(Fact::Activity),
         }
@@ -578,21 +579,6 @@ impl LineDecoder for Rollout {
             _ => {}
         }
         Ok(())
-    }
-}
-
-fn prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
-    let empty = (what == PromptKind::Asked).then_some(EMPTY_TEXT);
-    if what == PromptKind::Asked
-        && matches!(out.head.claim, Claim::Root(_))
-        && let Some((_, request)) = words(text).rsplit_once(REQUEST)
-    {
-        out.emit_made(Fact::Title { text: request.trim().to_owned().into(), origin: TitleOrigin::Prompt });
-    }
-    match text.map(|raw| out.line.raw(raw)).or(empty) {
-        // No other source has its id.
-        Some(text) => out.emit_made(Fact::Prompt { prompt_id: None, text, what }),
-        None => out.emit(Fact::Activity),
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Events {
     writing: HashMap<String, String>,
     /// Whether responses of the source have their own tokens: then the sums of its processes are of the session.
     has_usage_records: bool,
+    /// Whether the source has a line of an agent.
+    has_agents: bool,
 }
 
 /// One line.
@@ -208,6 +210,7 @@ impl Events {
             starting: HashSet::new(),
             writing: HashMap::new(),
             has_usage_records: false,
+            has_agents: false,
         }
     }
 
@@ -219,6 +222,7 @@ impl Events {
         }
         let session = self.session.clone();
         let agent = line.agent_id.filled();
+        self.has_agents |= agent.is_some();
         let claim = agent.map_or(Claim::Root(Basis::Wire), |agent| Claim::Agent(agent, Basis::Wire));
         let clock = match self.kind {
             SourceKind::Transcript => Clock::Transcript,
@@ -354,7 +358,23 @@ impl Events {
 
     /// Emits the session's own sums. Up to 1.0.39 each process sums up its own responses.
     fn shutdown(&mut self, shutdown: &Shutdown<'_>, out: &mut Emitter<'_, '_>) {
-        if let Some(usage) = sum_of_models(shutdown.model_metrics) {
+        let models = models_of(shutdown.model_metrics);
+        if !self.has_usage_records && !self.has_agents && shutdown.agent_metrics.is_none() {
+            // Nobody but the root has used them.
+            let line_id = out.head.line_id.unwrap_or_default();
+            for (model, metrics) in models.iter().flatten() {
+                out.emit_made(Fact::Response(Response {
+                    message_id: &format!("{line_id}:{model}"),
+                    model: Some(model),
+                    usage: Some(metrics.usage.usage()),
+                    has_stop_reason: true,
+                    accounts_only: true,
+                    is_unpriced: true,
+                    ..Response::default()
+                }));
+            }
+        }
+        if let Some(usage) = models.as_ref().map(sum_of_models) {
             let is_of_session = self.has_usage_records || shutdown.agent_metrics.is_some();
             let part = out.head.time.filter(|_| !is_of_session);
             out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part }));
@@ -362,7 +382,7 @@ impl Events {
         let agents: Option<BTreeMap<String, AgentMetrics<'_>>> =
             shutdown.agent_metrics.and_then(|raw| serde_json::from_str(raw.get()).ok());
         for (agent, metrics) in agents.iter().flatten() {
-            let Some(usage) = sum_of_models(metrics.model_metrics) else { continue };
+            let Some(usage) = models_of(metrics.model_metrics).as_ref().map(sum_of_models) else { continue };
             let claim =
                 if agent == MAIN { Claim::Root(Basis::Wire) } else { Claim::Agent(agent, Basis::Wire) };
             out.emit_of(claim, out.head.time, Fact::Totals { usage, cost_micro_usd: None });
@@ -381,9 +401,13 @@ impl LineDecoder for Events {
 /// The root's name in the sums of agents.
 const MAIN: &str = "main";
 
-fn sum_of_models(metrics: Option<&RawValue>) -> Option<Usage> {
-    let models: BTreeMap<String, ModelMetrics<'_>> = serde_json::from_str(metrics?.get()).ok()?;
-    Some(models.values().fold(Usage::default(), |sum, model| sum + model.usage.usage()))
+/// Returns what was used of each model.
+fn models_of(metrics: Option<&RawValue>) -> Option<BTreeMap<String, ModelMetrics<'_>>> {
+    serde_json::from_str(metrics?.get()).ok()
+}
+
+fn sum_of_models(models: &BTreeMap<String, ModelMetrics<'_>>) -> Usage {
+    models.values().fold(Usage::default(), |sum, model| sum + model.usage.usage())
 }
 
 fn is_empty_list(json: &str) -> bool {

@@ -8,7 +8,7 @@
 //! failure, and never takes anything back; one id names two records there, of a person and of the model. A call appears
 //! in no record before all calls of its message have ended: until then only the prompt links an agent to its call. The
 //! call of a tool that an agent does not have appears only in its `functionResponse`. The chat of an agent reports a
-//! successful end (`$set.summary`), but no other end.
+//! successful end (`$set.summary`), but no other end. Up to 0.39 a chat is one object, and an agent's call names no agent.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,6 +24,7 @@ use subscope_model::{
 };
 
 use super::{
+    layout::OWN_AGENTS,
     record::{Record, Thought, ToolCall},
     tools::{self, AgentDisplay},
 };
@@ -56,6 +57,8 @@ struct Line<'a> {
     start_time: Str<'a>,
     directories: Option<&'a RawValue>,
     messages: Option<&'a RawValue>,
+    summary: Option<&'a RawValue>,
+    last_updated: Str<'a>,
     #[serde(rename = "$set")]
     set: Option<&'a RawValue>,
 }
@@ -125,25 +128,13 @@ impl Chat {
             for record in elements::<Record<'_>>(line.messages) {
                 self.record(&record, &mut out);
             }
+            summary(line.summary, &line.last_updated, &mut out);
         } else if let Some(set) = line.set {
             let changes: Changes<'_> = serde_json::from_str(set.get()).unwrap_or_default();
             for record in elements::<Record<'_>>(changes.messages) {
                 self.copied(&record, &mut out);
             }
-            if agent.is_none()
-                && let Some(text) = string(changes.summary).filter(|text| !text.trim().is_empty())
-            {
-                out.emit_made(Fact::Title { text: text.into(), origin: TitleOrigin::Harness });
-            }
-            if agent.is_some() && changes.summary.is_some() {
-                out.head.time = changes.last_updated.get().and_then(parse_rfc3339);
-                out.emit_made(Fact::AgentEnd(AgentEnd {
-                    status: AgentStatus::Completed,
-                    evidence: EndEvidence::LastLine,
-                    report: out.raw(changes.summary),
-                    ..AgentEnd::default()
-                }));
-            }
+            summary(changes.summary, &changes.last_updated, &mut out);
         } else {
             let record: Record<'_> = serde_json::from_str(text.text).unwrap_or_default();
             Self::announce(&mut self.is_announced, agent.as_deref(), &mut out);
@@ -162,6 +153,10 @@ impl Chat {
                 parent: Some(Parent::Root),
                 ..Spawn::default()
             }));
+            if out.head.session.is_some_and(|session| session.starts_with(OWN_AGENTS)) {
+                out.emit(Fact::Warmup);
+                out.emit_of(Claim::Root(Basis::Link), None, Fact::Warmup);
+            }
             // An agent that failed at its first response has used nothing.
             out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
         }
@@ -315,7 +310,7 @@ impl Chat {
         let mut begin = tools::begin(id, name, call.args, out.line, digest);
         if begin.class != ToolClass::Spawn && status.is_some() && call.agent_id.filled().is_none() {
             // Up to 0.34 a kind of agent is a tool of its own.
-            begin = tools::begin_of_kind(begin);
+            begin = tools::begin_of_kind(begin, call.args, out.line);
         }
         let is_spawn = begin.class == ToolClass::Spawn;
         out.emit_made(Fact::CallBegin(begin));
@@ -369,6 +364,22 @@ impl LineDecoder for Session {
         self.0 = Chat::new(&self.0.hint);
         self.0.read(text, sink)
     }
+}
+
+/// Emits a summary: the title of a session, or the result of an agent that did its task.
+fn summary<'a>(summary: Option<&'a RawValue>, written: &Str<'_>, out: &mut Emitter<'a, '_>) {
+    let Some(text) = string(summary).filter(|text| !text.trim().is_empty()) else { return };
+    if matches!(out.head.claim, Claim::Root(_)) {
+        out.emit_made(Fact::Title { text: text.into(), origin: TitleOrigin::Harness });
+        return;
+    }
+    out.head.time = written.get().and_then(parse_rfc3339);
+    out.emit_made(Fact::AgentEnd(AgentEnd {
+        status: AgentStatus::Completed,
+        evidence: EndEvidence::LastLine,
+        report: out.raw(summary),
+        ..AgentEnd::default()
+    }));
 }
 
 fn key(record: &Record<'_>, id: &str) -> (bool, String) {

@@ -3,10 +3,12 @@
 //! ```text
 //! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.jsonl    a session; its id is inside
 //! tmp/<project>/chats/<session>/<agent>.jsonl                          an agent of it
-//! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.json     a session up to 0.34: one object
+//! tmp/<project>/chats/session-<UTC minute>-<first 8 of the id>.json     a session up to 0.39: one object
+//! tmp/<project>/chats/<session>/<agent>.json                           an agent of it, likewise
+//! tmp/<project>/chats/skill-extraction-<id>/<agent>.json               an agent of the program itself, of no session
 //! ```
 //!
-//! Observed: 0.61.0; 0.34.0 in its source. `<project>` is a short name or a hash of the project's path.
+//! Observed: 0.61.0; 0.34.0 in its source; objects of agents on disks of spring 2026. `<project>` is a short name or a hash of the project's path.
 
 use std::{
     fs::{self, File},
@@ -32,6 +34,8 @@ pub(super) const CHATS: &str = "chats";
 pub(super) const SKIPPED: &[&str] = &["tool-outputs", "shell_history"];
 /// Prefix of the names of chats of sessions.
 const MAIN: &str = "session-";
+/// Prefix of the names of folders of agents that the program starts by itself.
+pub(super) const OWN_AGENTS: &str = "skill-extraction-";
 /// How much of the beginning of a file is read for the session that it names.
 const HEAD_BYTES: u64 = 4 << 10;
 /// How many characters of its session's id the name of a file has.
@@ -40,21 +44,22 @@ const SHORT_ID: usize = 8;
 /// Classifies a file by its path.
 pub(super) fn classify(path: &Path) -> Option<Place> {
     let name = path.file_name()?.to_str()?;
-    let unnamed = |dialect| Place { role: Role::Main, dialect: Some(dialect), ..Place::UNKNOWN };
-    let is_main = |stem: &str| stem.strip_prefix(MAIN).is_some_and(is_dated);
-    if let Some(stem) = name.strip_suffix(".json") {
-        return is_main(stem).then(|| unnamed(SESSION));
-    }
-    let stem = name.strip_suffix(".jsonl")?;
-    if is_main(stem) {
-        return Some(unnamed(CHAT));
+    let (stem, ending) = name.rsplit_once('.')?;
+    let dialect = match ending {
+        "jsonl" => CHAT,
+        "json" => SESSION,
+        _ => return None,
+    };
+    if stem.strip_prefix(MAIN).is_some_and(is_dated) {
+        return Some(Place { role: Role::Main, dialect: Some(dialect), ..Place::UNKNOWN });
     }
     let folder = path.parent()?;
     let is_in_chats = folder.parent()?.file_name()? == CHATS;
     let session = folder.file_name()?.to_str()?;
-    (is_in_chats && (is_uuid(stem) || is_uuid(session))).then(|| Place {
+    let is_agent = is_uuid(session) || is_uuid(stem) && dialect == CHAT || session.starts_with(OWN_AGENTS);
+    (is_in_chats && is_agent).then(|| Place {
         role: Role::Agent,
-        dialect: Some(CHAT),
+        dialect: Some(dialect),
         session: Some(session.to_owned()),
         agent: Some(stem.to_owned()),
         workflow: None,

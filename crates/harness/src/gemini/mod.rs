@@ -142,11 +142,8 @@ impl Harness for Gemini {
 
     /// Returns `$GEMINI_CLI_HOME/.gemini`, else `$HOME/.gemini`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let moved = set(HOME_VARIABLE);
-        let is_chosen = moved.is_some();
-        let folder = moved.unwrap_or_else(|| set("HOME").unwrap_or_default()).join(HOME_FOLDER);
-        Home { folder, variable: HOME_VARIABLE, is_chosen }
+        let home = Home::named(variables, HOME_VARIABLE, "");
+        Home { folder: home.folder.join(HOME_FOLDER), ..home }
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {

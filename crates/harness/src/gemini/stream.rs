@@ -1,7 +1,7 @@
 //! What `gemini --output-format stream-json` prints: events of the root, none of its agents.
 //!
-//! Pitfalls: the end of a call that started an agent reports success even if the agent failed, and has no text; agents
-//! have no ids, so the id of the call names an agent until a chat does. `result` sums up the responses of all agents in
+//! Pitfalls: the end of a call that started an agent reports success even if the agent failed, and has no text: a chat
+//! says more. Agents have no ids, so the id of the call names an agent until a chat does. `result` sums up the responses of all agents in
 //! this process.
 
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use subscope_decode::{
     lenient::{LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Checksum, Claim, Clock, EndEvidence, Fact, Outcome,
-    PromptKind, Response, Sink, SourceKind, ToolClass, Usage, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Checksum, Claim, Clock, EndEvidence, Fact, Millis,
+    Outcome, PromptKind, Response, Sink, SourceKind, SpawnResult, ToolClass, Usage, parse_rfc3339,
 };
 
 use super::tools;
@@ -27,8 +27,8 @@ pub(super) const CHANGES: &[&str] = &["\"init\"", "\"result\"", "\"invoke_agent\
 #[derive(Debug)]
 pub(super) struct Stream {
     session: Option<String>,
-    /// Tools of the calls that have not ended, by id.
-    tools: HashMap<String, String>,
+    /// Tools and begins of the calls that have not ended, by id.
+    open: HashMap<String, (String, Option<Millis>)>,
 }
 
 /// One line. Fields of all line types together: they do not collide.
@@ -70,7 +70,7 @@ struct ErrorText<'a> {
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { session: hint.session.clone(), tools: HashMap::new() }
+        Self { session: hint.session.clone(), open: HashMap::new() }
     }
 }
 
@@ -95,19 +95,15 @@ impl LineDecoder for Stream {
                 let name = line.tool_name.get().unwrap_or_default();
                 let digest = digest(name, line.parameters.map_or("", RawValue::get));
                 if let Some(id) = line.tool_id.filled() {
-                    self.tools.insert(id.to_owned(), name.to_owned());
+                    self.open.insert(id.to_owned(), (name.to_owned(), out.head.time));
                 }
                 out.emit_made(last_line(false));
-                let mut begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
-                if let Some(spawn) = &mut begin.spawn {
-                    // The end of the call does not report how the agent ended.
-                    spawn.mode = None;
-                }
+                let begin = tools::begin(line.tool_id.filled(), name, line.parameters, out.line, digest);
                 out.emit_made(Fact::CallBegin(begin));
             }
             Some("tool_result") => {
-                let tool = line.tool_id.filled().and_then(|id| self.tools.remove(id));
-                tool_result(&line, tool.as_deref().unwrap_or_default(), &mut out);
+                let call = line.tool_id.filled().and_then(|id| self.open.remove(id)).unwrap_or_default();
+                tool_result(&line, &call.0, call.1, &mut out);
             }
             Some("result") => result(&line, &mut out),
             Some("error") => out.emit(Fact::Activity),
@@ -132,7 +128,7 @@ fn message<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
     }
 }
 
-fn tool_result<'a>(line: &Line<'a>, tool: &str, out: &mut Emitter<'a, '_>) {
+fn tool_result<'a>(line: &Line<'a>, tool: &str, begun: Option<Millis>, out: &mut Emitter<'a, '_>) {
     let error: ErrorText<'a> =
         line.error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let text = string(error.message.or(line.output));
@@ -142,22 +138,26 @@ fn tool_result<'a>(line: &Line<'a>, tool: &str, out: &mut Emitter<'a, '_>) {
     let ended = text.as_deref().and_then(tools::reason_in_text).filter(|_| !is_spawn);
     if let Some(status) = ended {
         let (id, hindsight) = (line.tool_id.filled(), true);
-        let begin = tools::begin_of_kind(CallBegin { id, name: tool, hindsight, ..CallBegin::default() });
+        let begin = CallBegin { id, name: tool, hindsight, ..CallBegin::default() };
+        let begin = tools::begin_of_kind(begin, None, out.line);
         out.emit_made(Fact::CallBegin(begin));
         let evidence = EndEvidence::Notification;
         out.emit_made(Fact::AgentEnd(AgentEnd { agent: id, status, evidence, ..AgentEnd::default() }));
     }
+    let has_agent = is_spawn && outcome == Outcome::Ok;
     out.emit_made(Fact::CallEnd(CallEnd {
         id: line.tool_id.filled(),
         outcome,
         result: out.raw(line.output.or(error.message)),
         refused: is_spawn && matches!(outcome, Outcome::Error | Outcome::Denied),
+        spawn: has_agent.then(|| SpawnResult { proves_agent: true, ..SpawnResult::default() }),
         ..CallEnd::default()
     }));
-    if is_spawn && outcome == Outcome::Ok {
-        let (status, evidence) = (AgentStatus::Lost, EndEvidence::Lost);
-        let agent = line.tool_id.filled();
-        out.emit_made(Fact::AgentEnd(AgentEnd { agent, status, evidence, ..AgentEnd::default() }));
+    // What is printed has no line of the agent: it worked from the begin of its call until the end.
+    if let Some(id) = line.tool_id.filled().filter(|_| has_agent) {
+        for time in [begun, out.head.time].into_iter().flatten() {
+            out.emit_of(Claim::SpawnedBy(id), Some(time), Fact::Activity);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Gemini's tool calls and their ends.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::lenient::{LineText, Str};
@@ -59,10 +61,19 @@ pub(super) fn begin<'a>(
     })
 }
 
-/// Returns the begin of a call whose tool is a kind of agent, as up to 0.34.
-pub(super) fn begin_of_kind(call: CallBegin<'_>) -> CallBegin<'_> {
+/// Returns the begin of a call whose tool is a kind of agent, as before `invoke_agent`. Its longest text argument is the
+/// task: the agent's prompt holds it between words of the kind.
+pub(super) fn begin_of_kind<'a>(
+    call: CallBegin<'a>,
+    input: Option<&'a RawValue>,
+    line: LineText<'a>,
+) -> CallBegin<'a> {
+    let arguments: BTreeMap<String, &'a RawValue> =
+        input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let texts = arguments.into_values().filter(|value| value.get().starts_with('"'));
     let spawn = SpawnInput {
         agent_type: Some(call.name.into()),
+        prompt: texts.max_by_key(|value| value.get().len()).map(|raw| line.raw(raw)),
         mode: Some(SpawnMode::Foreground),
         ..SpawnInput::default()
     };

@@ -43,7 +43,7 @@ pub(super) struct Envelope<'a> {
 /// The data of an event.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Payload<'a> {
+pub(super) struct Payload<'a> {
     #[serde(rename = "sessionID")]
     session_id: Str<'a>,
     info: Option<&'a RawValue>,
@@ -57,6 +57,13 @@ struct Payload<'a> {
     /// Of an answer: the question's id.
     #[serde(rename = "requestID")]
     request_id: Str<'a>,
+}
+
+impl<'a> Payload<'a> {
+    /// The data of an event with a session or message, and perhaps a part.
+    pub(super) fn of(info: Option<&'a RawValue>, part: Option<&'a RawValue>) -> Self {
+        Self { info, part, ..Self::default() }
+    }
 }
 
 /// The call that a question is about.
@@ -75,7 +82,14 @@ impl Events {
         Self { kind, clock, objects: Objects::new(hint) }
     }
 
-    fn emit(&mut self, kind: &str, payload: &Payload<'_>, text: LineText<'_>, sink: &mut Sink<'_>) {
+    /// Emits an event of a type.
+    pub(super) fn emit(
+        &mut self,
+        kind: &str,
+        payload: &Payload<'_>,
+        text: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) {
         let session: SessionInfo<'_> = parse(payload.info.filter(|_| kind.starts_with("session.")));
         let message: MessageInfo<'_> = parse(payload.info.filter(|_| kind == "message.updated"));
         let part: Part<'_> = parse(payload.part);

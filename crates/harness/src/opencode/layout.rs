@@ -4,7 +4,7 @@
 //! (`opencode.db`, in WAL mode: the newest rows may be in `opencode.db-wal` alone). Both may lie side by side. A session
 //! in either is read as lines: see [`crate::Bundle`].
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 use super::DATABASE;
 use crate::{Bundle, FolderBundle, Place, Role, SessionFiles, SqlBundle, unsupported::is_of_fork};
@@ -17,8 +17,8 @@ pub(super) const DATA_VARIABLE: &str = "XDG_DATA_HOME";
 pub(super) const DATA_FOLDER: &str = ".local/share";
 /// Its folder there.
 pub(super) const FOLDER: &str = "opencode";
-/// The database.
-pub(super) const DATABASE_FILE: &str = "opencode.db";
+/// Ending of the names of databases.
+const DATABASE_ENDING: &str = ".db";
 /// The folder of objects.
 pub(super) const STORAGE: &str = "storage";
 /// Prefix of the ids of sessions.
@@ -67,6 +67,7 @@ const IN_DATABASE: Bundle = Bundle::Sql(SqlBundle {
                'output', tokens_output, 'reasoning', tokens_reasoning, 'cache_read', tokens_cache_read,
                'cache_write', tokens_cache_write)
              FROM session WHERE id IN (SELECT value FROM json_each(?1))",
+    unread: &[("SELECT COUNT(*) FROM session_v2", "OpenCode 2")],
 });
 
 /// All sessions of a folder of objects.
@@ -88,18 +89,28 @@ pub(super) fn bundle(path: &Path) -> Option<&'static Bundle> {
     if is_of_fork(path) {
         return None;
     }
-    if name == DATABASE_FILE {
+    if is_database(path) {
         return Some(&IN_DATABASE);
     }
     (name == STORAGE && path.join("session").is_dir() && path.join("message").is_dir()).then_some(&IN_FOLDER)
 }
 
+/// Whether a file has the name of a database: each channel of releases has one of its own, and people name theirs.
+fn is_database(path: &Path) -> bool {
+    let Some(stem) =
+        path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_suffix(DATABASE_ENDING))
+    else {
+        return false;
+    };
+    let is_in_folder = || path.parent().and_then(Path::file_name).is_some_and(|folder| folder == FOLDER);
+    stem == FOLDER || stem.starts_with("opencode-") || is_in_folder()
+}
+
 /// Returns the session that a path inside a bundle names.
 pub(super) fn session_of(path: &Path) -> Option<&str> {
     let session = path.file_name()?.to_str()?;
-    let is_inside =
-        path.parent().and_then(Path::file_name).is_some_and(|name| name == DATABASE_FILE || name == STORAGE);
-    let is_own = is_inside && path.parent().is_some_and(|bundle| !is_of_fork(bundle));
+    let is_bundle = |path: &Path| is_database(path) || path.file_name().is_some_and(|name| name == STORAGE);
+    let is_own = path.parent().is_some_and(|bundle| is_bundle(bundle) && !is_of_fork(bundle));
     (is_own && session.starts_with(SESSION_ID)).then_some(session)
 }
 

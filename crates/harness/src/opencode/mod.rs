@@ -8,6 +8,7 @@
 //! * Hooks: [`hook_support`] installs the plugin, [`hook_answer`] stops an agent.
 
 mod events;
+mod export;
 mod hook_answer;
 mod hook_support;
 mod layout;
@@ -20,14 +21,16 @@ mod tools;
 
 use std::{
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
 };
 
-use subscope_decode::{Answers, Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_decode::{Answers, Dialect, DialectSpec, Lifecycle, LinesDecoder, ObjectDecoder};
 use subscope_model::{Clock, SourceKind, ToolClass};
 
 use crate::{
     Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables,
+    harness::folder_in,
 };
 
 /// The harness.
@@ -43,6 +46,16 @@ pub const DATABASE: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("opencode.database", |hint| {
         let events = events::Events::new(hint, SourceKind::Transcript, Clock::Transcript);
         Box::new(LinesDecoder::new(hint.source, events))
+    })
+});
+
+/// What `opencode export` prints: one object.
+pub const EXPORT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_object: true,
+    is_ingestible: false,
+    ..DialectSpec::new("opencode.export", |hint| {
+        Box::new(ObjectDecoder::new(hint.source, export::Export(hint.clone())))
     })
 });
 
@@ -85,7 +98,7 @@ impl Harness for OpenCode {
     }
 
     fn dialects(&self) -> &'static [Dialect] {
-        &[DATABASE, EVENTS, STDOUT, HOOK]
+        &[DATABASE, EVENTS, STDOUT, HOOK, EXPORT]
     }
 
     fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect> {
@@ -99,14 +112,12 @@ impl Harness for OpenCode {
     /// Returns the folder of the database: that of `OPENCODE_DB`, else `opencode` in `XDG_DATA_HOME` or
     /// `$HOME/.local/share`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let database = set(layout::DATABASE_VARIABLE).filter(|file| file.is_absolute());
+        let database = folder_in(variables, layout::DATABASE_VARIABLE).filter(|file| file.is_absolute());
         if let Some(folder) = database.as_deref().and_then(Path::parent) {
             let folder = folder.to_owned();
             return Home { folder, variable: layout::DATABASE_VARIABLE, is_chosen: true };
         }
-        let data = set(layout::DATA_VARIABLE)
-            .unwrap_or_else(|| set("HOME").unwrap_or_default().join(layout::DATA_FOLDER));
+        let data = Home::named(variables, layout::DATA_VARIABLE, layout::DATA_FOLDER).folder;
         // All programs use this variable: that it is set does not mean that this program has a folder.
         Home { folder: data.join(layout::FOLDER), variable: layout::DATA_VARIABLE, is_chosen: false }
     }
@@ -145,8 +156,8 @@ impl Harness for OpenCode {
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
-        let bundles = [layout::DATABASE_FILE, layout::STORAGE].map(|name| root.join(name));
-        let inside = bundles.iter().filter(|path| path.exists()).map(|path| path.join(session));
+        let entries = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+        let inside = entries.filter(|path| layout::bundle(path).is_some()).map(|path| path.join(session));
         inside.filter(|path| layout::session_of(path).is_some()).collect()
     }
 

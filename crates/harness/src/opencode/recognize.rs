@@ -3,7 +3,7 @@
 use serde::{Deserialize, de::IgnoredAny};
 use subscope_decode::{Dialect, lenient::Str};
 
-use super::{DATABASE, EVENTS, HOOK, STDOUT, events::Envelope, stdout::Line};
+use super::{DATABASE, EVENTS, EXPORT, HOOK, STDOUT, events::Envelope, stdout::Line};
 use crate::HeadLine;
 
 /// Types of the printed lines.
@@ -19,7 +19,11 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
         let inner: Envelope<'_> = serde_json::from_str(inner.get()).ok()?;
         return inner.kind.filled().is_some_and(is_event).then_some(EVENTS);
     }
-    let kind = event.kind.filled()?;
+    let Some(kind) = event.kind.filled() else {
+        let exported: Exported<'_> = serde_json::from_str(line.object).ok()?;
+        let is_session = exported.info.id.filled().is_some_and(|id| id.starts_with(SESSION_ID));
+        return (is_session && (exported.messages.is_some() || line.is_cut)).then_some(EXPORT);
+    };
     if event.sessions.is_some() && (is_event(kind) || kind.starts_with("tool.execute.")) {
         return Some(HOOK);
     }
@@ -29,8 +33,19 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
         return Some(if is_logged { DATABASE } else { EVENTS });
     }
     let printed: Line<'_> = serde_json::from_str(line.object).ok()?;
-    let is_session = printed.session_id.filled().is_some_and(|id| id.starts_with("ses_"));
+    let is_session = printed.session_id.filled().is_some_and(|id| id.starts_with(SESSION_ID));
     (is_session && PRINTED.contains(&kind)).then_some(STDOUT)
+}
+
+/// Prefix of the ids of sessions.
+const SESSION_ID: &str = "ses_";
+
+/// The fields by which an exported session is recognized.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Exported<'a> {
+    info: Marks<'a>,
+    messages: Option<IgnoredAny>,
 }
 
 /// The fields by which events are recognized.
@@ -47,7 +62,9 @@ mod tests {
 
     #[test]
     fn log_server_and_stdout_are_told_apart() {
-        let cases: [(&str, Option<Dialect>); 9] = [
+        let cases: [(&str, Option<Dialect>); 11] = [
+            (r#"{"info":{"id":"ses_1"},"messages":[]}"#, Some(EXPORT)),
+            (r#"{"info":{"id":"x"},"messages":[]}"#, None),
             (
                 r#"{"id":"evt_1","seq":0,"type":"session.created.1","data":{"sessionID":"ses_1"}}"#,
                 Some(DATABASE),

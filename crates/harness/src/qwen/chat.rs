@@ -16,7 +16,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, PromptKind,
-    RawJson, Response, Sink, SourceKind, Spawn, SpawnResult, ToolClass, Usage, parse_rfc3339,
+    RawJson, Response, Sink, SourceKind, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage, parse_rfc3339,
 };
 
 use super::tools::{self, Notice};
@@ -52,6 +52,14 @@ struct Line<'a> {
     message: Option<Message<'a>>,
     usage_metadata: Option<Tokens>,
     tool_call_result: Option<CallResult<'a>>,
+    system_payload: Option<&'a RawValue>,
+}
+
+/// What the program shows of a prompt: the person's words, without what hooks and files added.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct Shown<'a> {
+    display_text: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -193,6 +201,20 @@ const HOOK_CONTEXT: &str = "<qwen:user-prompt-submit-context>";
 
 fn user<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
     let is_person = line.provenance.get().is_none_or(|provenance| provenance == "real_user");
+    let is_asked = is_person && line.subtype.filled().is_none();
+    let shown: Shown<'a> =
+        line.system_payload.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let shown = shown.display_text.filter(|_| is_asked);
+    if let Some(text) = string(shown).filter(|text| !text.is_empty()) {
+        out.emit_made(Fact::Title { text: text.into(), origin: TitleOrigin::Prompt });
+    }
+    let is_context = |text: &str| text.trim_start().starts_with(HOOK_CONTEXT);
+    // The context may stand in front of the words, in the same part.
+    let has_only_context =
+        parts.iter().filter_map(|part| out.raw(part.text)).all(|raw| is_context(&raw.text()));
+    if let Some(text) = out.raw(shown).filter(|_| has_only_context) {
+        out.emit(Fact::Prompt { prompt_id: None, text, what: PromptKind::Asked });
+    }
     for part in parts {
         let Some(text) = out.raw(part.text) else { continue };
         let words = text.text();
@@ -210,9 +232,7 @@ fn user<'a>(line: &Line<'a>, parts: &[Part<'a>], out: &mut Emitter<'a, '_>) {
                 ..AgentEnd::default()
             }));
         }
-        let is_context = words.trim_start().starts_with(HOOK_CONTEXT);
-        let is_asked = is_person && line.subtype.filled().is_none() && !is_context;
-        let what = if is_asked { PromptKind::Asked } else { PromptKind::Meta };
+        let what = if is_asked && !is_context(&words) { PromptKind::Asked } else { PromptKind::Meta };
         out.emit_made(Fact::Prompt { prompt_id: None, text, what });
     }
 }

@@ -30,6 +30,7 @@ use subscope_model::ToolClass;
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS, RUNTIME_VARIABLE};
 use crate::{
     Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
+    harness::folder_in,
 };
 
 /// The harness.
@@ -101,13 +102,9 @@ impl Harness for Qwen {
 
     /// Returns `QWEN_RUNTIME_DIR`, else `QWEN_HOME`, else `$HOME/.qwen`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let runtime = set(RUNTIME_VARIABLE).map(|folder| (folder, RUNTIME_VARIABLE));
-        let moved = runtime.or_else(|| set(HOME_VARIABLE).map(|folder| (folder, HOME_VARIABLE)));
-        let is_chosen = moved.is_some();
-        let (folder, variable) =
-            moved.unwrap_or_else(|| (set("HOME").unwrap_or_default().join(HOME_FOLDER), HOME_VARIABLE));
-        Home { folder, variable, is_chosen }
+        let is_moved = folder_in(variables, RUNTIME_VARIABLE).is_some();
+        let variable = if is_moved { RUNTIME_VARIABLE } else { HOME_VARIABLE };
+        Home::named(variables, variable, HOME_FOLDER)
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {

@@ -77,9 +77,11 @@ pub(crate) fn size_bytes(db: &Connection) -> StoreResult<u64> {
 /// Rows of the session list, newest first.
 const LIST_NEWEST: &str = "FROM sessions
     WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1) AND ?5 = 0
+        AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
     ORDER BY last_ms DESC, id LIMIT ?4";
 const LIST_RECENTLY_CHANGED: &str = "FROM sessions INDEXED BY sessions_kept
     WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
+        AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
     ORDER BY last_ms DESC, id LIMIT ?4";
 /// Places of columns of [`SESSIONS`] in a query of its checked columns, and of the columns after these.
 const ID: usize = 0;
@@ -362,7 +364,7 @@ impl SessionQueries for SqliteStore {
         let kept_since = query.kept_since.unwrap_or(0);
         // Words are looked for in the rows themselves: all of them are read.
         let limit = if query.words.is_empty() { clamp(query.limit) } else { i64::MAX };
-        let values = params![last_ms, id, query.only_live, limit, kept_since];
+        let values = params![last_ms, id, query.only_live, limit, kept_since, query.hides_own];
         let columns = SESSIONS.checked_columns(self.has_sums);
         let sql = format!("SELECT {columns}, kept_ms {sql}");
         let rows = self.select(&sql, values, |row| {

@@ -108,6 +108,7 @@ fn run_checks(context: &Context) -> Vec<Check> {
     let mut checks = vec![machine::version()];
     checks.extend(sessions::homes(&context.environment));
     checks.push(sessions::sessions(&survey, now_ms));
+    checks.extend(sessions::not_understood(&roots));
     checks.push(sessions::watched(&roots, &survey));
     checks.extend(machine::watch_limits(&survey));
     checks.extend(setup::settings(&context.config));

@@ -2,7 +2,8 @@
 
 use std::{fs, io};
 
-use subscope_harness::{Harness, Home, Root, RunPlan, harnesses};
+use subscope_collect::{Skipped, not_understood as collect_not_understood};
+use subscope_harness::{Harness, Home, Root, RunPlan, harnesses, homes as homes_of};
 use subscope_model::Millis;
 use subscope_render::text;
 
@@ -12,7 +13,9 @@ use crate::{command::target::shown, environment::Environment};
 /// Reports whether the folder of each harness exists and can be read. Unused harnesses are left out if another one is
 /// used.
 pub(super) fn homes(environment: &Environment) -> Vec<Check> {
-    let homes = harnesses().map(|harness| (harness, harness.home(&|name| environment.get(name))));
+    let variables = |name: &str| environment.get(name);
+    let of = |harness| homes_of(harness, &variables).into_iter().map(move |home| (harness, home));
+    let homes = harnesses().flat_map(of);
     let (mut used, mut missing) = (Vec::new(), Vec::new());
     for (harness, home) in homes {
         let is_there = home.is_chosen || home.folder.symlink_metadata().is_ok();
@@ -75,6 +78,18 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
         }
         None => Check::warning(name, "none found").hint("try subscope demo, or give a path as TARGET"),
     }
+}
+
+/// Reports what is in the folders and is not read.
+pub(super) fn not_understood(roots: &[Root]) -> Option<Check> {
+    let found: Vec<Skipped> = roots.iter().flat_map(collect_not_understood).collect();
+    let first = found.first()?;
+    let counted = text::plural(found.len(), "file");
+    let says = format!("{counted} not read or not understood: {}: {}", first.path.display(), first.why);
+    Some(
+        Check::warning("sessions", says)
+            .hint("`subscope tree FILE` says more; `subscope bug-report` helps to mend it"),
+    )
 }
 
 /// Reports the sessions that `watch` would follow.

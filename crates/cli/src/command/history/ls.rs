@@ -2,22 +2,26 @@
 
 use std::collections::BTreeSet;
 
+use subscope_collect::{not_understood, unread_databases};
 use subscope_model::{Problem, SessionId, SessionRow};
 use subscope_render::{
     safe,
     table::{SHORT_ID, render_sessions},
 };
 
-use crate::prelude::*;
+use crate::{command::target::roots, prelude::*};
 
 pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.iterations {
         return super::iterations::run(args, context);
     }
     let mut backend = Backend::open(Needs::Rows, context)?;
-    let words = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
-    let page = backend.sessions(args.limit, args.live, &words.unwrap_or_default())?;
-    let problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
+    let harness = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
+    let own = args.all.then(|| SessionRow::WITH_OWN.to_owned());
+    let words: Vec<String> = harness.into_iter().chain(own).collect();
+    let page = backend.sessions(args.limit, args.live, &words.join(" "))?;
+    let mut problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
+    problems.extend(not_read(page.sessions.is_empty() && !args.live, context));
     if args.json {
         output::print_json(&page)?;
         return context.report(&problems);
@@ -26,7 +30,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         let nothing = if args.live { "nothing is at work" } else { "no sessions yet" };
         let of = args.harness.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
         context.info(&safe::line(&format!("{nothing}{of}"), context.style(None).charset()));
-        return Ok(());
+        return context.report(&problems);
     }
     let others = like_named(&page.sessions, &mut backend)?;
     output::print(&render_sessions(&page.sessions, &others, context.now_ms(), &context.style(None)))?;
@@ -39,6 +43,14 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
 /// Returns what is wrong with what is stored of a session, if anything.
 fn problem_of(row: &SessionRow) -> Option<Problem> {
     row.problem.as_ref().map(|what| Problem { at: row.id.to_string(), what: what.to_string() })
+}
+
+/// Returns what is in the harnesses' folders and is no row because it is not read: databases, and where there is no row at
+/// all, files. `doctor` looks at all files.
+fn not_read(is_empty: bool, context: &Context) -> Vec<Problem> {
+    let look = if is_empty { not_understood } else { unread_databases };
+    let found = roots(context).iter().flat_map(look).collect::<Vec<_>>();
+    found.into_iter().map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect()
 }
 
 /// Most sessions looked up that have the same first characters in their ids.

@@ -30,6 +30,7 @@ use std::{
 use serde::de::IgnoredAny;
 use subscope_client::{check_owner, check_private_folder, http};
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
+use subscope_decode::repair_json;
 use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
 use subscope_hub::clock;
 
@@ -141,6 +142,7 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     if body.is_empty() {
         return;
     }
+    body = repair_json(body);
     if let Some(event) = source.event {
         body = source.hooks.payload(event, body);
     }

@@ -1,0 +1,94 @@
+//! Finds what is in known places and is not read: files of which no line is understood, and sessions in tables of a
+//! database that this version does not know. They are named, since a person would take them for no sessions at all.
+
+use std::path::Path;
+
+use subscope_harness::{Bundle, Role, Root, bundle, recognize, unsupported_program};
+
+use crate::{
+    Skipped,
+    bundle::unread,
+    list::{Step, walk},
+    read::read_head,
+};
+
+/// Returns the files and databases below a folder of which nothing is understood, or not all, each with the reason. Reads
+/// the beginning of each file.
+pub fn not_understood(root: &Root) -> Vec<Skipped> {
+    let mut found = unread_databases(root);
+    walk(&root.folder, &mut |step| {
+        if let Step::File(path) = step
+            && let Some(why) = why_not_understood(root, path)
+        {
+            found.push(Skipped { path: path.to_owned(), why });
+        }
+    });
+    found
+}
+
+/// Returns the databases below a folder with sessions that this version does not read.
+pub fn unread_databases(root: &Root) -> Vec<Skipped> {
+    let entries = std::fs::read_dir(&root.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = |path: std::path::PathBuf| match bundle(&path)? {
+        Bundle::Sql(form) => Some(Skipped { why: unread(&path, form)?, path }),
+        Bundle::Folders(_) => None,
+    };
+    entries.filter_map(named).collect()
+}
+
+fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
+    let place = root.harness.classify_below(&root.folder, path)?;
+    // A file that cannot be read is reported where it is read.
+    let head = read_head(path).ok().filter(|_| matches!(place.role, Role::Main | Role::Agent))?;
+    // A line that is being written may be half a line.
+    let is_whole = head.contains(&b'\n') || place.dialect.is_some_and(|dialect| dialect.is_object());
+    if !is_whole || recognize(&head).is_some() {
+        return None;
+    }
+    Some(match unsupported_program(path, &head) {
+        Some(title) => format!("it looks like a session of {title}, which subscope does not read"),
+        None => "no line of it is understood".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rusqlite::Connection;
+    use subscope_harness::{claude_code::ClaudeCode, opencode::OpenCode};
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_known_place_and_not_understood_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("projects");
+        let project = folder.join("p");
+        fs::create_dir_all(&project).unwrap();
+        let file = |number: u32| project.join(format!("aaaaaaaa-0000-4000-8000-00000000000{number}.jsonl"));
+        fs::write(file(1), "{\"foo\":1}\n{\"bar\":2}\n").unwrap();
+        fs::write(file(2), "{\"type\":\"user\",\"sessionId\":\"s\",\"parentUuid\":null}\n").unwrap();
+        fs::write(file(3), "{\"half").unwrap();
+        fs::write(file(4), "{\"type\":\"session_start\",\"id\":\"1\",\"cwd\":\"/w\"}\n").unwrap();
+        let found = not_understood(&Root { harness: &ClaudeCode, folder });
+        let named: Vec<_> = found.iter().map(|skip| (skip.path.clone(), skip.why.as_str())).collect();
+        let of_other = "it looks like a session of Factory Droid, which subscope does not read";
+        assert_eq!(named, [(file(1), "no line of it is understood"), (file(4), of_other)]);
+    }
+
+    #[test]
+    fn sessions_in_tables_of_another_version_are_counted() {
+        let home = tempfile::tempdir().unwrap();
+        let root = Root { harness: &OpenCode, folder: home.path().to_owned() };
+        let path = home.path().join("opencode-beta.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch("CREATE TABLE session_v2(id text primary key)").unwrap();
+        assert_eq!(unread_databases(&root), []);
+        database.execute_batch("INSERT INTO session_v2 VALUES('ses_1'), ('ses_2')").unwrap();
+        let why = "it has 2 sessions of OpenCode 2, which subscope does not read".to_owned();
+        assert_eq!(unread_databases(&root), [Skipped { path: path.clone(), why: why.clone() }]);
+        let expanded = format!("{:?}", crate::expand(&path));
+        assert!(expanded.contains(&why), "{expanded}");
+    }
+}
