@@ -195,7 +195,7 @@ const FIRST_MARKS: &[LineMark] = &[
     }),
     ("\"messages\"", "Cline CLI", |line| {
         let is_named = line.agent.filled().is_some() && line.session.filled().is_some();
-        is_named && line.version.0.is_some() && line.messages.is_some()
+        is_named && line.messages.is_some()
     }),
     ("\"say\"", CLINE, |line| line.kind.is("say") && line.say.filled().is_some() && line.ts.0.is_some()),
     ("\"ask\"", CLINE, |line| line.kind.is("ask") && line.ask.filled().is_some() && line.ts.0.is_some()),

@@ -721,3 +721,11 @@ fn an_agent_that_gemini_printed_to_have_ended_is_not_lost() {
         assert!(agent.wall_ms.is_some_and(|wall| wall > 500), "{:?}", agent.wall_ms);
     }
 }
+
+#[test]
+fn a_session_that_opencode_exports_is_read() {
+    let tree = wild("opencode-export.json");
+    assert_eq!(sketch(&tree), "root completed: bash ok\n");
+    assert_eq!(tree.session.title.as_deref(), Some("count lines"));
+    assert_eq!((tree.summary.usage.unwrap().total_tokens, tree.problems.len()), (110, 0));
+}
