@@ -65,8 +65,7 @@ pub struct SessionRow {
     /// Whether the cost is a lower bound.
     #[serde(default)]
     pub cost_floor: bool,
-    /// Whether the harness started it for a purpose of its own, as a check of calls or a title: it is billed, and no
-    /// session of the user.
+    /// Whether the harness started it for its own purpose (a check, a title): it is billed, and no session of the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_own: bool,
     /// Status of the root; `None` in rows stored by older versions.
