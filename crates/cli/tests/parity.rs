@@ -117,11 +117,16 @@ const OTHERS: [(&str, &str, Way); 17] = [
     ("Qwen Code: hooks", "qwen/0.24.4/hooks", Way::Ingested("qwen.hook", "hooks.jsonl")),
 ];
 
-/// What Gemini CLI prints does not say how an agent ended, and only agents that have ended are exported so.
-const UNENDED: &str = "Gemini CLI: `stream-json`";
 /// Hooks of Gemini CLI name no agent, so the session has its root alone.
 const AGENTLESS: &str = "Gemini CLI: hooks";
-const OF_ENDED: [&str; 4] = ["export execution", "export checkpoint", "HTTP execution", "HTTP checkpoint"];
+const OF_AGENTS: [&str; 6] = [
+    "export execution",
+    "export checkpoint",
+    "export trace",
+    "HTTP execution",
+    "HTTP checkpoint",
+    "HTTP trace",
+];
 
 /// The sources: the rows of the table.
 const SOURCES: [(Told, &str); 12] = [
@@ -270,8 +275,7 @@ impl Session {
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
-    let is_of_agents = ["export trace", "HTTP trace"].contains(&verb);
-    [UNENDED, AGENTLESS].contains(&source) && OF_ENDED.contains(&verb) || source == AGENTLESS && is_of_agents
+    source == AGENTLESS && OF_AGENTS.contains(&verb)
 }
 
 /// The lines of a published subagent; its name is that of its run.

@@ -112,10 +112,7 @@ struct Marks<'a> {
     message: Option<&'a RawValue>,
     messages: Option<IgnoredAny>,
     agent: Str<'a>,
-    tools: Option<IgnoredAny>,
-    mcp_servers: Option<IgnoredAny>,
-    #[serde(rename = "permissionMode")]
-    permission_mode: Str<'a>,
+    tools: Option<&'a RawValue>,
     #[serde(rename = "apiKeySource")]
     api_key: Str<'a>,
     claude_code_version: Str<'a>,
@@ -163,8 +160,8 @@ const LINE_MARKS: &[LineMark] = &[
     ("\"tool_call\"", DROID, |line| line.kind.is("tool_call") && line.tool_id.filled().is_some()),
     ("\"finalText\"", DROID, |line| line.kind.is("completion") && line.final_text.is_some()),
     ("\"tools\"", DROID, |line| {
-        let is_bare = line.mcp_servers.is_none() && line.permission_mode.filled().is_none();
-        line.opens_other_stream() && is_bare && line.tools.is_some() && line.cwd.filled().is_some()
+        let has_its_tool = line.tools.is_some_and(|tools| tools.get().contains("\"Execute\""));
+        line.opens_other_stream() && has_its_tool
     }),
     ("\"T-", AMP, |line| [&line.session_id, &line.id].into_iter().any(|id| is_uuid_behind("T-", id))),
     ("\"session-", IFLOW, |line| is_uuid_behind("session-", &line.session) && line.uuid.filled().is_some()),
@@ -268,7 +265,7 @@ mod tests {
             ),
             (
                 "/x/d.jsonl",
-                r#"{"type":"system","subtype":"init","cwd":"/w","session_id":"s","tools":["Read"],"model":"m"}"#,
+                r#"{"type":"system","subtype":"init","cwd":"/w","session_id":"s","tools":["Read","Execute"],"model":"m"}"#,
                 "Factory Droid",
             ),
             ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),

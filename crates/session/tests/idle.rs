@@ -103,10 +103,16 @@ fn commands_of_the_program_itself_leave_the_last_turn_as_it_stood() {
         let tree = tree(&[], &[turn.to_vec(), vec![line.clone()]].concat(), vec![], HOUR);
         let root = &tree.agents[0];
         assert_eq!((root.status, kind(root), tree.session.runs), (AgentStatus::Completed, None, 1), "{what}");
-        // The same in a session that `/clear` has just begun.
-        let alone = self::tree(&[], &[line], vec![], 100 * HOUR);
-        is_idle(&alone, what);
-        assert_eq!(alone.session.runs, 0, "{what}");
+        // A session that `/clear` has just begun waits for a prompt; one in which nothing else happened has ended.
+        let alone = |at: Millis| self::tree(&[], std::slice::from_ref(&line), vec![], at);
+        is_idle(&alone(2 * MINUTE), what);
+        let later = alone(100 * HOUR);
+        let root = &later.agents[0];
+        assert_eq!(
+            (root.status, kind(root), later.session.runs),
+            (AgentStatus::Completed, None, 0),
+            "{what}"
+        );
     }
     let noted = local("## Context Usage").set("isMeta", true).after_ms(MINUTE);
     let tree = tree(&[], &[turn.to_vec(), vec![noted]].concat(), vec![], HOUR);

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use proptest::{collection::vec, prelude::*, sample::Index};
 use subscope_harness::claude_code::{HOOK, TRANSCRIPT};
 use subscope_model::{PriceTable, Problem, SessionId, Tree};
@@ -103,6 +105,21 @@ fn apply(files: &mut Vec<MadeFile>, change: &Change) {
     }
 }
 
+/// Puts the lines that each session has in a file in the order in which it wrote them: a harness only appends.
+fn order_lines(files: &mut [MadeFile], written: &[Vec<u8>]) {
+    let place = |line: &Vec<u8>| written.iter().position(|known| known == line);
+    for MadeFile { lines, .. } in files {
+        let sessions: Vec<Option<String>> = lines.iter().map(|line| TRANSCRIPT.session_of(line)).collect();
+        for session in sessions.iter().flatten().collect::<BTreeSet<_>>() {
+            let of_session = |at: &usize| sessions[*at].as_ref() == Some(session);
+            let slots: Vec<usize> = (0..lines.len()).filter(of_session).collect();
+            let mut own: Vec<Vec<u8>> = slots.iter().map(|at| lines[*at].clone()).collect();
+            own.sort_by_key(place);
+            slots.into_iter().zip(own).for_each(|(at, line)| lines[at] = line);
+        }
+    }
+}
+
 /// Reads files, each as a group of its own, as the files of a folder are.
 fn read(files: &[MadeFile], only: Option<&SessionId>) -> SessionRouter {
     let mut router = SessionRouter::new(options(false));
@@ -132,7 +149,9 @@ proptest! {
         let alone = read(&files, None);
         let sessions: Vec<SessionId> = alone.sessions().cloned().collect();
         prop_assert_eq!(sessions.len(), recordings.len());
+        let written: Vec<Vec<u8>> = files.iter().flat_map(|file| file.lines.clone()).collect();
         changes.iter().for_each(|change| apply(&mut files, change));
+        order_lines(&mut files, &written);
         for (at, other) in order.iter().enumerate() {
             let (at, other) = (at % files.len(), other.index(files.len()));
             files.swap(at, other);

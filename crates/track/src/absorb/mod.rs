@@ -6,10 +6,7 @@
 mod agents;
 mod calls;
 
-use std::{
-    cmp::Reverse,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+use std::cmp::Reverse;
 
 use hashbrown::{HashMap, HashSet};
 use subscope_model::{
@@ -46,10 +43,14 @@ pub(crate) struct Absorber {
     lanes: HashMap<(u32, u64), Lane>,
 }
 
+/// Most milliseconds by which a line may be earlier than one before it without a clock that was set back: a harness writes
+/// lines in an order of its own, as of parallel calls.
+const JITTER_MS: Millis = 1_000;
+
 /// Lines of one agent in one source.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// Hashes of the lines' identities.
+    /// Hashes of the lines' ids.
     seen: HashSet<u64>,
     /// Offset of the latest line, and the time by which it is ordered.
     latest: Option<(u64, Millis)>,
@@ -58,29 +59,20 @@ struct Lane {
 }
 
 impl Lane {
-    /// Returns the time by which the line of an observation is ordered: its own, unless the computer's clock was set back
+    /// Returns the time by which an observation of a line is ordered: its own, unless the computer's clock was set back
     /// before it. A line that repeats an earlier one does not show that.
-    fn order(&mut self, observation: &Observation<'_>, time: Millis) -> Millis {
-        let offset = observation.place.offset;
+    fn order(&mut self, offset: u64, line: u64, time: Millis) -> Millis {
         if let Some((_, order)) = self.latest.filter(|(known, _)| *known == offset) {
-            return order;
+            // A line may report several times: when a call began, and when it ended.
+            return order.max(time);
         }
-        let is_new = self.seen.insert(line_identity(observation, time));
-        let order = self.last.filter(|_| is_new).map_or(time, |last| last.max(time));
+        let is_new = self.seen.insert(line);
+        let was_set_back = |last: &Millis| is_new && last.saturating_sub(time) > JITTER_MS;
+        let order = self.last.filter(was_set_back).unwrap_or(time);
         self.last = self.last.max(Some(order));
         self.latest = Some((offset, order));
         order
     }
-}
-
-/// Returns a hash of what a repeated line has in common with the first: its id, else its time and first fact.
-fn line_identity(observation: &Observation<'_>, time: Millis) -> u64 {
-    let Some(id) = observation.line_id else {
-        let mut hasher = DefaultHasher::new();
-        (time, std::mem::discriminant(&observation.fact)).hash(&mut hasher);
-        return hasher.finish();
-    };
-    stable_hash(id)
 }
 
 /// Returns the identity of an agent among those that the lines of one source name. All chains of sidechains are one:
@@ -123,18 +115,20 @@ impl Absorber {
     }
 
     /// Returns the time by which an observation is ordered. An agent's lines in one file are in the order of the file, also
-    /// where the computer's clock was set back between them; other sources come in any order.
+    /// where the computer's clock was set back between them, if they have ids; other sources come in any order.
     fn order_time(&mut self, observation: &Observation<'_>) -> Millis {
         let place = observation.place;
         let clock = self.clocks.entry(place.source.0).or_insert(Millis::MIN);
         let time = observation.time.unwrap_or(*clock);
         *clock = (*clock).max(time);
-        match observation.kind {
-            SourceKind::Transcript | SourceKind::Stream => {
+        let is_written_in_order = matches!(observation.kind, SourceKind::Transcript | SourceKind::Stream);
+        match observation.line_id.filter(|_| is_written_in_order) {
+            Some(line) => {
                 let lane = self.lanes.entry((place.source.0, lane(&observation.claim))).or_default();
-                lane.order(observation, time)
+                lane.order(place.offset, stable_hash(line), time)
             }
-            SourceKind::Posted | SourceKind::Hook | SourceKind::Otel => time,
+            // Without ids they may be rows of a database, or records of an object, in an order of their own.
+            None => time,
         }
     }
 
