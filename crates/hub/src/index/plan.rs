@@ -331,12 +331,15 @@ fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>
     Ok(all.groups)
 }
 
+/// Files of one group, and why others of it cannot be looked at.
+type UnnamedFiles = (Vec<(Found, FileIdentity)>, Vec<Problem>);
+
 /// Files on disk, with their sessions.
 #[derive(Default)]
 struct ListedFiles {
     files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
     /// Files whose sessions only their lines name.
-    unnamed: Vec<(Vec<(Found, FileIdentity)>, Vec<Problem>)>,
+    unnamed: Vec<UnnamedFiles>,
     by_path: HashMap<PathBuf, (Found, FileIdentity)>,
     /// Paths of all of them, also of those that cannot be looked at.
     paths: HashSet<PathBuf>,
