@@ -115,8 +115,6 @@ struct Marks<'a> {
     tools: Option<&'a RawValue>,
     #[serde(rename = "apiKeySource")]
     api_key: Str<'a>,
-    claude_code_version: Str<'a>,
-    qwen_code_version: Str<'a>,
     protocol_version: Str<'a>,
     client_type: Str<'a>,
     tool_call: Option<IgnoredAny>,
@@ -137,12 +135,9 @@ struct Inner<'a> {
 }
 
 impl Marks<'_> {
-    /// Whether it is the first line of a stream that looks like Claude Code's, and is of neither it nor its forks.
+    /// Whether it is the first line of a stream in the form of other harnesses', which give it an id.
     fn opens_other_stream(&self) -> bool {
-        let has = |field: &Str<'_>| field.filled().is_some();
-        self.kind.is("system")
-            && self.subtype.is("init")
-            && ![&self.uuid, &self.claude_code_version, &self.qwen_code_version].into_iter().any(has)
+        self.kind.is("system") && self.subtype.is("init") && self.uuid.filled().is_none()
     }
 }
 

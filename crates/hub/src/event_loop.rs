@@ -27,7 +27,7 @@
 //! * [`ingest`]: input from programs: group commit and acknowledgement.
 //! * [`publish_dedup`]: drops events that an earlier hub process already published.
 //! * [`queries`]: command dispatch, and what questions wait for.
-//! * [`reload`]: derives a session from scratch after one of its files was truncated or replaced.
+//! * [`retained`]: keeps what is known of a session although it cannot be read now, or is in no file any more.
 //! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
 //! * [`rows`]: rows of sessions in memory, a write-back cache.
 //! * [`session_table`]: the table of sessions, and when work on each is due.

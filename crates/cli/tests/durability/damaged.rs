@@ -252,7 +252,7 @@ fn repair_changes_no_figure_of_archived_sessions_and_forget_leaves_nothing_of_th
     run(&env, "index", &[]).success();
     let (before, store) = (figures(&env), data(&env).join("store.db"));
     assert_eq!(before.len(), 3 + 2 * 4);
-    let spoilt: [(&str, &dyn Fn()); 5] = [
+    let spoiled: [(&str, &dyn Fn()); 5] = [
         ("header", &|| {
             let mut open = File::options().write(true).open(&store).unwrap();
             open.seek(SeekFrom::Start(16)).unwrap();
@@ -268,7 +268,7 @@ fn repair_changes_no_figure_of_archived_sessions_and_forget_leaves_nothing_of_th
             db.execute_batch("UPDATE days SET input = input + 64").unwrap();
         }),
     ];
-    for (how, spoil) in spoilt {
+    for (how, spoil) in spoiled {
         spoil();
         assert_eq!(run(&env, "doctor", &[]).code, Some(1), "{how}");
         run(&env, "doctor --repair", &[]).success();
