@@ -130,7 +130,7 @@ it("plots what a session spent, who was at work, and its slowest calls", async (
   seen = await look(server, `/s/${big}?view=summary`);
   const { page } = seen;
   const shares = page.getByRole("list", { name: "cost by agent" });
-  expect(await shares.locator("li").count()).toBe(7);
+  await expect.poll(() => shares.locator("li").count()).toBe(7);
   const dearest = [...agents].sort((one, other) => (other.cost_micro_usd ?? 0) - (one.cost_micro_usd ?? 0))[0];
   expect(await shares.locator("li b").first().textContent()).toBe(money(dearest?.cost_micro_usd));
   const parts = await page.locator(".summary .bar span").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
