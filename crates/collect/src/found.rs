@@ -63,7 +63,7 @@ impl Found {
         // An agent with the id of its session is the session's root.
         let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
         if place.session.is_none() {
-            // Whose thread it is may be known from its first line only. Without that, it is told by its path.
+            // Its first line may be all that says whose thread it is; where that is missing, its path decides.
             let at = kept.as_ref().map_or(path, |kept| &kept.path);
             let head = read_head(at).ok();
             place = head.and_then(|head| complete_by(&named, &head, &place)).unwrap_or(place);
