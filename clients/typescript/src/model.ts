@@ -447,6 +447,8 @@ export interface SessionRow {
   cost_micro_usd: number | null;
   /** Whether the cost is a lower bound. */
   cost_floor: boolean;
+  /** Whether the harness started it for its own purpose (a check, a title): it is billed, and no session of the user. */
+  is_own?: boolean;
   /** Status of the root; `None` in rows stored by older versions. */
   root?: AgentStatus;
   /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */

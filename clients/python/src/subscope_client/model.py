@@ -440,6 +440,8 @@ class SessionRow(TypedDict):
     cost_micro_usd: int | None
     # Whether the cost is a lower bound.
     cost_floor: bool
+    # Whether the harness started it for its own purpose (a check, a title): it is billed, and no session of the user.
+    is_own: NotRequired[bool]
     # Status of the root; `None` in rows stored by older versions.
     root: NotRequired[AgentStatus]
     # Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
