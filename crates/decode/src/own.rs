@@ -1,7 +1,7 @@
 //! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
 
 use serde::Deserialize;
-use subscope_model::{Event, ExecutionTrace, ProcessEnd, StopOrder, TrajectoryLine, own_id};
+use subscope_model::{Event, ExecutionTrace, ProcessEnd, ProcessNoteLine, StopOrder, TrajectoryLine, own_id};
 
 use crate::{
     Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, executions::Executions, feed::FeedLines,
@@ -37,7 +37,7 @@ pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
     ..DialectSpec::new("stop-orders", |hint| Box::new(LinesDecoder::new(hint.source, StopOrders)))
 });
 
-/// Our own `subscope.process/1`: how the processes of sessions ended.
+/// Our own `subscope.process/1` and `subscope.process-activity/1`: how the processes of sessions ended, and what they do.
 pub const PROCESS_ENDS: Dialect = Dialect::new(&DialectSpec {
     safe_id: own_id,
     line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
@@ -84,7 +84,7 @@ pub fn recognize(object: &str) -> Option<Dialect> {
         Some(FEED)
     } else if marks.schema.is(StopOrder::SCHEMA) {
         Some(STOP_ORDERS)
-    } else if marks.schema.is(ProcessEnd::SCHEMA) {
+    } else if marks.schema.is(ProcessEnd::SCHEMA) || marks.schema.is(ProcessNoteLine::SCHEMA) {
         Some(PROCESS_ENDS)
     } else if marks.schema.is(ExecutionTrace::LINE_SCHEMA) {
         Some(EXECUTIONS)
@@ -108,6 +108,7 @@ mod tests {
             (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
             (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
             (r#"{"schema":"subscope.process/1","code":0}"#, Some(PROCESS_ENDS)),
+            (r#"{"schema":"subscope.process-activity/1","activity":"busy"}"#, Some(PROCESS_ENDS)),
             (r#"{"schema":"subscope.execution/1","sessionId":"s"}"#, Some(EXECUTIONS)),
             (r#"{"schema":"subscope.trajectory/1","session_id":"s"}"#, Some(TRAJECTORIES)),
             (r#"{"schema":"subscope.event/9"}"#, None),

@@ -180,7 +180,9 @@ fn reduced_agent(level: ContentLevel, agent: &Agent) -> Agent {
 fn reduced_liveness(level: ContentLevel, liveness: &Liveness) -> Liveness {
     let name = match liveness.kind {
         // The tool's name.
-        LivenessKind::Tool | LivenessKind::Permission => liveness.name.clone(),
+        LivenessKind::Tool | LivenessKind::Permission | LivenessKind::Question | LivenessKind::Plan => {
+            liveness.name.clone()
+        }
         // The error's text.
         LivenessKind::Model | LivenessKind::Children | LivenessKind::Retry | LivenessKind::Idle => {
             line_at(level, TITLE_CHARS, liveness.name.as_ref())

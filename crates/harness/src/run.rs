@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, fmt, path::PathBuf};
 
-use subscope_model::Millis;
+use subscope_model::{Millis, ProcessActivity};
 
 use crate::{HookHandler, Variables};
 
@@ -72,6 +72,8 @@ pub struct ProcessNote {
     pub start_ticks: Option<String>,
     /// Whether it draws a screen of its own on its terminal.
     pub has_screen: bool,
+    /// What it does, and since when; `None` where its version does not tell.
+    pub activity: Option<(ProcessActivity, Millis)>,
 }
 
 /// How the program of a harness is started and observed.

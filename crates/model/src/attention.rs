@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, SessionRow};
+use crate::{Agent, AgentId, AgentStatus, Flag, LivenessKind, Millis, SessionId, SessionRow};
 
 /// How urgently a session needs a person, the most urgent first.
 #[derive(
@@ -23,9 +23,9 @@ use crate::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, SessionRow};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Attention {
-    /// An agent waits for a person's permission.
+    /// An agent waits for a person: a permission, an answer, a decision about a plan. Not if that is only inferred.
     Waiting,
-    /// An agent is stalled or fails repeatedly, or has failed while its parent is still at work.
+    /// An agent is stalled or fails repeatedly, or has failed or is lost while its parent still needs it.
     Trouble,
     /// At work.
     Live,
@@ -45,7 +45,7 @@ impl Attention {
             let is_troubled = agent.has(Flag::Stalled) || agent.has(Flag::Failing);
             attention = attention.min(if is_troubled { Self::Trouble } else { Self::Live });
         }
-        if attention == Self::Live && has_unresolved_failure(agents, run_started_at_ms) {
+        if attention == Self::Live && has_unresolved_end(agents, run_started_at_ms) {
             Self::Trouble
         } else {
             attention
@@ -53,13 +53,16 @@ impl Attention {
     }
 }
 
-/// Whether an agent has failed below one that is still at work.
-fn has_unresolved_failure(agents: &[Agent], run_started_at_ms: Option<Millis>) -> bool {
+/// Whether an agent has failed or is lost below one that is still at work.
+fn has_unresolved_end(agents: &[Agent], run_started_at_ms: Option<Millis>) -> bool {
     let by_id: HashMap<&AgentId, &Agent> = agents.iter().map(|agent| (&agent.id, agent)).collect();
     let parent = |agent: &Agent| agent.parent_id.as_ref().and_then(|id| by_id.get(id).copied());
-    let has_failed =
-        |agent: &Agent| parent(agent).is_some_and(|parent| agent.has_failed_below(parent, run_started_at_ms));
-    agents.iter().any(has_failed)
+    let is_unresolved = |agent: &Agent| {
+        parent(agent).is_some_and(|parent| {
+            agent.has_failed_below(parent, run_started_at_ms) || agent.is_lost_below(parent)
+        })
+    };
+    agents.iter().any(is_unresolved)
 }
 
 impl Agent {
@@ -68,6 +71,13 @@ impl Agent {
     pub fn has_failed_below(&self, parent: &Self, run_started_at_ms: Option<Millis>) -> bool {
         let is_earlier = self.ended_at_ms.zip(run_started_at_ms).is_some_and(|(ended, since)| ended < since);
         self.status == AgentStatus::Failed && !self.is_copy() && parent.is_at_work() && !is_earlier
+    }
+
+    /// Whether the agent is lost below one that waits for its subagents, and not in the background.
+    pub fn is_lost_below(&self, parent: &Self) -> bool {
+        let waits = parent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Children);
+        let is_needed = waits && parent.status.is_live() && !self.background;
+        self.status == AgentStatus::Lost && !self.is_copy() && is_needed
     }
 }
 
@@ -86,7 +96,7 @@ impl SessionRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Liveness, LivenessKind};
+    use crate::Liveness;
 
     fn agent(id: &str, status: AgentStatus, parent: Option<&str>) -> Agent {
         let parent_id = parent.map(AgentId::from);
@@ -115,6 +125,20 @@ mod tests {
             |kind| Liveness { kind, name: None, count: None, limit: None, since_ms: None, inferred: false };
         agents[2].liveness = Some(wait(LivenessKind::Permission));
         assert_eq!(Attention::of(&agents, None), Attention::Waiting);
+        agents[2].flags = Vec::new();
+        for kind in [LivenessKind::Permission, LivenessKind::Question, LivenessKind::Plan] {
+            agents[2].liveness = Some(wait(kind));
+            assert_eq!(Attention::of(&agents, None), Attention::Waiting, "{kind:?}");
+            agents[2].liveness = Some(Liveness { inferred: true, ..wait(kind) });
+            assert_eq!(Attention::of(&agents, None), Attention::Live, "a guess is no fact: {kind:?}");
+        }
+        agents[2].liveness = Some(wait(LivenessKind::Model));
+        agents[1].status = AgentStatus::Lost;
+        assert_eq!(Attention::of(&agents, None), Attention::Live, "the root goes on without it");
+        agents[0].liveness = Some(wait(LivenessKind::Children));
+        assert_eq!(Attention::of(&agents, None), Attention::Trouble, "the root waits for a lost agent");
+        agents[1].background = true;
+        assert_eq!(Attention::of(&agents, None), Attention::Live, "nobody waits for it");
         agents.truncate(2);
         agents[0].liveness = Some(wait(LivenessKind::Idle));
         assert_eq!(Attention::of(&agents, None), Attention::Ended, "the root waits for the next prompt");

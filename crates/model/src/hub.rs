@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, Flag, MicroUsd, Millis, Problem, Session, SessionId, SessionRow, Text, Tree};
+use crate::{
+    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Problem, Session, SessionId, SessionRow, Text, Tree,
+};
 
 /// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
 pub const PROTOCOL: u32 = 1;
@@ -295,6 +297,14 @@ pub struct Status {
     pub waiting_for_permission: u64,
     /// Earliest start of such a wait.
     pub waiting_since_ms: Option<Millis>,
+    /// Number of agents that wait for a person's answer to a question.
+    pub waiting_for_answer: u64,
+    /// Earliest start of such a wait.
+    pub answer_since_ms: Option<Millis>,
+    /// Number of agents that wait for a person's decision about a plan.
+    pub waiting_for_plan: u64,
+    /// Earliest start of such a wait.
+    pub plan_since_ms: Option<Millis>,
     /// Number of agents asked to stop that have not stopped yet.
     pub stopping: u64,
     /// Number of stalled agents.
@@ -310,13 +320,22 @@ pub struct Status {
 }
 
 impl Status {
+    /// Returns the number of agents that wait for a person.
+    pub fn waiting(&self) -> u64 {
+        self.waiting_for_permission + self.waiting_for_answer + self.waiting_for_plan
+    }
+
     /// Summarizes sessions at a time.
     pub fn of(trees: &[Tree], at_ms: Millis) -> Self {
         let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.is_at_work());
-        let asking = || {
-            let since = |agent: &Agent| agent.liveness.as_ref().and_then(|live| live.since_ms);
-            agents().filter(|agent| agent.waits_for_person()).map(move |agent| since(agent).unwrap_or(at_ms))
+        let asking = |kind: LivenessKind| {
+            let waits = agents().filter_map(Agent::person_wait).filter(|live| live.kind == kind);
+            let since: Vec<Millis> = waits.map(|live| live.since_ms.unwrap_or(at_ms)).collect();
+            (since.len() as u64, since.into_iter().min())
         };
+        let (waiting_for_permission, waiting_since_ms) = asking(LivenessKind::Permission);
+        let (waiting_for_answer, answer_since_ms) = asking(LivenessKind::Question);
+        let (waiting_for_plan, plan_since_ms) = asking(LivenessKind::Plan);
         let stalled = || {
             let silent = agents().filter(|agent| agent.has(Flag::Stalled));
             silent.map(|agent| agent.last_event_at_ms.unwrap_or(at_ms))
@@ -327,8 +346,12 @@ impl Status {
             schema: STATUS_SCHEMA.into(),
             sessions: trees.len() as u64,
             running: agents().filter(|agent| !agent.id.is_root()).count() as u64,
-            waiting_for_permission: asking().count() as u64,
-            waiting_since_ms: asking().min(),
+            waiting_for_permission,
+            waiting_since_ms,
+            waiting_for_answer,
+            answer_since_ms,
+            waiting_for_plan,
+            plan_since_ms,
             stopping: agents().filter(|agent| agent.has(Flag::Stopping)).count() as u64,
             stalled: stalled().count() as u64,
             stalled_since_ms: stalled().min(),

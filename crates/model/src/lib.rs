@@ -69,7 +69,7 @@ pub use observation::{
 };
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;
-pub use process::{ProcessEnd, ProcessExit};
+pub use process::{ProcessActivity, ProcessEnd, ProcessExit, ProcessNoteLine};
 pub use raw_json::{Payload, RawJson, replace_lone_surrogates};
 pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,

@@ -19,7 +19,8 @@ pub use response::{Checksum, Response};
 pub use spawn::{Parent, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult, SpawnTotals};
 
 use crate::{
-    AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessExit, RawJson, SourceId, StopStep, Usage,
+    AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessActivity, ProcessExit, RawJson, SourceId,
+    StopStep, Usage,
 };
 
 /// Kind of a source, the most detailed first. If two kinds have the same fact, the lesser (earlier) kind wins (design,
@@ -255,10 +256,12 @@ pub enum Fact<'a> {
     },
     /// A sign of life of the harness.
     Heartbeat,
-    /// The user is asked to allow a call.
+    /// The user is asked to allow a call, or by it.
     Permission {
         /// The tool.
         name: &'a str,
+        /// Its class.
+        class: ToolClass,
         /// The digest of the call's begin.
         digest: u64,
         /// The arguments.
@@ -281,6 +284,13 @@ pub enum Fact<'a> {
     },
     /// The session's process has ended, and with it everything that it had running.
     ProcessEnd(ProcessExit),
+    /// The note of the session's process says what the process does.
+    ProcessActivity {
+        /// What it does.
+        activity: ProcessActivity,
+        /// Since when.
+        since: Millis,
+    },
     /// The actor is a warm-up that the harness started by itself, unless a call started it.
     Warmup,
     /// The harness made a request of which no line has the tokens: the session's sum is a lower bound, unless the harness
@@ -299,6 +309,8 @@ pub enum Fact<'a> {
     },
     /// From here on, the actor of a line that names none is the root.
     WireHasIdentity,
+    /// The source reports each question to the person.
+    ReportsQuestions,
     /// An event that is only shown in the feed.
     Note {
         /// Its kind.

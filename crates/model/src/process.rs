@@ -1,4 +1,5 @@
-//! The end of the process that ran a session: lines of our own dialect, `subscope.process/1`.
+//! The process that runs a session: lines of our own dialects, `subscope.process/1` for its end and
+//! `subscope.process-activity/1` for what its note says that it does.
 //!
 //! `run` starts the process and knows how it ended, whatever its agents reported; of processes that others started, the
 //! hub sees that they are gone. The line is stored with the session's other input, so that a rebuild derives the same
@@ -8,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, SessionId, Text};
+use crate::{LivenessKind, Millis, SessionId, Text};
 
 /// The end of a session's process, and with it of everything that the session had running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -27,6 +28,53 @@ pub struct ProcessEnd {
 impl ProcessEnd {
     /// Schema version.
     pub const SCHEMA: &'static str = "subscope.process/1";
+}
+
+/// What a session's process does, by the note that the process keeps of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ProcessNoteLine {
+    /// Always [`ProcessNoteLine::SCHEMA`].
+    pub schema: Text,
+    /// When the note was read.
+    pub at_ms: Millis,
+    /// The session.
+    pub session_id: SessionId,
+    /// What the process does.
+    pub activity: ProcessActivity,
+    /// Since when, by the note.
+    pub since_ms: Millis,
+}
+
+impl ProcessNoteLine {
+    /// Schema version.
+    pub const SCHEMA: &'static str = "subscope.process-activity/1";
+}
+
+/// What a process does. It names no agent: a process asks its person one thing at a time, for any of its agents.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessActivity {
+    /// It waits for the person's next prompt.
+    Idle,
+    /// It works, and asks the person nothing.
+    Busy,
+    /// It asks the person for a permission.
+    Permission,
+    /// It asks the person for anything else: an answer, a decision, a form.
+    Input,
+}
+
+impl ProcessActivity {
+    /// Returns what it waits for; `None` unless it asks the person something.
+    pub fn wait(self) -> Option<LivenessKind> {
+        match self {
+            Self::Idle | Self::Busy => None,
+            Self::Permission => Some(LivenessKind::Permission),
+            Self::Input => Some(LivenessKind::Question),
+        }
+    }
 }
 
 /// How a process ended.

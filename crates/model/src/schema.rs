@@ -4,8 +4,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd, Sending,
-    SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree,
+    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd,
+    ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
+    TrajectoryLine, Tree,
     feed::{FeedPosition, MissedData},
 };
 
@@ -113,6 +114,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
     FormatSchema::of::<ProcessEnd>(
         "process",
         "How the process of a session ended",
+        "input of a hub, one a line",
+    ),
+    FormatSchema::of::<ProcessNoteLine>(
+        "process-activity",
+        "What the note of a session's process says that the process does",
         "input of a hub, one a line",
     ),
     FormatSchema::of::<FeedPosition>(

@@ -157,12 +157,26 @@ pub enum LivenessKind {
     Tool,
     /// The user's permission; `name` is the tool's.
     Permission,
-    /// Its own subagents; `count` are running.
+    /// The user's answer to a question; `name` is the tool's.
+    Question,
+    /// The user's decision about a plan; `name` is the tool's.
+    Plan,
+    /// Its own subagents; `count` are at work. 0: those whose reports it needs are lost.
     Children,
     /// A retry of an API request; `count` is the attempt, `name` the error.
     Retry,
     /// The user's next prompt: nothing is at work; for a root, also after its last turn. A teammate waits for messages.
     Idle,
+}
+
+impl LivenessKind {
+    /// Whether it is a wait for a person who was asked something.
+    pub fn asks_person(self) -> bool {
+        match self {
+            Self::Permission | Self::Question | Self::Plan => true,
+            Self::Model | Self::Tool | Self::Children | Self::Retry | Self::Idle => false,
+        }
+    }
 }
 
 /// Activity of a running agent, or what it waits for, and since when.
@@ -304,10 +318,30 @@ impl Agent {
         self.status.is_live() && !is_idle
     }
 
-    /// Whether the agent waits for a person's permission.
+    /// Returns what the agent waits for from a person: a permission, an answer, a decision about a plan. A wait that is
+    /// only inferred is none: see [`Agent::may_wait_for_person`].
+    pub fn person_wait(&self) -> Option<&Liveness> {
+        self.asking().filter(|live| !live.inferred)
+    }
+
+    /// Whether the agent waits for a person, as a source reports.
     pub fn waits_for_person(&self) -> bool {
-        let asks = self.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
-        self.status.is_live() && asks
+        self.person_wait().is_some()
+    }
+
+    /// Whether it is inferred that the agent waits for a person: no source reports it.
+    pub fn may_wait_for_person(&self) -> bool {
+        self.asking().is_some_and(|live| live.inferred)
+    }
+
+    fn asking(&self) -> Option<&Liveness> {
+        self.liveness.as_ref().filter(|live| self.status.is_live() && live.kind.asks_person())
+    }
+
+    /// Whether the agent waits for subagents that are all lost.
+    pub fn waits_for_lost(&self) -> bool {
+        let lost = |live: &Liveness| live.kind == LivenessKind::Children && live.count == Some(0);
+        self.status.is_live() && self.liveness.as_ref().is_some_and(lost)
     }
 
     /// Returns an agent of which only id, depth and status are known.

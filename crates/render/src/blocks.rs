@@ -21,7 +21,7 @@ use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 
 use crate::style::Style;
-pub use payload::{detail, fence, first_line, full_text, pretty_json, truncate_lines};
+pub use payload::{detail, fence, first_line, full_text, pretty_json, request_words, truncate_lines};
 
 /// Most open calls stored, to compute their durations. The oldest is dropped first; its end is then printed without a
 /// duration, unless the event has one.

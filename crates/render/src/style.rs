@@ -116,12 +116,17 @@ glyphs! {
     pipe "│ " "| " "Guide past a row."
 }
 
+/// Whether a running agent makes no progress: it is stalled, or waits for subagents that are lost.
+fn is_troubled(agent: &Agent) -> bool {
+    agent.status.is_live() && (agent.has(Flag::Stalled) || agent.waits_for_lost())
+}
+
 impl Glyphs {
     /// Returns the icon of an agent: of its status, unless it waits for a person or is stalled.
     pub fn agent(&self, agent: &Agent) -> &'static str {
         if agent.waits_for_person() {
             self.waiting
-        } else if agent.status.is_live() && agent.has(Flag::Stalled) {
+        } else if is_troubled(agent) {
             self.trouble
         } else {
             self.icon(agent.status)
@@ -178,7 +183,7 @@ impl Ink {
     pub fn of(agent: &Agent) -> Self {
         if agent.waits_for_person() {
             Self::Waiting
-        } else if agent.status.is_live() && agent.has(Flag::Stalled) {
+        } else if is_troubled(agent) || agent.may_wait_for_person() {
             Self::Stalled
         } else {
             Self::of_status(agent.status)

@@ -155,6 +155,9 @@ pub fn render_status(status: &Status, style: &Style) -> String {
     };
     let (waiting, since) = (status.waiting_for_permission, status.waiting_since_ms);
     push_count(waiting, since, "waits for permission", "wait for permission");
+    push_count(status.waiting_for_answer, status.answer_since_ms, "asks a question", "ask a question");
+    let (plans, since) = (status.waiting_for_plan, status.plan_since_ms);
+    push_count(plans, since, "waits with a plan", "wait with plans");
     push_count(status.stalled, status.stalled_since_ms, "stalled", "stalled");
     match status.stopping {
         0 => {}

@@ -273,11 +273,11 @@ fn spans(agent: &Agent, active_intervals: &[Interval], starters: &HashSet<ToolUs
     spans
 }
 
-/// The current permission wait or retry of a live agent, if its start is known.
+/// The current wait for a person or retry of a live agent, if its start is known.
 fn wait_of(agent: &Agent, end: Millis) -> Option<Span> {
     let live = agent.liveness.as_ref().filter(|_| agent.status.is_live())?;
     let kind = match live.kind {
-        LivenessKind::Permission => SpanKind::Permission,
+        LivenessKind::Permission | LivenessKind::Question | LivenessKind::Plan => SpanKind::Permission,
         LivenessKind::Retry => SpanKind::Retry,
         LivenessKind::Model | LivenessKind::Tool | LivenessKind::Children | LivenessKind::Idle => {
             return None;

@@ -1,10 +1,10 @@
-//! Reports the ends of processes to their sessions: of a run's command, and of processes that others started.
+//! Reports to sessions what their processes do and how they ended: a run's command, and processes that others started.
 
 use std::{sync::mpsc::sync_channel, time::Duration};
 
 use subscope_decode::PROCESS_ENDS;
 use subscope_hub::{Asks, HubHandle, Ingest, ListQuery, clock};
-use subscope_model::{Millis, ProcessEnd, ProcessExit, SessionId};
+use subscope_model::{Millis, ProcessActivity, ProcessEnd, ProcessExit, ProcessNoteLine, SessionId};
 
 use crate::{ChildExit, FollowedSessions, RunHandle};
 
@@ -32,6 +32,15 @@ impl EndedSessions {
         };
         lines(&self.sessions, exit, at_ms)
     }
+}
+
+/// What the note of a session's process says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotedActivity {
+    pub(crate) process: i32,
+    pub(crate) session: SessionId,
+    pub(crate) activity: ProcessActivity,
+    pub(crate) since_ms: Millis,
 }
 
 fn lines(sessions: &[SessionId], exit: ProcessExit, at_ms: Millis) -> Vec<u8> {
@@ -79,6 +88,32 @@ pub(crate) fn report_gone(hub: &HubHandle, sessions: &[SessionId]) {
     ingest_ends(hub, format!("gone/{now}"), lines(&known, ProcessExit::Unknown, now));
 }
 
+/// Reports to the machine's hub what processes do. Returns the processes whose session it knows: others have had no
+/// prompt, or their transcript is not read yet.
+pub(crate) fn report_activities(hub: &HubHandle, noted: &[NotedActivity]) -> Vec<i32> {
+    if noted.is_empty() {
+        return Vec::new();
+    }
+    let known = known_sessions(hub);
+    let noted = || noted.iter().filter(|noted| known.contains(&noted.session));
+    let now = clock::now_ms();
+    let mut body = Vec::new();
+    for NotedActivity { session, activity, since_ms, .. } in noted() {
+        let line = ProcessNoteLine {
+            schema: ProcessNoteLine::SCHEMA.into(),
+            at_ms: now,
+            session_id: session.clone(),
+            activity: *activity,
+            since_ms: *since_ms,
+        };
+        // Texts and numbers only: serializing cannot fail.
+        body.extend(serde_json::to_vec(&line).unwrap_or_default());
+        body.push(b'\n');
+    }
+    ingest_ends(hub, format!("activity/{now}"), body);
+    noted().map(|noted| noted.process).collect()
+}
+
 /// Returns the newest sessions of a hub.
 fn known_sessions(hub: &HubHandle) -> Vec<SessionId> {
     let (reply, rows) = sync_channel(1);
@@ -87,7 +122,7 @@ fn known_sessions(hub: &HubHandle) -> Vec<SessionId> {
     rows.into_iter().map(|row| row.id).collect()
 }
 
-/// Reports ends to a hub and waits until it has them.
+/// Passes lines about processes to a hub and waits until it has them.
 fn ingest_ends(hub: &HubHandle, key: String, body: Vec<u8>) {
     if body.is_empty() {
         return;

@@ -80,6 +80,7 @@ mod tests {
             started_ms,
             start_ticks: start_ticks.map(str::to_owned),
             has_screen: true,
+            activity: None,
         };
         let now = ProcessStart { ticks: "500".to_owned(), at_ms: Some(100_000) };
         assert!(now.is_of(&note(Some("500"), 1)), "its own start, whatever the clock said");

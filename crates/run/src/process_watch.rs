@@ -9,12 +9,22 @@ use std::{
 
 use subscope_harness::ProcessNote;
 use subscope_hub::HubHandle;
-use subscope_model::SessionId;
+use subscope_model::{Millis, ProcessActivity, SessionId};
 
-use crate::{HarnessHome, process_end, process_identity::ProcessStart};
+use crate::{
+    HarnessHome,
+    process_end::{self, NotedActivity},
+    process_identity::ProcessStart,
+};
 
 /// Interval at which processes are looked at: an end is published within a second.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Number of looks after a note was written at which a session that the hub does not know is tried again: its
+/// transcript may not be read yet. One without a prompt becomes known at the next change of its note.
+const MAX_TRIES: u32 = 20;
+/// Number of looks after which the hub is told again that a process still asks its person: ten minutes.
+const REMIND_AFTER: u32 = 1_200;
 
 /// The processes whose notes were read.
 #[derive(Debug, Default)]
@@ -25,6 +35,19 @@ struct WatchedProcess {
     note: ProcessNote,
     modified: SystemTime,
     state: ProcessState,
+    /// What the hub has been told of what it does.
+    reported: Option<(ProcessActivity, Millis)>,
+    /// Looks since the note was written, or the hub was told of it.
+    looks: u32,
+}
+
+/// What a look found.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LookResult {
+    /// The sessions whose process was seen and has ended since the last look.
+    gone: Vec<SessionId>,
+    /// What running processes do that the hub has not been told.
+    noted: Vec<NotedActivity>,
 }
 
 /// What is known of the process that made a note.
@@ -39,21 +62,22 @@ enum ProcessState {
     Ended,
 }
 
-/// Reports to the hub which sessions have lost their process, until the other end of `ended` is dropped.
+/// Reports to the hub what the processes of sessions do, and which sessions have lost theirs, until the other end of
+/// `ended` is dropped.
 pub fn watch_processes(homes: &[HarnessHome], hub: &HubHandle, ended: &Receiver<()>) {
     let mut watched = Watched::default();
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(WATCH_INTERVAL) {
-        let gone = watched.look(homes, ProcessStart::of);
+        let LookResult { gone, noted } = watched.look(homes, ProcessStart::of);
         if !gone.is_empty() {
             process_end::report_gone(hub, &gone);
         }
+        watched.record_reported(&process_end::report_activities(hub, &noted), &noted);
     }
 }
 
 impl Watched {
-    /// Looks at all notes and their processes. Returns the sessions whose process was seen and has ended since the last
-    /// look. `start` tells when a running process started.
-    fn look(&mut self, homes: &[HarnessHome], start: impl Fn(i32) -> Option<ProcessStart>) -> Vec<SessionId> {
+    /// Looks at all notes and their processes. `start` tells when a running process started.
+    fn look(&mut self, homes: &[HarnessHome], start: impl Fn(i32) -> Option<ProcessStart>) -> LookResult {
         let mut listed = BTreeSet::new();
         for file in homes.iter().flat_map(HarnessHome::note_files) {
             listed.insert(file.process);
@@ -70,15 +94,18 @@ impl Watched {
                     if matches!(known.state, ProcessState::Ended) {
                         known.state = ProcessState::Unseen;
                     }
-                    (known.note, known.modified) = (note, modified);
+                    // Another session has not been told anything.
+                    known.reported = known.reported.filter(|_| known.note.session == note.session);
+                    (known.note, known.modified, known.looks) = (note, modified, 0);
                 }
                 None => {
-                    let process = WatchedProcess { note, modified, state: ProcessState::Unseen };
+                    let state = ProcessState::Unseen;
+                    let process = WatchedProcess { note, modified, state, reported: None, looks: 0 };
                     self.0.insert(file.process, process);
                 }
             }
         }
-        let mut gone = Vec::new();
+        let LookResult { mut gone, mut noted } = LookResult::default();
         self.0.retain(|number, process| {
             let running = start(*number).filter(|start| match &process.state {
                 ProcessState::Running(seen) => start.ticks == seen.ticks,
@@ -93,9 +120,35 @@ impl Watched {
                 }
                 (ProcessState::Unseen, None) => ProcessState::Unseen,
             };
-            listed.contains(number) || matches!(process.state, ProcessState::Running(_))
+            let is_running = matches!(process.state, ProcessState::Running(_));
+            noted.extend(process.unreported().filter(|_| is_running));
+            listed.contains(number) || is_running
         });
-        gone
+        LookResult { gone, noted }
+    }
+
+    /// Records that the hub was told what these processes do.
+    fn record_reported(&mut self, processes: &[i32], noted: &[NotedActivity]) {
+        for noted in noted.iter().filter(|noted| processes.contains(&noted.process)) {
+            if let Some(process) = self.0.get_mut(&noted.process) {
+                (process.reported, process.looks) = (Some((noted.activity, noted.since_ms)), 0);
+            }
+        }
+    }
+}
+
+impl WatchedProcess {
+    /// Returns what the process does, if the hub is to be told now.
+    fn unreported(&mut self) -> Option<NotedActivity> {
+        let (activity, since_ms) = self.note.activity?;
+        self.looks = self.looks.saturating_add(1);
+        let is_due = if self.reported == self.note.activity {
+            activity.wait().is_some() && self.looks > REMIND_AFTER
+        } else {
+            self.looks <= MAX_TRIES
+        };
+        let session = SessionId::from_outside(&self.note.session);
+        is_due.then_some(NotedActivity { process: self.note.process, session, activity, since_ms })
     }
 }
 
@@ -127,10 +180,53 @@ mod tests {
 
     /// Looks while these processes run, given with the ticks of their starts.
     fn look(watched: &mut Watched, homes: &[HarnessHome], running: &[(i32, u64)]) -> Vec<SessionId> {
-        watched.look(homes, |process| {
+        let looked = watched.look(homes, |process| {
             let (_, ticks) = running.iter().find(|(number, _)| *number == process)?;
             Some(ProcessStart { ticks: ticks.to_string(), at_ms: None })
-        })
+        });
+        looked.gone
+    }
+
+    #[test]
+    fn what_a_process_does_is_reported_until_the_hub_knows_its_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path();
+        let homes = [home(notes)];
+        let mut watched = Watched::default();
+        let start = |ticks: u64| move |_| Some(ProcessStart { ticks: ticks.to_string(), at_ms: None });
+        let write = |session: &str, status: &str, since: u64| {
+            let note = format!(
+                r#"{{"pid":11,"sessionId":"{session}","startedAt":5,"procStart":"1","status":{status},"statusUpdatedAt":{since}}}"#
+            );
+            fs::write(notes.join("11.json"), note).unwrap();
+            touch(notes, 11, since);
+        };
+        let noted = |session: &str, activity, since_ms| {
+            vec![NotedActivity { process: 11, session: SessionId::from_outside(session), activity, since_ms }]
+        };
+        let asks = r#""waiting","waitingFor":"permission prompt""#;
+        write("s", r#""busy""#, 6);
+        assert_eq!(watched.look(&homes, start(2)).noted, [], "the process of the note does not run");
+        assert_eq!(watched.look(&homes, start(1)).noted, noted("s", ProcessActivity::Busy, 6));
+        let again = watched.look(&homes, start(1)).noted;
+        assert_eq!(again, noted("s", ProcessActivity::Busy, 6), "the hub did not know the session");
+        watched.record_reported(&[], &again);
+        watched.record_reported(&[11], &again);
+        assert_eq!(watched.look(&homes, start(1)).noted, []);
+        write("s", asks, 7);
+        let asking = noted("s", ProcessActivity::Permission, 7);
+        assert_eq!(watched.look(&homes, start(1)).noted, asking);
+        watched.record_reported(&[11], &asking);
+        let reminders = (0..2_500).filter(|_| {
+            let looked = watched.look(&homes, start(1)).noted;
+            watched.record_reported(&[11], &looked);
+            looked == asking
+        });
+        assert_eq!(reminders.count(), 2, "a wait that goes on is not forgotten");
+        write("t", asks, 8);
+        let other = noted("t", ProcessActivity::Permission, 8);
+        let tries = (0..100).filter(|_| watched.look(&homes, start(1)).noted == other).count();
+        assert_eq!(tries, MAX_TRIES as usize, "of a session that the hub does not know");
     }
 
     #[test]

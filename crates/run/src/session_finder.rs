@@ -216,7 +216,14 @@ impl FinderWorker {
             following.follow(path);
             let (process, started_ms) = (self.child.as_raw(), self.since);
             let session = session.to_string();
-            let note = ProcessNote { process, session, started_ms, start_ticks: None, has_screen: false };
+            let note = ProcessNote {
+                process,
+                session,
+                started_ms,
+                start_ticks: None,
+                has_screen: false,
+                activity: None,
+            };
             self.followed.lock().push(note);
         }
     }

@@ -74,6 +74,8 @@ impl AgentWait {
             Some((LivenessKind::Model, _)) => "the model".to_owned(),
             Some((LivenessKind::Tool, name)) => named("tool", name),
             Some((LivenessKind::Permission, name)) => named("permission", name),
+            Some((LivenessKind::Question, name)) => named("an answer to", name),
+            Some((LivenessKind::Plan, name)) => named("a decision about a plan:", name),
             Some((LivenessKind::Retry, Some(error))) => format!("retry: {error}"),
             Some((LivenessKind::Retry, None)) => "a retry".to_owned(),
         };

@@ -273,10 +273,14 @@ pub(crate) fn to_pending_event(
             event.key = line_key("heartbeat", None);
             event.data = whole(json!({}));
         }
-        Fact::Permission { name, input, .. } => {
+        Fact::Permission { name, class, input, .. } => {
             event.kind = EventKind::PermissionRequest;
             event.key = line_key("permission", input.map(|raw| raw.json));
-            event.data = whole(json!({ "tool_name": name, "input": input.map(|input| input.value()) }));
+            let mut data = json!({ "tool_name": name, "input": input.map(|input| input.value()) });
+            if let Some(kind) = class.person_wait() {
+                data["asks"] = json!(kind);
+            }
+            event.data = whole(data);
         }
         Fact::SessionStart { source } => {
             event.kind = EventKind::SessionStart;
@@ -348,12 +352,14 @@ pub(crate) fn to_pending_event(
         | Fact::Checksum(_)
         | Fact::Totals { .. }
         | Fact::ProcessEnd(_)
+        | Fact::ProcessActivity { .. }
         | Fact::AwaitsPrompt
         | Fact::Warmup
         | Fact::Uncounted
         | Fact::TurnStart
         | Fact::PermissionReply { .. }
-        | Fact::WireHasIdentity => return None,
+        | Fact::WireHasIdentity
+        | Fact::ReportsQuestions => return None,
     }
     Some(event)
 }

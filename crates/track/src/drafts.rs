@@ -9,6 +9,7 @@ use crate::{
     intervals::intervals,
     limits::AgentLimits,
     liveness::{ActivityContext, AgentActivity, idle_activity},
+    noted::NotedWait,
     status::{Derivation, DerivedState, Silence},
 };
 
@@ -74,6 +75,8 @@ impl Derivation<'_> {
     ) -> Vec<RowDraft> {
         let count = self.identities.all.len();
         let questions = self.open_questions();
+        let asks = self.process_note().filter(|note| note.activity.wait().is_some());
+        let asked_at = asks.map(|note| note.seen_at);
         let mut silences = vec![Silence::default(); count];
         let mut drafts: Vec<RowDraft> = (0..count)
             .map(|number| {
@@ -85,7 +88,10 @@ impl Derivation<'_> {
                 let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
                 let limits = self.limits_of(number, own);
                 let (lost_after_ms, text_final_after_ms) = (limits.lost_after_ms(has_open), limits.stall_ms);
-                silences[number] = Silence { last, lost_after_ms, text_final_after_ms, is_in_call };
+                // A process that asks its person is there, whoever of its agents asks.
+                let asked_at = asked_at.filter(|_| has_open || number == 0);
+                let heard = last.max(asked_at);
+                silences[number] = Silence { last: heard, lost_after_ms, text_final_after_ms, is_in_call };
                 let state = DerivedState::new(AgentStatus::Running, None);
                 RowDraft { state, calls, statuses, intervals, last, limits, children: Vec::new() }
             })
@@ -129,7 +135,11 @@ impl Derivation<'_> {
     }
 
     /// Derives what each agent does; `None` for agents that are not running, except a root idle between prompts.
-    pub(crate) fn derive_activities(&self, drafts: &[RowDraft]) -> Vec<Option<AgentActivity>> {
+    pub(crate) fn derive_activities(
+        &self,
+        drafts: &[RowDraft],
+        noted: Option<&NotedWait>,
+    ) -> Vec<Option<AgentActivity>> {
         let is_active = |number: &AgentIndex| {
             let state = &drafts[*number].state;
             state.status.is_live() && state.idle_since.is_none()
@@ -146,14 +156,15 @@ impl Derivation<'_> {
             let status = draft.state.status;
             if status != AgentStatus::Running {
                 let is_between_prompts = number == 0 && !status.is_live() && status != AgentStatus::Lost;
-                let is_open = self.hooks.is_open && !self.now.has_ended;
+                let is_open = (self.hooks.is_open && !self.now.has_ended) || self.process_note().is_some();
                 return (is_between_prompts && is_open).then(|| idle_activity(draft.last));
             }
             // A lost agent has returned nothing: its caller still waits.
-            let is_outstanding =
-                |child: &&AgentIndex| is_active(child) || drafts[**child].state.status == AgentStatus::Lost;
+            let is_lost = |child: AgentIndex| drafts[child].state.status == AgentStatus::Lost;
             let (children, ended): (Vec<AgentIndex>, Vec<AgentIndex>) =
-                draft.children.iter().partition(is_outstanding);
+                draft.children.iter().partition(|child| is_active(child) || is_lost(**child));
+            let children: Vec<(AgentIndex, bool)> =
+                children.into_iter().map(|child| (child, is_lost(child))).collect();
             let returned_at = ended.iter().filter_map(|child| last_report(&drafts[*child])).max();
             let turn = if is_root_alone { latest } else { draft.last.max(returned_at) };
             let question =
@@ -169,6 +180,7 @@ impl Derivation<'_> {
                 children,
                 unlinked,
                 question,
+                noted,
                 left_since,
                 idle_since,
             }))

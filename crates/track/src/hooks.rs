@@ -7,7 +7,7 @@
 //! calls of parallel agents), or `unknown`.
 
 use hashbrown::{HashMap, HashSet};
-use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
+use subscope_model::{AgentStatus, Basis, LivenessKind, Millis, Text, ToolClass};
 
 use crate::{
     facts::{AgentKey, AgentRef, CallIndex, Facts, HookStep, HookStepKind, best_value},
@@ -45,12 +45,14 @@ pub(crate) struct HookLog {
     pub(crate) opened: Option<Option<Text>>,
 }
 
-/// A permission question: the harness asks the user to allow a call.
+/// A question to the user: the harness asks to allow a call, or the call itself asks.
 #[derive(Clone, Debug)]
 pub(crate) struct PermissionQuestion {
     /// Agent whose call it is about, if the payload names it.
     pub(crate) agent: Option<AgentIndex>,
     pub(crate) tool: Text,
+    /// What the user is asked for.
+    pub(crate) kind: LivenessKind,
     pub(crate) digest: u64,
     pub(crate) time: Option<Millis>,
 }
@@ -150,15 +152,22 @@ impl HookReplay<'_> {
                 let digest = self.facts.call(*call).digest.map(|(_, digest)| digest);
                 self.log.questions.retain(|question| Some(question.digest) != digest);
             }
-            HookStepKind::Permission { named, name, digest, time } => {
+            HookStepKind::Permission { named, name, class, digest, time } => {
                 let (agent, tool) = (named.and_then(|named| self.identities.of(named)), name.clone());
+                let kind = class.person_wait().unwrap_or(LivenessKind::Permission);
                 let asked = self.unended.iter().rev().find(|(_, known)| known == digest);
                 if let (None, Some((call, _))) = (named, asked)
                     && let Some(owner) = self.log.owners.get(call)
                 {
                     self.log.asked.insert((step.source, step.offset), *owner);
                 }
-                self.log.questions.push(PermissionQuestion { agent, tool, digest: *digest, time: *time });
+                self.log.questions.push(PermissionQuestion {
+                    agent,
+                    tool,
+                    kind,
+                    digest: *digest,
+                    time: *time,
+                });
             }
             HookStepKind::PermissionReply { named, digest } => {
                 let agent = named.and_then(|named| self.identities.of(named));
@@ -395,7 +404,7 @@ mod tests {
         let mut session = TestSession::new();
         hook(&mut session, tool_call("c1", "Bash"));
         let digest = begin("c1", "Bash", ToolClass::Other).digest;
-        hook(&mut session, Fact::Permission { name: "Bash", digest, input: None });
+        hook(&mut session, Fact::Permission { name: "Bash", class: ToolClass::Other, digest, input: None });
         hook(&mut session, Fact::CallEnd(call_end("longer", Outcome::Ok)));
         assert_eq!(session.hooks().questions.len(), 1);
         hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
@@ -407,7 +416,7 @@ mod tests {
         let digest = begin("c1", "Bash", ToolClass::Other).digest;
         let mut session = TestSession::new();
         let open = |session: &TestSession| session.hooks().questions.len();
-        let asked = || Fact::Permission { name: "Bash", digest, input: None };
+        let asked = || Fact::Permission { name: "Bash", class: ToolClass::Other, digest, input: None };
         hook(&mut session, start("a1"));
         hook(&mut session, start("a2"));
         session.add(SourceKind::Hook, None, agent("a1"), asked());

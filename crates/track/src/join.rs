@@ -144,9 +144,11 @@ impl Facts {
         }
         self.process_end = self.process_end.max(other.process_end);
         self.process_gone = self.process_gone.max(other.process_gone);
+        self.process_activity = self.process_activity.max(other.process_activity);
         other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;
+        self.reports_questions |= other.reports_questions;
         other.problems.into_iter().for_each(|problem| push_new(&mut self.problems, problem));
     }
 }
@@ -160,8 +162,8 @@ fn map_step(step: HookStep, map: &IndexMap) -> HookStep {
         HookStepKind::Post { call, named, launched } => {
             HookStepKind::Post { call: map.call(call), named: map_agent(named), launched }
         }
-        HookStepKind::Permission { named, name: tool, digest, time } => {
-            HookStepKind::Permission { named: map_agent(named), name: tool, digest, time }
+        HookStepKind::Permission { named, name: tool, class, digest, time } => {
+            HookStepKind::Permission { named: map_agent(named), name: tool, class, digest, time }
         }
         HookStepKind::PermissionReply { named, digest } => {
             HookStepKind::PermissionReply { named: map_agent(named), digest }

@@ -14,6 +14,7 @@ use crate::{
     hooks::PermissionQuestion,
     identities::AgentIndex,
     limits::{AgentLimits, TEXT_ENDS_AFTER_MS},
+    noted::NotedWait,
     status::Derivation,
 };
 
@@ -63,12 +64,14 @@ pub(crate) struct ActivityContext<'d> {
     pub(crate) last: Option<Millis>,
     /// Time when control last came to it: its last activity, or the end of a subagent.
     pub(crate) turn: Option<Millis>,
-    /// Its subagents that are live or lost.
-    pub(crate) children: &'d [AgentIndex],
+    /// Its subagents that are live or lost, and whether they are lost.
+    pub(crate) children: &'d [(AgentIndex, bool)],
     /// Agents without known parent and spawn call: whether one is live, and time of their last activity.
     pub(crate) unlinked: (bool, Option<Millis>),
     /// Latest open permission question that blocks it.
     pub(crate) question: Option<&'d PermissionQuestion>,
+    /// The wait for the person that only the note of the process reports.
+    pub(crate) noted: Option<&'d NotedWait>,
     /// Since when it waits for a command that it left running in the background.
     pub(crate) left_since: Option<Millis>,
     /// Since when it waits for messages.
@@ -77,7 +80,7 @@ pub(crate) struct ActivityContext<'d> {
 
 impl AgentActivity {
     fn new(kind: LivenessKind, name: Option<Text>, since_ms: Option<Millis>) -> Self {
-        let is_waiting_long = matches!(kind, LivenessKind::Permission | LivenessKind::Tool);
+        let is_waiting_long = kind.asks_person() || kind == LivenessKind::Tool;
         let liveness = Liveness { kind, name, count: None, limit: None, since_ms, inferred: false };
         Self { liveness, is_waiting_long }
     }
@@ -88,7 +91,10 @@ impl Derivation<'_> {
     pub(crate) fn derive_activity(&self, context: &ActivityContext<'_>) -> AgentActivity {
         if let Some(question) = context.question {
             let since = question.time.or(context.last);
-            return AgentActivity::new(LivenessKind::Permission, Some(question.tool.clone()), since);
+            return AgentActivity::new(question.kind, Some(question.tool.clone()), since);
+        }
+        if let Some(wait) = context.noted.filter(|wait| wait.agent == context.number) {
+            return AgentActivity::new(wait.kind, wait.tool.clone(), Some(wait.since));
         }
         if let Some(retry) = self.retry_activity(context) {
             return retry;
@@ -96,10 +102,21 @@ impl Derivation<'_> {
         if context.idle_since.is_some() {
             return idle_activity(context.idle_since);
         }
-        let waited = context.children.iter().filter(|child| self.is_waited_for(**child)).count() as u32;
+        let is_before =
+            |since: &Millis| self.last_act(context.number).is_none_or(|acted| acted.time <= *since);
+        if let Some(since) = self.noted_idle().filter(|since| context.number == 0 && is_before(since)) {
+            return idle_activity(Some(since));
+        }
+        if let Some(asking) = self.asking_call(context) {
+            return asking;
+        }
+        let outstanding = || context.children.iter().filter(|(child, _)| self.is_waited_for(*child));
+        let waited = outstanding().filter(|(_, is_lost)| !is_lost).count() as u32;
+        let lost = outstanding().count() as u32 - waited;
         let children = || {
             let mut activity = AgentActivity::new(LivenessKind::Children, None, context.last);
-            activity.liveness.count = Some(waited.max(1));
+            // Its only subagents that have not ended are lost.
+            activity.liveness.count = Some(if waited == 0 && lost > 0 { 0 } else { waited.max(1) });
             activity
         };
         // End of the previous call: a queued call starts only after it.
@@ -114,10 +131,12 @@ impl Derivation<'_> {
                 return self.tool_activity(call_facts, before, context.last);
             }
             match self.identities.started_by(*call) {
-                Some(child) if context.children.contains(&child) => return children(),
+                Some(child) if context.children.iter().any(|(known, _)| *known == child) => {
+                    return children();
+                }
                 // The subagent has ended, its result is not reported yet.
                 Some(_) => {}
-                None if waited > 0 || context.unlinked.0 => return children(),
+                None if waited + lost > 0 || context.unlinked.0 => return children(),
                 // Its agent may be one of the unlinked ones, just ended.
                 None => {
                     let before = before.max(context.turn).max(context.unlinked.1);
@@ -125,7 +144,7 @@ impl Derivation<'_> {
                 }
             }
         }
-        if waited > 0 {
+        if waited + lost > 0 {
             return children();
         }
         let has_acted = |since: Millis| self.last_act(context.number).is_some_and(|acted| acted.time > since);
@@ -144,18 +163,29 @@ impl Derivation<'_> {
         let since = call.begun_at().max(before);
         let limits = &self.now.limits;
         let waited = since.map_or(0, |since| limits.awake.silence(since, self.now.at));
-        let asks = call.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+        let is_overdue = call.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+        let asks = is_overdue && self.may_infer_question();
         let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
         let mut activity = AgentActivity::new(kind, call.name.clone(), since.or(last));
         activity.liveness.inferred = asks;
         activity
     }
 
-    /// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
-    /// reports the end of their calls. Where no source reports the user's answer, a question stays open until its call
-    /// ends.
+    /// Returns the wait of an agent whose call asks the person. Calls that start subagents go on beside it, others are
+    /// answered before it.
+    fn asking_call(&self, context: &ActivityContext<'_>) -> Option<AgentActivity> {
+        let open =
+            context.calls.iter().filter(|call| self.is_open(**call)).map(|call| self.facts.call(*call));
+        let call = open.into_iter().find(|call| call.class != ToolClass::Spawn)?;
+        let kind = call.class.person_wait().filter(|_| !self.is_answered(call.begun_at()))?;
+        Some(AgentActivity::new(kind, call.name.clone(), call.begun_at().or(context.last)))
+    }
+
+    /// Returns the open permission questions with the agents that they block: no hook has answered them, no source
+    /// reports the end of their calls, and the process has not gone on since. Where no source reports the user's answer, a
+    /// question stays open until its call ends.
     pub(crate) fn open_questions(&self) -> Vec<(AgentIndex, &PermissionQuestion)> {
-        let questions = self.hooks.questions.iter();
+        let questions = self.hooks.questions.iter().filter(|question| !self.is_answered(question.time));
         questions.filter_map(|question| Some((self.blocked_agent(question)?, question))).collect()
     }
 
@@ -185,7 +215,7 @@ impl Derivation<'_> {
     }
 
     /// Returns the order of an agent's latest own action.
-    fn last_act(&self, number: AgentIndex) -> Option<FactOrder> {
+    pub(crate) fn last_act(&self, number: AgentIndex) -> Option<FactOrder> {
         self.facts_of(self.identity(number)).filter_map(|agent| agent.last_acted).max()
     }
 
@@ -344,6 +374,26 @@ mod tests {
     }
 
     #[test]
+    fn parent_of_lost_subagents_waits_for_none_that_is_at_work() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 10, ROOT, spawn_call("c2", r#""y""#));
+        session.add(TRANSCRIPT, 900_000, agent("a2"), Fact::Response(response("m2", 1)));
+        session.add(TRANSCRIPT, 900_000, agent("a2"), spawned("a2", "c2"));
+        let count = |at: Millis| row(&session, at, "root").liveness.unwrap().count;
+        assert_eq!(count(30), Some(2));
+        assert_eq!(count(1_000_000), Some(1), "a1 is lost");
+        let limits = Limits { stall_open_ms: 3_600_000, ..limits() };
+        let tree = session.tree_with(1_900_000, limits);
+        let root = &tree.agents[0];
+        assert_eq!(
+            root.liveness.as_ref().map(|live| (live.kind, live.count)),
+            Some((LivenessKind::Children, Some(0)))
+        );
+        assert!(root.waits_for_lost());
+        assert_eq!(tree.summary.attention, subscope_model::Attention::Trouble);
+    }
+
+    #[test]
     fn silence_limit_depends_on_active_subagents_and_open_calls() {
         let mut session = TestSession::new();
         session.add(TRANSCRIPT, 0, ROOT, Fact::Response(response("m0", 1)));
@@ -400,7 +450,7 @@ mod tests {
             SourceKind::Hook,
             31,
             agent("a1"),
-            Fact::Permission { name: "Bash", digest, input: None },
+            Fact::Permission { name: "Bash", class: ToolClass::Other, digest, input: None },
         );
         assert_eq!(activity(&session, 40, "a1"), (LivenessKind::Permission, Some("Bash".into()), Some(31)));
         assert!(!row(&session, 40, "a1").liveness.unwrap().inferred);
@@ -413,7 +463,7 @@ mod tests {
         let mut session = session_with_subagent();
         session.add(TRANSCRIPT, 30, agent("a1"), tool_call("call", "Bash"));
         let digest = begin("call", "Bash", ToolClass::Other).digest;
-        let question = Fact::Permission { name: "Bash", digest, input: None };
+        let question = Fact::Permission { name: "Bash", class: ToolClass::Other, digest, input: None };
         session.add(SourceKind::Hook, 31, Claim::Silent, question);
         assert_eq!(activity(&session, 40, "a1").0, LivenessKind::Permission);
         assert_eq!(activity(&session, 40, "root").0, LivenessKind::Children);

@@ -35,8 +35,10 @@ pub(crate) fn build_tree(
     let calls = calls_by_agent(facts, identities, owners, &duplicates);
     let own = derive_figures(facts, identities, owners, &duplicates, now.prices);
     let order = derivation.pre_order();
-    let drafts = derivation.draft_rows(calls, &order, &own);
-    let activities = derivation.derive_activities(&drafts);
+    let mut drafts = derivation.draft_rows(calls, &order, &own);
+    let noted = derivation.noted_wait(&drafts, !derivation.open_questions().is_empty());
+    derivation.open_waiting_root(noted.as_ref(), &mut drafts);
+    let activities = derivation.derive_activities(&drafts, noted.as_ref());
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {
         let mut row = derivation.build_row(*number, &drafts, &activities, &own);

@@ -499,7 +499,7 @@ impl Derivation<'_> {
                 DerivedState::new(status, Some(&why))
             }
             // Silence while waiting for the user's prompt is not a loss.
-            Some(_) if self.is_opened() && self.awaits_prompt() => {
+            Some(_) if (self.is_opened() || self.process_note().is_some()) && self.awaits_prompt() => {
                 DerivedState::new(AgentStatus::Running, None)
             }
             Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
@@ -555,7 +555,11 @@ impl Derivation<'_> {
         let last_acted =
             self.facts_of(self.identity(0)).filter_map(|root| root.last_acted).map(|order| order.time).max();
         let is_before = |opened: Millis| last_acted.is_none_or(|acted| acted < opened);
-        if self.hooks.awaits_at.is_some_and(|at| last_acted.is_none_or(|acted| acted <= at)) {
+        // A hook said so before the process went on: a prompt was given since.
+        let by_hook =
+            self.hooks.awaits_at.filter(|at| self.noted_idle().is_some() || !self.is_answered(Some(*at)));
+        let awaits_at = by_hook.max(self.noted_idle());
+        if awaits_at.is_some_and(|at| last_acted.is_none_or(|acted| acted <= at)) {
             return true;
         }
         self.hooks.is_open && !self.hooks.is_in_turn && self.hooks.opened_at.is_some_and(is_before)

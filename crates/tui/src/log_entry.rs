@@ -3,7 +3,7 @@
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
 use subscope_render::{
-    blocks::{budget_words, detail as detail_of, first_line, full_text, pretty_json},
+    blocks::{budget_words, detail as detail_of, first_line, full_text, pretty_json, request_words},
     text::prefix,
 };
 
@@ -115,7 +115,7 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
         EventKind::PermissionRequest => {
             let input = event.data.get("input");
             let words = join(&tool(), detail_of(input).as_deref().unwrap_or_default());
-            (format!("waits for permission: {words}"), arguments(input))
+            (format!("{}: {words}", request_words(event)), arguments(input))
         }
         EventKind::PermissionDenied => (format!("{} denied", tool()), String::new()),
         EventKind::AgentMessage | EventKind::UserPrompt => first_line_and_text(own("text"))?,

@@ -120,6 +120,7 @@ impl LineDecoder for Hooks {
         if has_identity && self.identified != session {
             session.clone_into(&mut self.identified);
             out.emit(Fact::WireHasIdentity);
+            out.emit(Fact::ReportsQuestions);
         }
         match event {
             "SessionStart" => out.emit(Fact::SessionStart { source: payload.source.0.clone() }),
@@ -159,7 +160,7 @@ impl LineDecoder for Hooks {
                 let name = payload.tool_name.get().unwrap_or_default();
                 let digest = digest(Some(name), payload.tool_input);
                 let input = out.raw(payload.tool_input);
-                out.emit(Fact::Permission { name, digest, input });
+                out.emit(Fact::Permission { name, class: tools::class(name), digest, input });
             }
             "PermissionDenied" => {
                 let content = out.raw(payload.error);

@@ -16,6 +16,7 @@ use subscope_model::{
 };
 
 use super::content::Tokens;
+use crate::common::tools::class_of;
 
 /// Tools that start a subagent, in any case.
 const SPAWN_TOOLS: &[&str] = &["task", "agent"];
@@ -35,6 +36,12 @@ const INSTANT_TOOLS: &[&str] = &[
     "TaskList",
     "TaskGet",
 ];
+/// Tools that ask the person. `exit_plan_mode` is in versions up to 1.0.
+const ASKING_TOOLS: &[(&str, ToolClass)] = &[
+    ("AskUserQuestion", ToolClass::Question),
+    ("ExitPlanMode", ToolClass::Plan),
+    ("exit_plan_mode", ToolClass::Plan),
+];
 /// How the names of tools of MCP servers begin: one of them may be an agent (`subscope mcp agent`).
 const MCP_PREFIX: &str = "mcp__";
 /// Tools that write the file named by their arguments.
@@ -44,10 +51,8 @@ const WRITING_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
 pub(super) fn class(tool: &str) -> ToolClass {
     if SPAWN_TOOLS.iter().any(|name| name.eq_ignore_ascii_case(tool)) {
         ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
     } else {
-        ToolClass::Other
+        class_of(tool, INSTANT_TOOLS, ASKING_TOOLS)
     }
 }
 

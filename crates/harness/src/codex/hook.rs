@@ -74,6 +74,7 @@ impl LineDecoder for Hooks {
             "PreToolUse" => {
                 let (id, named) = (payload.tool_use_id.filled(), payload.tool_name.get().unwrap_or_default());
                 let name = tools::name_in_hooks(named);
+                out.emit(Fact::ReportsQuestions);
                 tools::with_begin(id, name, payload.tool_input, line, &mut |call| {
                     // The second generation of agents names none in its output: which call started which is not known.
                     let is_nameless = call.class == ToolClass::Spawn && name != named;
@@ -109,7 +110,7 @@ impl LineDecoder for Hooks {
                 let mut digest = 0;
                 tools::with_begin(None, name, payload.tool_input, line, &mut |call| digest = call.digest);
                 let input = payload.tool_input.map(|raw| line.raw(raw));
-                out.emit_made(Fact::Permission { name, digest, input });
+                out.emit_made(Fact::Permission { name, class: tools::class(name), digest, input });
             }
             "SubagentStart" => out.emit_made(Fact::Spawn(Spawn {
                 agent,

@@ -10,6 +10,8 @@ use subscope_decode::{
 };
 use subscope_model::{CallBegin, Outcome, RawJson, SpawnInput, SpawnMode, ToolClass};
 
+use crate::common::tools::class_of;
+
 /// The tool that starts an agent. Its namespace is configurable; hooks write both without a separator.
 const SPAWN_TOOL: &str = "spawn_agent";
 /// Tools that concern agents.
@@ -27,16 +29,17 @@ const AGENT_TOOLS: &[&str] = &[
 /// Tools that end at once unless the user must allow them.
 const INSTANT_TOOLS: &[&str] =
     &["update_plan", "apply_patch", "view_image", "list_agents", "send_input", "send_message", "close_agent"];
+/// Tools that ask the person.
+const ASKING_TOOLS: &[(&str, ToolClass)] = &[
+    ("request_user_input", ToolClass::Question),
+    ("tool_suggest", ToolClass::Question),
+    ("request_plugin_install", ToolClass::Question),
+    ("request_permissions", ToolClass::Permission),
+];
 
 /// Returns the class of a tool.
 pub(super) fn class(tool: &str) -> ToolClass {
-    if tool.ends_with(SPAWN_TOOL) {
-        ToolClass::Spawn
-    } else if INSTANT_TOOLS.contains(&tool) {
-        ToolClass::Instant
-    } else {
-        ToolClass::Other
-    }
+    if tool.ends_with(SPAWN_TOOL) { ToolClass::Spawn } else { class_of(tool, INSTANT_TOOLS, ASKING_TOOLS) }
 }
 
 /// Arguments of the tools that concern agents, and of those that run commands.

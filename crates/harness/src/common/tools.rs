@@ -11,22 +11,27 @@ pub(crate) struct Tools {
     pub(crate) spawn: &'static str,
     /// Those that end at once unless the user must allow them.
     pub(crate) instant: &'static [&'static str],
+    /// Those that ask the person, with what they ask for.
+    pub(crate) asking: &'static [(&'static str, ToolClass)],
     /// Those that write the file named by their arguments.
     pub(crate) writing: &'static [&'static str],
     /// Whether ids of calls are unique in their session alone: programs that serve models number calls.
     pub(crate) has_local_ids: bool,
 }
 
+/// Returns the class of a tool that starts no agent.
+pub(crate) fn class_of(tool: &str, instant: &[&str], asking: &[(&str, ToolClass)]) -> ToolClass {
+    match asking.iter().find(|(name, _)| *name == tool) {
+        Some((_, class)) => *class,
+        None if instant.contains(&tool) => ToolClass::Instant,
+        None => ToolClass::Other,
+    }
+}
+
 impl Tools {
     /// Returns the class of a tool.
     pub(crate) fn class(&self, tool: &str) -> ToolClass {
-        if tool == self.spawn {
-            ToolClass::Spawn
-        } else if self.instant.contains(&tool) {
-            ToolClass::Instant
-        } else {
-            ToolClass::Other
-        }
+        if tool == self.spawn { ToolClass::Spawn } else { class_of(tool, self.instant, self.asking) }
     }
 
     /// Builds a call's begin from its name and raw arguments; `spawn` reads those of the tool that starts an agent.

@@ -20,6 +20,7 @@ const TOOLS: Tools = Tools {
         "report_intent",
         "list_agents",
     ],
+    asking: &[("ask_user", ToolClass::Question), ("exit_plan_mode", ToolClass::Plan)],
     writing: &["edit", "create", "str_replace_editor"],
     has_local_ids: true,
 };

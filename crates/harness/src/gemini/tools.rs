@@ -25,6 +25,7 @@ const TOOLS: Tools = Tools {
         "write_todos",
         "save_memory",
     ],
+    asking: &[("ask_user", ToolClass::Question), ("exit_plan_mode", ToolClass::Plan)],
     writing: &["write_file", "replace"],
     has_local_ids: false,
 };

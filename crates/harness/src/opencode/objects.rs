@@ -348,7 +348,7 @@ impl Objects {
         }
         let name = part.tool.filled().or(known.map(|(name, _)| name.as_str())).unwrap_or(question.permission);
         let input = out.raw(part.input().or(question.details));
-        out.emit_made(Fact::Permission { name, digest, input });
+        out.emit_made(Fact::Permission { name, class: tools::class(name), digest, input });
     }
 
     /// Emits that a question was answered.

@@ -25,6 +25,11 @@ const TOOLS: Tools = Tools {
         "todowrite",
         "todoread",
     ],
+    asking: &[
+        ("question", ToolClass::Question),
+        ("plan_enter", ToolClass::Plan),
+        ("plan_exit", ToolClass::Plan),
+    ],
     writing: &["edit", "write"],
     has_local_ids: true,
 };

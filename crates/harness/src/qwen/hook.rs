@@ -85,6 +85,7 @@ impl LineDecoder for Hooks {
         if self.identified != session {
             session.clone_into(&mut self.identified);
             out.emit(Fact::WireHasIdentity);
+            out.emit(Fact::ReportsQuestions);
             let cwd = payload.cwd.filled().map(Cow::Borrowed);
             out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: true });
         }
@@ -118,7 +119,8 @@ impl LineDecoder for Hooks {
             "PermissionRequest" => {
                 let name = payload.tool_name.get().unwrap_or_default();
                 let input = out.raw(payload.tool_input);
-                out.emit_made(Fact::Permission { name, digest: payload.digest(), input });
+                let (class, digest) = (tools::class(name), payload.digest());
+                out.emit_made(Fact::Permission { name, class, digest, input });
             }
             "PermissionDenied" => {
                 out.emit_made(Fact::CallEnd(payload.call_end(Outcome::Denied, None)));

@@ -19,6 +19,7 @@ const TOOLS: Tools = Tools {
         "todo_write",
         "list_agents",
     ],
+    asking: &[("ask_user_question", ToolClass::Question), ("exit_plan_mode", ToolClass::Plan)],
     writing: &["write_file", "edit"],
     has_local_ids: true,
 };

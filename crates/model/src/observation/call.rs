@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use super::{SpawnInput, SpawnResult};
-use crate::RawJson;
+use crate::{LivenessKind, RawJson};
 
 /// A class of tools that the tracker treats alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,9 +13,27 @@ pub enum ToolClass {
     Spawn,
     /// Ends at once unless it needs a permission.
     Instant,
+    /// Asks the person something, and ends with the answer.
+    Question,
+    /// Presents a plan to the person, and ends with the decision.
+    Plan,
+    /// Asks the person for a permission, and ends with the decision.
+    Permission,
     /// Any other.
     #[default]
     Other,
+}
+
+impl ToolClass {
+    /// Returns what an open call of the tool waits for from a person; `None` if the tool asks nobody.
+    pub fn person_wait(self) -> Option<LivenessKind> {
+        match self {
+            Self::Spawn | Self::Instant | Self::Other => None,
+            Self::Question => Some(LivenessKind::Question),
+            Self::Plan => Some(LivenessKind::Plan),
+            Self::Permission => Some(LivenessKind::Permission),
+        }
+    }
 }
 
 /// A tool call began.

@@ -52,12 +52,14 @@ macro_rules! each_id {
             | Fact::SessionStart { .. }
             | Fact::SessionEnd { .. }
             | Fact::ProcessEnd(_)
+            | Fact::ProcessActivity { .. }
             | Fact::Warmup
             | Fact::Uncounted
             | Fact::AwaitsPrompt
             | Fact::Checksum(_)
             | Fact::Totals { .. }
             | Fact::WireHasIdentity
+            | Fact::ReportsQuestions
             | Fact::Note { .. }
             | Fact::Title { .. } => {}
         }

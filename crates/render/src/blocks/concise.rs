@@ -55,7 +55,10 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             line.paint(Ink::Failed, &format!("{}{} {error}", glyphs.failed, span(event, context)));
         }
         EventKind::PermissionRequest => {
-            line.paint(Ink::Waiting, &format!("{} waits for permission: {}", glyphs.waiting, tool()));
+            line.paint(
+                Ink::Waiting,
+                &format!("{} {}: {}", glyphs.waiting, payload::request_words(event), tool()),
+            );
         }
         EventKind::PermissionDenied => {
             line.push(&format!("{} {} ", glyphs.result, tool()));

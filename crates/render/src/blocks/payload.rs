@@ -1,6 +1,7 @@
 //! Formats payloads: indented JSON, code, and result text, in fences that their content cannot close.
 
 use serde_json::{Map, Value};
+use subscope_model::Event;
 
 use crate::{safe, style::Charset, text};
 
@@ -19,6 +20,15 @@ const TEXT_FIELDS: [&str; 7] = ["pattern", "command", "query", "url", "descripti
 
 /// Most characters of an argument in a concise line.
 const DETAIL_LENGTH: usize = 40;
+
+/// Says what a request to the person is about, by its event.
+pub fn request_words(event: &Event) -> &'static str {
+    match event.text("asks") {
+        Some("question") => "asks a question",
+        Some("plan") => "presents a plan",
+        Some(_) | None => "waits for permission",
+    }
+}
 
 /// Truncates a text to `lines` lines and `... (truncated)`.
 pub fn truncate_lines(text: &str, lines: usize) -> String {

@@ -47,7 +47,8 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             (by(event, context, &format!("Tool \"{}\" denied", tool())), String::new())
         }
         EventKind::PermissionRequest => {
-            (by(event, context, &format!("waits for permission: {}", tool())), String::new())
+            let words = format!("{}: {}", payload::request_words(event), tool());
+            (by(event, context, &words), String::new())
         }
         EventKind::Reasoning => {
             let is_encrypted = event.data.get("encrypted").and_then(Value::as_bool) == Some(true);

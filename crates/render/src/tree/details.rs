@@ -32,8 +32,11 @@ pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(In
     let words = match live.kind {
         LivenessKind::Model => format!("waits for the model{since}"),
         LivenessKind::Permission => format!("waits for permission {name}").trim_end().to_owned() + &since,
+        LivenessKind::Question => format!("waits for an answer to its question{since}"),
+        LivenessKind::Plan => format!("waits for a decision about its plan{since}"),
         LivenessKind::Idle => format!("idle{since}"),
         LivenessKind::Children => match live.count {
+            Some(0) => format!("waits for subagents that are lost{since}"),
             Some(1) => format!("waits for 1 subagent{since}"),
             Some(count) => format!("waits for {count} subagents{since}"),
             None => format!("waits for its subagents{since}"),

@@ -184,6 +184,11 @@ impl Recording<'_, '_> {
             }
             return;
         }
+        if let Fact::ProcessActivity { activity, since } = fact {
+            self.facts.process_activity =
+                self.facts.process_activity.max(Some((*since, order.time, *activity)));
+            return;
+        }
         self.facts.is_published |= kind == SourceKind::Posted;
         self.facts.has_transcript |= kind == SourceKind::Transcript;
         if let Some(time) = time {
@@ -219,7 +224,8 @@ impl Recording<'_, '_> {
             | Fact::Thought { .. }
             | Fact::Note { .. }
             | Fact::Stop { .. }
-            | Fact::ProcessEnd(_) => {}
+            | Fact::ProcessEnd(_)
+            | Fact::ProcessActivity { .. } => {}
             Fact::TurnStart => self.record_turn_start(),
             Fact::Warmup => {
                 if let Some(agent) = self.actor {
@@ -268,10 +274,11 @@ impl Recording<'_, '_> {
                         Some(RetryFact { order, time, attempt, limit, error: error.as_ref().into() });
                 }
             }
-            Fact::Permission { name, digest, .. } => {
+            Fact::Permission { name, class, digest, .. } => {
                 let name = self.facts.intern(name);
-                let (named, digest) = (self.actor, *digest);
-                self.push_hook_step(HookStepKind::Permission { named, name, digest, time });
+                let (named, class, digest) = (self.actor, *class, *digest);
+                self.facts.reports_questions = true;
+                self.push_hook_step(HookStepKind::Permission { named, name, class, digest, time });
             }
             Fact::PermissionReply { digest } => {
                 let (named, digest) = (self.actor, *digest);
@@ -294,6 +301,7 @@ impl Recording<'_, '_> {
                 }
             }
             Fact::WireHasIdentity => self.facts.has_identity = true,
+            Fact::ReportsQuestions => self.facts.reports_questions = true,
         }
     }
 

@@ -12,7 +12,7 @@ mod turns;
 
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
-use subscope_model::{Checksum, Millis, Problem, ProcessExit, Text};
+use subscope_model::{Checksum, Millis, Problem, ProcessActivity, ProcessExit, Text};
 
 use self::stored::list;
 pub(crate) use self::{
@@ -119,9 +119,13 @@ pub(crate) struct Facts {
     pub(crate) process_end: Option<(Millis, ProcessExit)>,
     /// Since when the session's process is gone.
     pub(crate) process_gone: Option<Millis>,
+    /// What the note of the session's process said last: since when, when it was read, and what the process does.
+    pub(crate) process_activity: Option<(Millis, Millis, ProcessActivity)>,
     #[serde(skip)]
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
+    /// Whether a source reports each question to the person.
+    pub(crate) reports_questions: bool,
     #[serde(skip)]
     pub(crate) interned: HashSet<Text>,
     /// Last interned text and last agent looked up: consecutive lines repeat them.

@@ -1,7 +1,7 @@
 //! Facts about the turns of the root: prompts, ends, lines of streams, and the order of hooks.
 
 use serde::{Deserialize, Serialize};
-use subscope_model::{AgentStatus, Millis, SourceKind, Text};
+use subscope_model::{AgentStatus, Millis, SourceKind, Text, ToolClass};
 
 use super::{AgentRef, CallIndex, FactOrder, LastLine};
 
@@ -95,6 +95,7 @@ pub(crate) enum HookStepKind {
     Permission {
         named: Option<AgentRef>,
         name: Text,
+        class: ToolClass,
         digest: u64,
         time: Option<Millis>,
     },

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use subscope_model::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, Tree};
+use subscope_model::{Agent, AgentId, AgentStatus, Flag, Liveness, LivenessKind, Millis, SessionId, Tree};
 use subscope_render::{Ink, text};
 
 use super::trees::Trees;
@@ -15,6 +15,20 @@ const SHOWN_MS: Millis = 12_000;
 
 /// Predicate of an agent that waits for a person.
 const WAITS: &str = "waits for your permission";
+
+/// Says what an agent waits for from its person.
+fn waits_words(wait: &Liveness) -> &'static str {
+    match wait.kind {
+        LivenessKind::Question => "asks you a question",
+        LivenessKind::Plan => "waits for your decision about its plan",
+        LivenessKind::Permission
+        | LivenessKind::Model
+        | LivenessKind::Tool
+        | LivenessKind::Children
+        | LivenessKind::Retry
+        | LivenessKind::Idle => WAITS,
+    }
+}
 
 /// Predicate of an agent that ended with an error.
 const FAILED: &str = "failed";
@@ -111,16 +125,22 @@ pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
             let above = agent.parent_id.as_ref().and_then(|parent| at_work.get(parent));
             above.is_some_and(|above| agent.has_failed_below(above, tree.session.run_started_at_ms))
         };
+        let is_lost_below = |agent: &Agent| {
+            let above = agent.parent_id.as_ref().and_then(|parent| at_work.get(parent));
+            above.is_some_and(|above| agent.is_lost_below(above))
+        };
         for agent in &tree.agents {
             let waits_since = agent.liveness.as_ref().and_then(|live| live.since_ms);
-            let (rank, since, what, ink) = if agent.waits_for_person() {
-                (0, waits_since, WAITS, Ink::Waiting)
+            let (rank, since, what, ink) = if let Some(wait) = agent.person_wait() {
+                (0, waits_since, waits_words(wait), Ink::Waiting)
             } else if agent.is_at_work() && agent.has(Flag::Stalled) {
                 (1, agent.last_event_at_ms, "is stalled", Ink::Stalled)
             } else if agent.is_at_work() && agent.has(Flag::Failing) {
                 (1, agent.last_event_at_ms, FAILS, Ink::Stalled)
             } else if has_failed_below(agent) {
                 (2, agent.ended_at_ms, FAILED, Ink::Failed)
+            } else if is_lost_below(agent) {
+                (2, agent.ended_at_ms, "is lost, and waited for", Ink::Stalled)
             } else {
                 continue;
             };
@@ -165,8 +185,9 @@ pub(crate) fn raised_alerts(
         AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
     };
     alerts.extend(ending.filter(|_| was_live));
-    if now.waits_for_person() && !before.is_some_and(Agent::waits_for_person) {
-        alerts.push(alert(WAITS, Ink::Waiting));
+    let waited = before.is_some_and(Agent::waits_for_person);
+    if let Some(wait) = now.person_wait().filter(|_| !waited) {
+        alerts.push(alert(waits_words(wait), Ink::Waiting));
     }
     alerts
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliErr
     if args.json {
         return output::print_json(&StatusOutput { status, hub: backend.health() });
     }
-    let is_quiet = status.running == 0 && status.waiting_for_permission == 0;
+    let is_quiet = status.running == 0 && status.waiting() == 0;
     if args.live && is_quiet && (session.is_some() || status.sessions == 0) {
         return Ok(());
     }
