@@ -9,7 +9,7 @@ import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
 import type { Agent, AgentStatus, Attention } from "../src/model";
-import { activityNow, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
+import { activityNow, needOf, needWords, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -113,6 +113,29 @@ describe("figures", () => {
     for (const [attention, root, look] of list.sessions as [Attention, AgentStatus, string][]) expect(sessionTone(attention, root)).toBe(look);
     expect(seconds(83_000)).toBe("1m 23s");
     expect([duration(null), count(null), money(null)]).toEqual(["", "", ""]);
+  });
+});
+
+describe("needs", () => {
+  const agent = (given: Partial<Agent>) => ({ id: "a1", flags: [], tools: [], ended_at_ms: null, liveness: null, ...given }) as unknown as Agent;
+  const live = (kind: string, inferred = false) => ({ kind, inferred, name: null, count: null, since_ms: 1000 }) as Agent["liveness"];
+  const session = { run_started_at_ms: 10 } as Session;
+  const parent = agent({ id: "root", status: "running", liveness: live("children") });
+  it.each<[string, Partial<Agent>, string | null]>([
+    ["a permission", { status: "running", liveness: live("permission") }, "asks for permission"],
+    ["a question", { status: "running", liveness: live("question") }, "asks a question"],
+    ["a plan", { status: "running", liveness: live("plan") }, "presents a plan"],
+    ["a guess", { status: "running", liveness: live("permission", true) }, null],
+    ["a stall", { status: "running", flags: ["stalled"] }, "is stalled"],
+    ["repeated failures", { status: "running", flags: ["looping", "failing"] }, "keeps failing"],
+    ["an end by failure", { status: "failed", ended_at_ms: 20 }, "has failed"],
+    ["one of an earlier run", { status: "failed", ended_at_ms: 5 }, null],
+    ["a loss that is waited for", { status: "lost" }, "is lost, and waited for"],
+    ["a loss in the background", { status: "lost", background: true }, null],
+    ["work", { status: "running", liveness: live("tool") }, null],
+  ])("are true to the state: %s", (_, given, words) => {
+    const reason = needOf(agent(given), parent, session);
+    expect(reason && needWords(reason, agent(given))).toBe(words);
   });
 });
 

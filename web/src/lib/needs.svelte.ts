@@ -5,19 +5,17 @@ import { byAttention } from "./order.svelte";
 import { commandOf } from "./payload";
 import { router } from "./route.svelte";
 import { store, type Shown } from "./store.svelte";
-import { needOf, type NeedTone } from "./words";
+import { NEED_REASONS, needOf, type NeedReason } from "./words";
 
 export interface Need {
   key: string;
   shown: Shown;
   agent: Agent;
-  tone: NeedTone;
+  reason: NeedReason;
 }
 
 /** How many events of an agent are looked through for what it wants to do. */
 const LOOKED_THROUGH = 200;
-
-const TONES: NeedTone[] = ["waiting", "stalled", "failed"];
 
 /** A run that ended longer ago than this when its event arrives does not count as just finished. */
 const FRESH_MS = 60_000;
@@ -39,11 +37,11 @@ class Needs {
     const found = troubled.flatMap((shown) => {
       const byId = new Map(shown.agents.map((agent) => [agent.id, agent]));
       return shown.agents.flatMap((agent): Need[] => {
-        const tone = needOf(agent, byId.get(agent.parent_id ?? ""), shown.session);
-        return tone === null ? [] : [{ key: `${shown.id}/${agent.id}/${agent.liveness?.since_ms ?? ""}`, shown, agent, tone }];
+        const reason = needOf(agent, byId.get(agent.parent_id ?? ""), shown.session);
+        return reason === null ? [] : [{ key: `${shown.id}/${agent.id}/${agent.liveness?.since_ms ?? ""}`, shown, agent, reason }];
       });
     });
-    return found.sort((one, other) => TONES.indexOf(one.tone) - TONES.indexOf(other.tone));
+    return found.sort((one, other) => NEED_REASONS.indexOf(one.reason) - NEED_REASONS.indexOf(other.reason));
   });
 
   finished: Shown[] = $derived([...this.unread].flatMap((id) => store.get(id) ?? []).filter(({ isLive }) => !isLive));
@@ -55,7 +53,7 @@ class Needs {
     });
     $effect.root(() => {
       $effect(() => {
-        for (const need of this.all) if (need.tone === "waiting") void this.#ask(need);
+        for (const need of this.all) if (need.reason === "waiting") void this.#ask(need);
       });
       $effect(() => {
         const { name, session } = router.route;

@@ -4,7 +4,7 @@ import { commandOf } from "./payload";
 import { agentOf, store } from "./store.svelte";
 import { oneLine } from "./safe";
 import { router } from "./route.svelte";
-import { budgetWords, sessionTitle, title } from "./words";
+import { budgetWords, requestWords, sessionTitle, title } from "./words";
 
 const KEPT = "subscope-notifications";
 
@@ -63,7 +63,7 @@ class Notices {
       case "budget":
         return budgetWords(event);
       case "permission.request":
-        return `asks for permission: ${oneLine(`${String(data["tool_name"] ?? "")} ${commandOf(data["input"])}`).slice(0, 200)}`;
+        return `${requestWords(event)}: ${oneLine(`${String(data["tool_name"] ?? "")} ${commandOf(data["input"])}`).slice(0, 200)}`;
       case "subagent.stop":
         return data["status"] === "failed" ? `failed: ${oneLine(String(data["error"] ?? "")).slice(0, 120)}` : "";
       case "run.end":

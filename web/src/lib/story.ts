@@ -2,7 +2,7 @@
 import type { Agent, AgentStatus, Event, ToolCall } from "../model";
 import { duration } from "./format";
 import { commandOf } from "./payload";
-import { budgetWords } from "./words";
+import { budgetWords, requestWords } from "./words";
 
 export type Part =
   | { kind: "prompt" | "message" | "thought" | "result"; key: string; at: number | null; text: string }
@@ -25,7 +25,7 @@ const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> 
 
 /** The text of a permission request, with the complete command. */
 const asks = (event: Event): string =>
-  ["asks for permission", text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
+  [requestWords(event), text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
 
 /** The agent's result, once: its last message is marked if it has the same text; else the result is appended. */
 export function withResult(parts: Part[], agent: Agent): Part[] {

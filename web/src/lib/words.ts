@@ -54,7 +54,12 @@ function doing(agent: Agent, live: Liveness): Doing {
       return { words: "waits for the model" };
     case "permission":
       return { words: `waits for permission ${name}`.trim() };
+    case "question":
+      return { words: "waits for an answer to its question" };
+    case "plan":
+      return { words: "waits for a decision about its plan" };
     case "children":
+      if (live.count === 0) return { words: "waits for subagents that are lost" };
       return { words: `waits for ${live.count ?? "its"} subagent${live.count === 1 ? "" : "s"}` };
     case "retry": {
       const limit = live.limit ? `/${live.limit}` : "";
@@ -140,14 +145,55 @@ export function cached({ input_tokens, cache_read_tokens, cache_write_tokens }: 
   return given === 0 ? "" : ` (${Math.floor((cache_read_tokens * 100) / given)} %)`;
 }
 
-export type NeedTone = "waiting" | "stalled" | "failed";
+/** Why an agent needs a person, the most urgent reason first. */
+export const NEED_REASONS = ["waiting", "stalled", "lost", "failing", "failed"] as const;
+export type NeedReason = (typeof NEED_REASONS)[number];
 
-/** Why an agent needs attention: a permission, a stall, repeated failures, or a failure below an agent at work. */
-export function needOf(agent: Agent, parent: Agent | undefined, session: Session): NeedTone | null {
-  const look = tone(agent);
-  if (look === "waiting" || look === "stalled") return look;
-  if (isAtWork(agent)) return agent.flags.includes("failing") ? "failed" : null;
-  return parent && hasFailedBelow(agent, parent, session) ? "failed" : null;
+/** Why an agent needs a person; `null` if it does not. The marks of endings are kept for agents that have ended. */
+export function needOf(agent: Agent, parent: Agent | undefined, session: Session): NeedReason | null {
+  if (waitsForPerson(agent)) return "waiting";
+  if (isAtWork(agent)) return (["stalled", "failing"] as const).find((flag) => agent.flags.includes(flag)) ?? null;
+  if (!parent) return null;
+  if (isLostBelow(agent, parent)) return "lost";
+  return hasFailedBelow(agent, parent, session) ? "failed" : null;
+}
+
+/** What an agent with a need does, in words. */
+export function needWords(reason: NeedReason, agent: Agent): string {
+  switch (reason) {
+    case "waiting":
+      return askWords(agent.liveness?.kind);
+    case "stalled":
+      return "is stalled";
+    case "lost":
+      return "is lost, and waited for";
+    case "failing":
+      return "keeps failing";
+    case "failed":
+      return "has failed";
+  }
+}
+
+/** What an agent asks of a person, by a wait's kind or the `asks` of a request. */
+function askWords(what: unknown): string {
+  return what === "question" ? "asks a question" : what === "plan" ? "presents a plan" : "asks for permission";
+}
+
+/** What a request to the person is about. */
+export function requestWords({ data }: Event): string {
+  return askWords(data["asks"]);
+}
+
+/** Whether an agent waits for a person, as a source reports; a wait that is only inferred is none. */
+export function waitsForPerson(agent: Agent): boolean {
+  const live = agent.liveness;
+  return isLive(agent) && live !== undefined && live !== null && !live.inferred && ["permission", "question", "plan"].includes(live.kind);
+}
+
+/** Whether the agent is lost below one that waits for its subagents, and not in the background. */
+function isLostBelow(agent: Agent, parent: Agent): boolean {
+  const isNeeded = isLive(parent) && parent.liveness?.kind === "children" && !agent.background;
+  return agent.status === "lost" && !agent.flags.includes("copied") && isNeeded;
 }
 
 /** Whether the agent failed below an agent that is still at work; failures before the latest run do not count. */
@@ -173,13 +219,11 @@ export function foremost(agents: Agent[]): Agent | undefined {
   }, undefined);
 }
 
-/** The look of a row: `waiting` or `stalled` for an active agent, else its status. */
+/** The look of a row: `waiting` or `stalled` (also: waits for lost subagents) for an active agent, else its status. */
 export function tone(agent: Agent): string {
-  if (agent.status === "running" || agent.status === "pending") {
-    if (agent.liveness?.kind === "permission") return "waiting";
-    if (agent.flags.includes("stalled")) return "stalled";
-  }
-  return agent.status;
+  if (waitsForPerson(agent)) return "waiting";
+  const isTroubled = agent.flags.includes("stalled") || (agent.liveness?.kind === "children" && agent.liveness.count === 0);
+  return isLive(agent) && isTroubled ? "stalled" : agent.status;
 }
 
 /** The look of a session: its urgency while it is live, then the outcome of its root. */
