@@ -96,7 +96,10 @@ impl HeldEvents {
         if now.is_growing && tree.agents.iter().any(|row| row.status.is_live()) {
             (self.records, all) = all.into_iter().partition(|event| is_unnamed(event, answers, attribution));
         }
-        let is_nameless = |event: &PendingEvent| matches!(event.call, OwnedCall::Line);
+        // No other source reports a published call.
+        let is_nameless = |event: &PendingEvent| {
+            matches!(event.call, OwnedCall::Line) && event.source_kind != SourceKind::Posted
+        };
         let may_hold = now.is_growing && !attribution.has_call_ids() && all.iter().any(is_nameless);
         let since = self.since.take().unwrap_or(now.at);
         if !may_hold || now.at >= since + HOLD_MS {
@@ -304,7 +307,7 @@ impl SessionFeed {
     ) -> Option<PlacedEvent> {
         let place = pending.place;
         let call = pending.call.borrow();
-        if !attribution.is_counted(call) {
+        if !attribution.is_counted(call) && pending.source_kind != SourceKind::Posted {
             return None;
         }
         let (actor, basis) = attribution.actor(&pending.claim.borrow(), call, place);
@@ -364,6 +367,9 @@ impl SessionFeed {
     /// Whether the event of a call was published before, when no source had the call's id. Counts it if it has none.
     fn repeats_nameless(&mut self, pending: &PendingEvent, attribution: &Attribution<'_>) -> bool {
         let call = pending.call.borrow();
+        if pending.source_kind == SourceKind::Posted {
+            return false;
+        }
         let Some(digest) = attribution.call_digest(call, pending.place) else { return false };
         let key = (pending.kind == EventKind::ToolPre, digest);
         match call {

@@ -710,6 +710,45 @@ fn lines_of_other_programs_make_no_session() {
 }
 
 #[test]
+fn published_calls_without_ids_end_with_the_result_of_their_tool() {
+    assert_eq!(sketch(&wild("wire/e-nocallid.jsonl")), "root completed\n  no completed: Grep ok\n");
+    let event = |rest: &str| {
+        format!(
+            r#"{{"subagentName":"n","subagentRunId":"{rest},"timestamp":1795720000000}}
+"#
+        )
+    };
+    let post = |run: &str, kind: &str, tool: &str, id: &str| {
+        event(&format!(r#"{run}","type":"{kind}","toolName":"{tool}","payload":"same"{id}"#))
+    };
+    let lines = [
+        post("r1", "tool_call", "Grep", ""),
+        post("r2", "tool_call", "Grep", ""),
+        post("r1", "tool_call", "Read", ""),
+        post("r1", "tool_result", "Grep", r#","isError":true"#),
+        post("r2", "tool_call", "Bash", r#","toolCallID":"1""#),
+        post("r2", "tool_result", "Bash", r#","toolCallID":"1""#),
+    ];
+    let both = tree(&[Part::new("events.jsonl", lines.concat())]);
+    let expected =
+        "root lost\n  r1 lost [orphan]: Grep error, Read open\n  r2 lost [orphan]: Grep open, Bash ok\n";
+    assert_eq!(sketch(&both), expected);
+}
+
+#[test]
+fn ends_without_their_begin_are_calls_of_the_agent_that_reports_them() {
+    for (name, expected) in [
+        ("e-onlyresult", "root completed\n  or completed: Read ok\n"),
+        ("h-postonly", "root lost\n  z1 Explore lost [orphan]: Read ok, Bash error\n"),
+        ("h-t2", "root lost\n  sa-1 Explore lost [orphan]: ~Read ok\n"),
+        ("h-t3", "root lost\n  sa-1 Explore lost [orphan]: ~Bash error\n"),
+    ] {
+        let tree = wild(&format!("wire/{name}.jsonl"));
+        assert_eq!(sketch(&tree), expected, "{name}");
+    }
+}
+
+#[test]
 fn an_agent_that_gemini_printed_to_have_ended_is_not_lost() {
     let file = fixtures::root().join("gemini/0.61.0/two_parallel/stdout.jsonl");
     let tree = tree(&[Part::new("stdout.jsonl", fixtures::bytes(&file))]);
@@ -728,4 +767,20 @@ fn a_session_that_opencode_exports_is_read() {
     assert_eq!(sketch(&tree), "root completed: bash ok\n");
     assert_eq!(tree.session.title.as_deref(), Some("count lines"));
     assert_eq!((tree.summary.usage.unwrap().total_tokens, tree.problems.len()), (110, 0));
+}
+
+#[test]
+fn results_in_transcripts_and_streams_without_their_calls_are_counted() {
+    let result = r#""message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"late","is_error":true}]}"#;
+    let transcript = format!(
+        r#"{{"type":"user","uuid":"u1","sessionId":"s","version":"2.1.330","timestamp":"2026-02-10T10:00:00.000Z",{result}}}"#
+    );
+    let stream =
+        format!(r#"{{"type":"user","session_id":"s","parent_tool_use_id":null,"uuid":"u1",{result}}}"#);
+    let codex = r#"{"timestamp":"2026-02-10T10:00:00.000Z","type":"session_meta","payload":{"id":"s","cwd":"/p","cli_version":"0.98.0"}}
+{"timestamp":"2026-02-10T10:00:01.000Z","type":"response_item","payload":{"type":"function_call_output","call_id":"c1","output":"late"}}"#;
+    for lines in [transcript.as_str(), &stream, codex] {
+        let tree = tree(&[Part::new("main.jsonl", format!("{lines}\n"))]);
+        assert_eq!(tree.summary.tool_calls, 1, "{lines}");
+    }
 }

@@ -145,6 +145,11 @@ impl HookReplay<'_> {
             HookStepKind::Post { call, named, launched } => {
                 self.undo_stop(*named);
                 self.unended.retain(|(known, _)| known != call);
+                if named.is_none() && self.facts.call(*call).begin.is_none() {
+                    // Its begin was not seen.
+                    let owner = self.derive_owner(self.facts.call(*call).spawn.is_some());
+                    self.log.owners.entry(*call).or_insert(owner);
+                }
                 if self.open_spawns.remove(call) {
                     self.finish_spawn(*call, *launched);
                 }

@@ -117,7 +117,7 @@ pub(crate) fn calls_by_agent(
 ) -> Vec<Vec<u32>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); identities.all.len()];
     for (number, call) in facts.numbered_calls() {
-        if call.name.is_none() || !facts.is_counted(call) || duplicates.has_call(number) {
+        if !call.is_reported() || !facts.is_counted(call) || duplicates.has_call(number) {
             continue;
         }
         if let Some((owner, _)) = owners.of_call(number) {

@@ -115,11 +115,8 @@ impl Facts {
         let places = other.call_by_place.into_iter();
         self.call_by_place
             .extend(places.map(|((source, offset), call)| ((source + map.sources, offset), map.call(call))));
-        for (digest, calls) in other.open_calls_by_digest {
-            self.open_calls_by_digest
-                .entry(digest)
-                .or_default()
-                .extend(calls.into_iter().map(|call| map.call(call)));
+        for (key, calls) in other.open_calls {
+            self.open_calls.entry(key).or_default().extend(calls.into_iter().map(|call| map.call(call)));
         }
         for (id, ends) in other.ends {
             self.ends.entry(id).or_default().extend(ends);
@@ -238,7 +235,14 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
 }
 
 fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
-    if known.name.is_none() || other.digest.is_some_and(|other| known.digest.is_none_or(|own| other < own)) {
+    let is_named_better = match (other.digest, known.digest) {
+        (None, None) => {
+            known.name.is_none() || other.name.as_ref().is_some_and(|name| Some(name) < known.name.as_ref())
+        }
+        (Some(other), own) => own.is_none_or(|own| other < own),
+        (None, Some(_)) => known.name.is_none(),
+    };
+    if is_named_better {
         known.name = other.name.or(known.name.take());
     }
     if other.class != ToolClass::Other {

@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Outcome};
 
 use crate::{
-    facts::{AgentRef, CallFacts, CallIndex, Facts, ParentClaim, ROOT, ResponseFacts, join_owners},
+    facts::{
+        AgentRef, CallEndFact, CallFacts, CallIndex, Facts, ParentClaim, ROOT, ResponseFacts, join_owners,
+    },
     hooks::HookLog,
     identities::{AgentIndex, Identities},
 };
@@ -138,11 +140,18 @@ fn call_claims(identities: &Identities, log: &HookLog, number: CallIndex, call: 
     let mut claims = merge_claims(identities, &call.owners);
     let started = identities.started_by(number);
     claims.retain(|(owner, _)| Some(*owner) != started);
+    if claims.is_empty() {
+        // Its begin was not seen: whose lines report the end called it.
+        let ends = call.ends.iter().filter(|end| end.outcome != Outcome::Over);
+        let reporters: SmallVec<[_; 2]> = ends.filter_map(CallEndFact::claim).collect();
+        claims = merge_claims(identities, &reporters);
+        claims.retain(|(owner, _)| Some(*owner) != started);
+    }
     let by_hooks = log.owners.get(&number).copied();
     let counts = claims.is_empty();
     join_owners(&mut claims, by_hooks.filter(|(_, basis)| counts || *basis == Basis::Wire));
-    // A named call without a claimant is listed with the root, its owner unknown.
-    if claims.is_empty() && call.name.is_some() {
+    // A call without a claimant is listed with the root, its owner unknown.
+    if claims.is_empty() && call.is_reported() {
         claims.push((0, Basis::Unknown));
     }
     claims

@@ -22,6 +22,9 @@ use crate::{
     status::{Derivation, DerivedState},
 };
 
+/// The tool of a call of which only an end was seen that names none.
+const UNNAMED_TOOL: &str = "unknown";
+
 /// Builds the tree of a session. Calls and responses in `owned_elsewhere` count in another session; `runs` is the
 /// number of runs.
 pub(crate) fn build_tree(
@@ -225,7 +228,7 @@ impl Derivation<'_> {
         };
         ToolCall {
             id: call.id.clone().map(subscope_model::ToolUseId),
-            name: call.name.clone().unwrap_or_else(|| "".into()),
+            name: call.name.clone().unwrap_or_else(|| UNNAMED_TOOL.into()),
             status,
             basis: self.owners.of_call(number).map_or(Basis::Unknown, |(_, basis)| basis),
             started_at_ms: call.begun_at(),

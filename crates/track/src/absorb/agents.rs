@@ -166,10 +166,7 @@ impl Recording<'_, '_> {
         let call = call.map(|id| self.facts.call_index(id)).filter(|_| is_refused);
         if let Some(call) = call {
             // The refusal is certain only if the harness received our answer: any other report of the call's end wins.
-            push_new(
-                &mut self.facts.call_mut(call).ends,
-                CallEndFact::new(kind, Outcome::Over, None, time, false),
-            );
+            push_new(&mut self.facts.call_mut(call).ends, CallEndFact::new(kind, Outcome::Over, None, time));
         }
         let known = self.facts.stops.entry_ref(agent).or_default();
         push_new(known, StopFact { step, order: self.order, time, call });

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use subscope_model::{
     AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Observation, Outcome, Payload, RawJson,
-    Response, SourceKind, ToolClass,
+    Response, SourceKind, ToolClass, stable_hash,
 };
 
 use super::{FactDetail, Recording, basis_of, rank};
@@ -75,7 +75,8 @@ impl Recording<'_, '_> {
             None => {
                 let number = self.facts.calls.len() as CallIndex;
                 self.facts.calls.push(CallFacts::default());
-                self.facts.open_calls_by_digest.entry(fact.digest).or_default().push(number);
+                let key = self.open_calls_key(fact.digest);
+                self.facts.open_calls.entry(key).or_default().push(number);
                 self.record_call_place(number);
                 number
             }
@@ -142,10 +143,18 @@ impl Recording<'_, '_> {
     pub(super) fn record_call_end(&mut self, fact: &CallEnd<'_>) {
         let (kind, time) = (self.observation.kind, self.observation.time);
         let Some(number) = self.find_ended_call(fact) else { return };
+        let name = fact.name.map(|name| self.facts.intern(name));
         let call = self.facts.call_mut(number);
+        // The name in its begin precedes.
+        if call.digest.is_none()
+            && name.as_ref().is_some_and(|name| call.name.as_ref().is_none_or(|known| name < known))
+        {
+            call.name = name;
+        }
         call.left_running |= fact.left_running;
-        let mut end = CallEndFact::new(kind, fact.outcome, self.actor, time, fact.refused);
-        end.is_provisional = fact.is_provisional;
+        let basis = basis_of(&self.observation.claim);
+        let mut end = CallEndFact::new(kind, fact.outcome, self.actor.map(|by| (by, basis)), time);
+        (end.is_provisional, end.refused) = (fact.is_provisional, fact.refused);
         push_new(&mut call.ends, end);
         if let Some(result) = fact.result.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
@@ -171,16 +180,37 @@ impl Recording<'_, '_> {
         }
     }
 
-    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same
-    /// digest is open.
+    /// Returns the call that an end belongs to. An end without an id ends the open call with the same digest, or of the
+    /// same tool in the same published run, if exactly one is; if none is, its begin was not seen.
     fn find_ended_call(&mut self, fact: &CallEnd<'_>) -> Option<CallIndex> {
         if let Some(id) = fact.id {
             return Some(self.facts.call_index(id));
         }
-        let open = self.facts.open_calls_by_digest.get_mut(&fact.digest)?;
-        let ended = if open.len() == 1 { open.pop()? } else { return None };
+        let (key, calls) = (self.open_calls_key(fact.digest), &self.facts.calls);
+        let is_named =
+            |call: CallIndex| fact.name.is_none() || calls[call as usize].name.as_deref() == fact.name;
+        let open = self.facts.open_calls.entry(key).or_default();
+        let mut candidates = (0..open.len()).filter(|at| is_named(open[*at]));
+        let ended = match (candidates.next(), candidates.next()) {
+            (Some(only), None) => open.remove(only),
+            (None, _) if fact.name.is_some() && fact.outcome != Outcome::Over => {
+                self.facts.calls.push(CallFacts::default());
+                (self.facts.calls.len() - 1) as CallIndex
+            }
+            (None | Some(_), _) => return None,
+        };
         self.record_call_place(ended);
         Some(ended)
+    }
+
+    /// Returns the key under which calls without ids are open: the digest of the arguments, which ends of published events
+    /// do not repeat; those of one published run have one key.
+    fn open_calls_key(&self, digest: u64) -> u64 {
+        if let (Claim::Agent(run, _), SourceKind::Posted) = (&self.observation.claim, self.observation.kind) {
+            stable_hash(run)
+        } else {
+            digest
+        }
     }
 
     /// Records that this line reports a call without an id.

@@ -28,6 +28,8 @@ pub(crate) struct CallEndFact {
     pub(crate) time: MaybeTime,
     /// Agent whose lines report it; `AgentRef::MAX` if the line names none.
     reporter: AgentRef,
+    #[serde(default)]
+    basis: Basis,
     pub(crate) kind: SourceKind,
     pub(crate) outcome: Outcome,
     pub(crate) refused: bool,
@@ -39,12 +41,16 @@ impl CallEndFact {
     pub(crate) fn new(
         kind: SourceKind,
         outcome: Outcome,
-        by: Option<AgentRef>,
+        by: Option<(AgentRef, Basis)>,
         time: Option<Millis>,
-        refused: bool,
     ) -> Self {
-        let reporter = by.unwrap_or(AgentRef::MAX);
-        Self { time: time.into(), reporter, kind, outcome, refused, is_provisional: false }
+        let (reporter, basis) = by.unwrap_or((AgentRef::MAX, Basis::Unknown));
+        Self { time: time.into(), reporter, basis, kind, outcome, refused: false, is_provisional: false }
+    }
+
+    /// Returns the agent whose lines report it, with the basis of that; `None` if the line names none.
+    pub(crate) fn claim(&self) -> Option<(AgentRef, Basis)> {
+        self.reporter().map(|reporter| (reporter, self.basis))
     }
 
     /// Returns the agent whose lines report it; `None` if the line names none.
@@ -155,6 +161,11 @@ impl CallFacts {
         self.seen & (1 << kind as u8) != 0
     }
 
+    /// Whether a source reports its begin or its end: it is more than an id that something else names.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.name.is_some() || self.ends.iter().any(|end| end.outcome != Outcome::Over)
+    }
+
     /// Whether an equal id in another session is another call: the harness numbers its calls, or only published events
     /// report it, with ids of the program's own (`1`, `call_1`).
     pub(crate) fn is_local(&self) -> bool {
@@ -162,7 +173,7 @@ impl CallFacts {
     }
 
     /// Whether only published events report it.
-    fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         let is_known = self.seen != 0 || !self.ends.is_empty();
         let others = self.seen & !(1 << SourceKind::Posted as u8);
         is_known && others == 0 && self.ends.iter().all(|end| end.kind == SourceKind::Posted)

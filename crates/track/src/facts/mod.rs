@@ -78,9 +78,9 @@ pub(crate) struct Facts {
     /// Calls without an id, by source and offset of the lines that report their begin or end.
     #[serde(with = "list")]
     pub(crate) call_by_place: HashMap<(u32, u64), CallIndex>,
-    /// Open calls without an id, by digest of their arguments.
+    /// Open calls without an id, by digest of their arguments or by published run.
     #[serde(skip)]
-    pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
+    pub(crate) open_calls: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
     #[serde(skip)]
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
@@ -269,9 +269,9 @@ impl Facts {
     }
 
     /// Whether a call is counted. A call without an id repeats one with an id if any source of the session has call
-    /// ids.
+    /// ids; not one that only published events report.
     pub(crate) fn is_counted(&self, call: &CallFacts) -> bool {
-        call.id.is_some() || self.call_by_id.is_empty()
+        call.id.is_some() || self.call_by_id.is_empty() || call.is_published()
     }
 
     /// Adds the call that started a run. Of several, that of the least id counts: their order must not matter.
