@@ -32,9 +32,19 @@ pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a 
 
 /// Returns the `limit` argument, or the default; larger values are clamped.
 pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, QueryError> {
-    let expected = format!("a number from 1 to {most}");
-    let limit = optional(arguments, "limit", &expected, |value| value.as_u64().filter(|number| *number > 0))?;
+    let expected = format!("a whole number from 1 to {most}");
+    let limit = optional(arguments, "limit", &expected, |value| whole(value).filter(|number| *number > 0))?;
     Ok(limit.map_or(usual, |number| usize::try_from(number).unwrap_or(most).min(most)))
+}
+
+/// Returns a number that is whole: `5`, or `5.0`, which JSON Schema calls an integer too, or the text of one.
+fn whole(value: &Value) -> Option<u64> {
+    // The largest number up to which doubles hold every whole one.
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    let whole =
+        |number: f64| (number.fract() == 0.0 && (0.0..=MAX).contains(&number)).then_some(number as u64);
+    let text = || value.as_str().and_then(|text| text.trim().parse().ok());
+    value.as_u64().or_else(|| value.as_f64().or_else(text).and_then(whole))
 }
 
 /// Returns a boolean argument; `false` if missing.
@@ -52,13 +62,10 @@ pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<
 /// Returns the page offset of the `after` argument; 0 if missing.
 pub(super) fn offset(arguments: &JsonObject) -> Result<usize, QueryError> {
     // Of events it is a number; models may pass one instead of a string elsewhere, too.
-    if let Some(number) = arguments.get("after").and_then(Value::as_u64) {
-        return Ok(usize::try_from(number).unwrap_or(usize::MAX));
-    }
-    match text(arguments, "after")? {
-        None => Ok(0),
-        Some(offset) => offset.parse().map_err(|_| QueryError::NoPage),
-    }
+    let after = arguments.get("after").filter(|after| !after.is_null() && after.as_str() != Some(""));
+    let Some(after) = after else { return Ok(0) };
+    let number = whole(after).ok_or(QueryError::NoPage)?;
+    Ok(usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 /// Splits a query into words and quoted phrases.
@@ -93,7 +100,7 @@ mod tests {
         assert_eq!(
             messages.map(|error| error.to_string()),
             [
-                "limit has to be a number from 1 to 9",
+                "limit has to be a whole number from 1 to 9",
                 "live has to be true or false",
                 "session has to be a string",
                 "agent is missing",
@@ -107,7 +114,20 @@ mod tests {
     fn limits_are_bounded_and_terms_are_words_and_phrases() {
         let limit_of = |value: Value| limit(json!({ "limit": value }).as_object().unwrap(), (2, 9));
         assert_eq!((limit_of(json!(null)), limit_of(json!(500)), limit_of(json!(3))), (Ok(2), Ok(9), Ok(3)));
-        assert!(limit_of(json!(0)).is_err() && limit_of(json!(-1)).is_err());
+        assert_eq!(
+            (limit_of(json!(5.0)), limit_of(json!("5")), limit_of(json!(" 5.0 "))),
+            (Ok(5), Ok(5), Ok(5))
+        );
+        for wrong in [json!(0), json!(-1), json!(5.5), json!("5.5"), json!("five"), json!("NaN"), json!(true)]
+        {
+            assert!(limit_of(wrong.clone()).is_err(), "{wrong}");
+        }
+        let offset_of = |value: Value| offset(json!({ "after": value }).as_object().unwrap());
+        for (given, expected) in
+            [(json!(null), 0), (json!(""), 0), (json!(7), 7), (json!(7.0), 7), (json!("7"), 7)]
+        {
+            assert_eq!(offset_of(given.clone()), Ok(expected), "{given}");
+        }
         assert_eq!(terms("round \"half cents\" up* - \"\""), ["round", "half cents", "up*"]);
     }
 }
