@@ -18,8 +18,8 @@ use crate::router::UnreadLines;
 /// usage are in its own.
 const END_DELAY_MS: Millis = 300;
 
-/// How long the start of an agent that only a hook has reported is delayed while sources grow: within this time a
-/// source usually reports its spawn call, its prompt or an action.
+/// How long a start is delayed while sources grow, where another agent may turn out to be the same one: a hook has reported
+/// the one by its id, and a stream the other by its spawn call. Within this time a source usually links both.
 const START_DELAY_MS: Millis = 2_000;
 
 /// Published state of a session's agents.
@@ -95,14 +95,12 @@ impl LifecycleState {
     }
 
     /// Whether the start of an agent still waits: for its first line, which has the time (meta files may be read before
-    /// the transcript), or for another source than a hook.
+    /// the transcript), or for a source that links it to another one.
     fn delays_start(&mut self, tree: &Tree, row: &Agent, now: &Now<'_>) -> bool {
         let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
         let may_wait = now.is_growing && row.status.is_live() && !is_known;
-        let is_linked = row.spawned_by.is_some() || row.name.is_some() || row.prompt.is_some();
-        let has_acted = row.tool_calls > 0 || row.usage.is_some();
         let is_undated = started_at(tree, row, 0).is_none();
-        if !may_wait || is_undated || is_linked || has_acted {
+        if !may_wait || is_undated || !self.may_be_another(tree, row) {
             self.delayed_starts.remove(&row.id);
             return may_wait && is_undated;
         }
@@ -112,6 +110,24 @@ impl LifecycleState {
         }
         self.delayed_starts.remove(&row.id);
         false
+    }
+
+    /// Whether an agent may be the same as one whose start is published, or is about to be: of one a hook has reported only
+    /// the start, of the other only the spawn call is known.
+    fn may_be_another(&self, tree: &Tree, row: &Agent) -> bool {
+        let has_only_call = |row: &Agent| row.spawned_by.as_ref().is_some_and(|call| call.0 == row.id.0);
+        let has_only_id = |row: &Agent| {
+            let is_linked = row.spawned_by.is_some() || row.name.is_some() || row.prompt.is_some();
+            !row.id.is_root() && !is_linked && row.tool_calls == 0 && row.usage.is_none()
+        };
+        let fits = |other: &Agent| {
+            let types = row.agent_type.as_ref().zip(other.agent_type.as_ref());
+            types.is_none_or(|(own, other)| own == other)
+        };
+        tree.agents.iter().filter(|other| other.status == AgentStatus::Running && fits(other)).any(|other| {
+            has_only_id(row) && has_only_call(other)
+                || has_only_call(row) && has_only_id(other) && self.agents.contains_key(&other.id)
+        })
     }
 
     /// Whether the end of an agent still waits for its last line.
@@ -412,7 +428,10 @@ fn stop_event(tree: &Tree, row: &Agent, interval: usize, status: AgentStatus) ->
 /// Makes the event that an agent is stalled. Its key contains the begin of the silence, so it is published once per
 /// silence.
 fn stall_event(tree: &Tree, row: &Agent, wait: &AgentWait, at: Millis) -> Event {
-    let data = json!({ "agent_id": row.id, "waiting_for": wait.target, "since_ms": wait.since });
+    let data = json!({
+        "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
+        "waiting_for": wait.target, "since_ms": wait.since,
+    });
     let key = format!("stall/{}/{}", row.id, wait.since);
     make_event(tree, Some(at), EventKind::Stall, row.id.clone(), &key, data)
 }

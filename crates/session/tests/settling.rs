@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use serde_json::json;
 use subscope_model::{Agent, Event, EventKind, PriceTable};
 use subscope_session::{Now, SessionRouter};
 use subscope_testkit::{
     clock::START,
     fixtures::recording,
-    lines::{hook, transcript},
+    lines::hook,
     sessions::{Part, Telling, now, only_session, options, parts_of, tree},
 };
 
@@ -87,19 +88,45 @@ fn a_start_has_the_time_of_the_agents_first_line() {
     assert!(starts.iter().all(|event| event.at_ms.is_some()), "{starts:?}");
 }
 
+/// Returns the agents of the starts among events.
+fn starts(events: &[Event]) -> Vec<&str> {
+    let starts = events.iter().filter(|event| event.kind == EventKind::SubagentStart);
+    starts.filter_map(|event| event.text("agent_id")).collect()
+}
+
 #[test]
-fn a_start_that_only_a_hook_tells_waits_two_seconds_at_most() {
-    let main = Part::of("main.jsonl", [transcript::user("Go.")]);
-    let started = Part::of("hooks", [hook("SubagentStart").agent("a1").agent_type("Explore")]);
-    let mut router = SessionRouter::new(options(true));
-    router.receive_at(Some(START + 100));
-    let starts =
-        |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::SubagentStart).count();
-    assert_eq!(starts(&advance(&mut router, &[main, started], START + 110)), 0);
-    assert_eq!(router.next_event_at(&only_session(&router)), Some(START + 2_110));
-    assert_eq!(starts(&advance(&mut router, &[], START + 2_109)), 0);
-    assert_eq!(starts(&advance(&mut router, &[], START + 2_110)), 1);
-    assert_eq!(starts(&advance(&mut router, &[], START + 2_500)), 0);
+fn a_start_that_only_a_hook_tells_is_published_at_once() {
+    let spawn = |id: &str, kind: &str| {
+        let input = json!({ "subagent_type": kind, "description": format!("{kind} it"), "prompt": kind });
+        hook("PreToolUse").tool("Agent", id).set("tool_input", input)
+    };
+    let start = |id: &str, kind: &str| hook("SubagentStart").agent(id).agent_type(kind);
+    for calls in [
+        vec![],
+        vec![("t1", "Plan")],
+        vec![("t1", "Plan"), ("t2", "Plan")],
+        vec![("t1", "Plan"), ("t2", "Explore")],
+    ] {
+        let mut router = SessionRouter::new(options(true));
+        router.receive_at(Some(START + 100));
+        let begun = [hook("SessionStart")].into_iter().chain(calls.iter().map(|(id, kind)| spawn(id, kind)));
+        let before = Part::of("before", begun);
+        advance(&mut router, &[before], START + 100);
+        let mut all = Vec::new();
+        for (number, (id, kind)) in [("a2", "Plan"), ("a1", "Explore")].into_iter().enumerate() {
+            let at = START + 200 + number as i64;
+            router.receive_at(Some(at));
+            all.extend(advance(&mut router, &[Part::of(id, [start(id, kind)])], at));
+        }
+        assert_eq!(starts(&all), ["a2", "a1"], "{calls:?}");
+        let described: Vec<_> = all.iter().filter_map(|event| event.text("description")).collect();
+        let expected =
+            if calls.len() == 2 && calls[0].1 != calls[1].1 { vec!["Plan it", "Explore it"] } else { vec![] };
+        if calls.len() != 1 {
+            assert_eq!(described, expected, "{calls:?}: only types tell which call started which agent");
+        }
+        assert_eq!(starts(&advance(&mut router, &[], START + 9_000)), Vec::<&str>::new());
+    }
 }
 
 #[test]
