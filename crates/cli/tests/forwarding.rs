@@ -189,6 +189,19 @@ fn request_that_is_refused_for_its_content_does_not_stop_the_others() {
 }
 
 #[test]
+fn request_that_is_too_large_is_forwarded_in_halves() {
+    let env = env();
+    let too_large = || Answer::With(413, "", b"too large".to_vec());
+    let receiver = Receiver::start(vec![too_large(), too_large()], None);
+    let serving = forwarding(&env, &receiver.url);
+    ingest(&serving, "c-nested");
+    let expected = exported(&env, "c-nested");
+    wait_for("all is accepted", || metric(&serving, "forwarded_spans_total") == expected.len() as u64);
+    let taken: BTreeSet<String> = receiver.all().iter().skip(2).flat_map(Received::span_ids).collect();
+    assert_eq!((taken, metric(&serving, "forwarded_spans_refused_total")), (expected, 0));
+}
+
+#[test]
 fn killed_hub_forwards_the_rest_when_it_is_back() {
     let env = env();
     let address = free_address();

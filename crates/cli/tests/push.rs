@@ -99,6 +99,46 @@ fn a_refusal_is_not_tried_again() {
 }
 
 #[test]
+fn spans_are_pushed_in_halves_to_a_receiver_of_small_requests() {
+    let env = env();
+    let ids: BTreeSet<String> = ids_in_file(&env, "c-nested").into_iter().collect();
+    let too_large = || Answer::With(413, "", b"too large".to_vec());
+    // The whole and its first half.
+    let receiver = Receiver::start(vec![too_large(), too_large()], None);
+    let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let taken: Vec<Received> = receiver.all().into_iter().skip(2).collect();
+    assert_eq!(taken.len(), 3, "a half and two quarters");
+    let sent: Vec<String> = taken.iter().flat_map(Received::span_ids).collect();
+    assert_eq!((sent.len(), sent.into_iter().collect::<BTreeSet<_>>()), (ids.len(), ids.clone()));
+
+    let receiver = Receiver::start((0..9 * ids.len()).map(|_| too_large()).collect(), None);
+    let ran = run(&env, &format!("export --as otlp --to {}", receiver.url), &[&main_of("c-nested")]);
+    let said = format!("takes no request as large as {} of the spans", ids.len());
+    assert!(ran.code == Some(1) && ran.stderr.contains(&said), "{ran:?}");
+}
+
+#[test]
+fn receivers_on_this_machine_are_reached_without_the_proxy_and_others_name_it() {
+    let env = env();
+    let proxy = ("HTTP_PROXY", "http://user:secret@127.0.0.1:9");
+    let receiver = Receiver::start(Vec::new(), None);
+    let push = |url: &str| {
+        let mut command = env.command();
+        command.args(["export", "--as", "otlp", "--to", url]).arg(main_of("c-nested")).env(proxy.0, proxy.1);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = push(&receiver.url);
+    assert!(code == Some(0) && receiver.all().len() == 1, "{said}");
+    let (code, said) = push("http://receiver.invalid:4318");
+    assert!(
+        code == Some(1) && said.contains("through the proxy 127.0.0.1:9") && !said.contains("secret"),
+        "{said}"
+    );
+}
+
+#[test]
 fn spans_that_a_receiver_rejects_are_said() {
     let env = env();
     let partial = ExportTracePartialSuccess { rejected_spans: 7, error_message: "too old".to_owned() };

@@ -18,7 +18,7 @@ use ureq::{
 
 use crate::{
     clock::now_ns,
-    outgoing::{agent, is_address},
+    outgoing::{agent, is_address, proxy_address},
 };
 
 /// Path of the receiver's traces.
@@ -53,16 +53,34 @@ pub enum PushError {
         reason: String,
     },
     /// The receiver could not be reached, or did not answer in time.
-    #[error("{url} cannot be reached")]
+    #[error("{url} cannot be reached{}", through(proxy.as_deref()))]
     Unreachable {
         /// The address.
         url: String,
+        /// The proxy that the environment names for it.
+        proxy: Option<String>,
         /// Why.
-        source: ureq::Error,
+        source: Box<ureq::Error>,
     },
     /// The request could not be compressed.
     #[error("a request cannot be compressed")]
     Compress(#[from] io::Error),
+}
+
+/// Names a proxy in an error.
+fn through(proxy: Option<&str>) -> String {
+    proxy.map_or_else(String::new, |proxy| {
+        format!(
+            " through the proxy {proxy} of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY (NO_PROXY leaves hosts out)"
+        )
+    })
+}
+
+impl PushError {
+    /// Whether the receiver refuses the request for its size: it may take the spans in smaller ones.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::Refused { status: 413, .. })
+    }
 }
 
 /// A receiver of OTLP/HTTP.
@@ -102,7 +120,7 @@ impl Receiver {
         if !is_address(&full) {
             return Err(PushError::Address { url: url.to_owned() });
         }
-        Ok(Self { agent: agent(TIMEOUT), url: full, headers })
+        Ok(Self { agent: agent(&full, TIMEOUT), url: full, headers })
     }
 
     /// Returns the address to which requests are posted.
@@ -148,7 +166,11 @@ impl Receiver {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let unreachable = |source| PushError::Unreachable { url: self.url.clone(), source };
+        let unreachable = |source| PushError::Unreachable {
+            url: self.url.clone(),
+            proxy: proxy_address(&self.url),
+            source: Box::new(source),
+        };
         let mut response = match request.send(body) {
             Ok(response) => response,
             Err(error) => {

@@ -64,7 +64,7 @@ impl Remote {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(ClientError::Other("the token is not one word of ASCII characters".to_owned()));
         }
-        Ok(Self { agent: agent(TIMEOUT), url: url.to_owned(), token: token.to_owned() })
+        Ok(Self { agent: agent(url, TIMEOUT), url: url.to_owned(), token: token.to_owned() })
     }
 
     /// Returns the server's URL.

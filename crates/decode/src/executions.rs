@@ -97,7 +97,8 @@ impl LineDecoder for Executions {
             let (class, input) = ((self.tool_class)(name), out.raw(call.arguments));
             let digest = crate::digest(name, call.arguments.map_or("", RawValue::get));
             out.emit(Fact::CallBegin(CallBegin { id, name, class, input, digest, ..CallBegin::default() }));
-            let outcome = match (call.is_error.0, call.result.is_none() && call.duration.is_none()) {
+            let has_result = call.result.is_some_and(|result| result.get() != "\"\"");
+            let outcome = match (call.is_error.0, !has_result && call.duration.is_none()) {
                 (Some(true), _) => Outcome::Error,
                 // A call that was open when its agent ended has neither result, error flag nor duration.
                 (None, true) => continue,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memchr;
-use serde_json::Value;
+use serde_json::{Value, error::Category};
 use subscope_model::{Decoded, Sink, SourceId, SourcePosition, replace_lone_surrogates};
 
 use crate::{Decoder, array::ArrayCutter, lenient::LineText};
@@ -23,6 +23,9 @@ pub enum LineError {
     /// Not JSON, from this column (1-based) on.
     #[error("not JSON (column {0}), kept as text")]
     NotJson(usize),
+    /// JSON with a field that cannot be read, with the reason.
+    #[error("JSON of which a field cannot be read ({0}), kept as text")]
+    Field(String),
     /// A required field is missing.
     #[error("{item} without {field}, kept as text")]
     MissingField {
@@ -41,7 +44,11 @@ pub enum LineError {
 
 impl From<serde_json::Error> for LineError {
     fn from(error: serde_json::Error) -> Self {
-        if error.is_eof() { Self::Incomplete } else { Self::NotJson(error.column()) }
+        match error.classify() {
+            Category::Eof => Self::Incomplete,
+            Category::Data => Self::Field(error.to_string()),
+            Category::Syntax | Category::Io => Self::NotJson(error.column()),
+        }
     }
 }
 

@@ -55,7 +55,7 @@ struct Posted<'a> {
     parent_tool_call_id: Str<'a>,
     execution_timeout_seconds: Num,
     reasoning_type: Str<'a>,
-    token_usage: Option<TokenUsage>,
+    token_usage: Option<&'a RawValue>,
     parent_run_id: Str<'a>,
     session_id: Str<'a>,
     event_id: Str<'a>,
@@ -111,9 +111,12 @@ impl LineDecoder for SubagentEvents {
     fn decode_line(&mut self, line: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
         let event: Posted<'_> = serde_json::from_str(line.text)?;
         let missing = |field| LineError::MissingField { item: "an event", field };
-        let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
+        fn named<'e>(field: &'e Str<'_>) -> Option<&'e str> {
+            field.get().filter(|text| !text.trim().is_empty())
+        }
+        let run = named(&event.subagent_run_id).ok_or_else(|| missing("subagentRunId"))?;
         let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
-        let name = event.subagent_name.get().ok_or_else(|| missing("subagentName"))?;
+        let name = named(&event.subagent_name).ok_or_else(|| missing("subagentName"))?;
         let stamp = event.timestamp.ok_or_else(|| missing("timestamp"))?;
         let session = match event.session_id.filled() {
             Some(session) => session,
@@ -141,7 +144,7 @@ impl LineDecoder for SubagentEvents {
             agent: Some(run),
             batch: Some(batch),
             parent: (starts || parent.is_some()).then(|| parent.map_or(Parent::Root, Parent::Agent)),
-            name: Some(Cow::Borrowed(name)).filter(|name| !name.is_empty()),
+            name: Some(Cow::Borrowed(name)),
             prompt: payload.filter(|_| starts),
             starts,
             detached: true,
@@ -158,7 +161,7 @@ impl LineDecoder for SubagentEvents {
                     (_, Some(_)) => AgentStatus::Failed,
                     (_, None) => AgentStatus::Completed,
                 };
-                let (evidence, time) = (EndEvidence::Notification, emitter.head.time);
+                let (evidence, time) = (EndEvidence::Published, emitter.head.time);
                 let report = emitter.raw(event.result);
                 let agent = Some(run);
                 let end = AgentEnd { agent, status, evidence, time, report, error, ..AgentEnd::default() };
@@ -196,7 +199,9 @@ impl LineDecoder for SubagentEvents {
             }
             other => return Err(LineError::UnknownType(other.to_owned())),
         }
-        if let Some(tokens) = &event.token_usage {
+        // As of every optional field, a value of another type counts as absent.
+        let tokens = event.token_usage.filter(|raw| raw.get().starts_with('{'));
+        if let Some(tokens) = tokens.and_then(|raw| serde_json::from_str::<TokenUsage>(raw.get()).ok()) {
             // Ids are the program's own: those of another session mean nothing here.
             let key = match event.event_id.filled() {
                 Some(id) => format!("{session}#{run}#{id}"),

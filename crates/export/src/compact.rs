@@ -39,7 +39,7 @@ fn is_space(character: char) -> bool {
 }
 
 /// Returns the length of the string at the start, with its quotes.
-fn string_len(text: &str) -> usize {
+pub(crate) fn string_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;
     while let Some(found) = memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {

@@ -102,14 +102,15 @@ fn tool_execution(call: &ToolCall, resolve: &Resolve<'_>) -> ToolExecution {
         tool_name: call.name.to_string(),
         tool_call_id: call.id.as_ref().map(ToString::to_string),
         arguments: object_of(value(&call.input)),
-        result: text_of(value(&call.result)),
+        result: call.result.as_ref().map_or_else(|| "".into(), |_| text_of(value(&call.result))),
         // The caller of a denied call got an error.
         is_error: match call.status {
             ToolStatus::Ok => Some(false),
             ToolStatus::Error | ToolStatus::Denied => Some(true),
             ToolStatus::Open => None,
         },
-        duration: call.started_at_ms.zip(call.ended_at_ms).map(|(from, to)| to.saturating_sub(from).max(0)),
+        duration: (call.started_at_ms.zip(call.ended_at_ms).map(|(from, to)| to.saturating_sub(from).max(0)))
+            .or(call.duration_ms),
     }
 }
 
@@ -120,13 +121,20 @@ fn object_of(arguments: Value) -> Value {
     parsed.unwrap_or(arguments)
 }
 
-/// Returns a result as text where it is blocks of text.
+/// Returns a result as text: that of blocks, and any other value as its JSON. Null stays: a result that is not known.
 fn text_of(result: Value) -> Value {
-    let Value::Array(blocks) = &result else { return result };
-    let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
-    match texts {
-        Some(texts) if !texts.is_empty() => Value::String(texts.join("\n")),
-        Some(_) | None => result,
+    let block = |block: &Value| {
+        let known = |key: &str| block.get(key).and_then(Value::as_str);
+        known("text").map(str::to_owned).or_else(|| known("type").map(|kind| format!("[{kind}]")))
+    };
+    match result {
+        Value::Null | Value::String(_) => result,
+        Value::Array(ref blocks)
+            if let Some(texts) = blocks.iter().map(block).collect::<Option<Vec<_>>>() =>
+        {
+            texts.join("\n").into()
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => result.to_string().into(),
     }
 }
 
@@ -185,7 +193,7 @@ mod tests {
         assert_eq!((trace.success, trace.error.as_deref()), (false, Some("overloaded")));
         assert_eq!(trace.tool_executions.len(), 2);
         let open = &trace.tool_executions[1];
-        assert_eq!((open.is_error, open.duration, &open.result), (None, None, &Value::Null));
+        assert_eq!((open.is_error, open.duration, &open.result), (None, None, &json!("")));
     }
 
     #[test]
@@ -234,7 +242,13 @@ mod tests {
         }
         let blocks = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
         assert_eq!(text_of(blocks), json!("one\ntwo"));
-        for other in [json!([{"type": "image"}]), json!([]), json!(["a"]), json!("text"), json!(null)] {
+        assert_eq!(
+            text_of(json!([{"type": "text", "text": "one"}, {"type": "image"}])),
+            json!("one\n[image]")
+        );
+        assert_eq!([text_of(json!([])), text_of(json!(["a"]))], [json!(""), json!("[\"a\"]")]);
+        assert_eq!(text_of(json!({"content": "ok"})), json!("{\"content\":\"ok\"}"));
+        for other in [json!("text"), json!(null)] {
             assert_eq!(text_of(other.clone()), other);
         }
     }

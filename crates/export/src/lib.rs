@@ -19,6 +19,7 @@ mod html;
 pub mod iteration;
 mod otlp;
 mod perfetto;
+mod pictures;
 mod pool;
 mod redact;
 #[cfg(test)]
@@ -38,10 +39,11 @@ pub use format::{Format, UnknownFormat};
 pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{
-    Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, SpanId, SpanSource, SpanWriter, encode_otlp, rejected_spans,
-    span_ids,
+    Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, SpanId, SpanSource, SpanWriter, encode_otlp, halve_otlp,
+    rejected_spans, span_ids,
 };
 pub use perfetto::write_perfetto;
+pub use pictures::without_pictures;
 pub use redact::{Mask, Redacted, redact};
 pub use snapshot::{SnapshotHead, snapshot, snapshot_line, tombstone};
 pub use trace::{trace, write_trace};

@@ -65,6 +65,26 @@ pub fn encode_otlp(request: &ExportTraceServiceRequest) -> Vec<u8> {
     request.encode_to_vec()
 }
 
+/// Returns the spans of a request in protobuf in two requests, each with the number of its spans; `None` if it has only one
+/// span.
+pub fn halve_otlp(request: &[u8]) -> Option<[(Vec<u8>, usize); 2]> {
+    let mut first = ExportTraceServiceRequest::decode(request).ok()?;
+    let mut second = first.clone();
+    let count = span_ids(&first).len();
+    let keep = |request: &mut ExportTraceServiceRequest, is_kept: &dyn Fn(usize) -> bool| {
+        let mut number = 0;
+        for scope in request.resource_spans.iter_mut().flat_map(|resource| &mut resource.scope_spans) {
+            scope.spans.retain(|_| {
+                number += 1;
+                is_kept(number - 1)
+            });
+        }
+    };
+    keep(&mut first, &|number| number < count / 2);
+    keep(&mut second, &|number| number >= count / 2);
+    (count > 1).then(|| [(encode_otlp(&first), count / 2), (encode_otlp(&second), count - count / 2)])
+}
+
 /// Returns how many spans a receiver rejected, and why, from its answer in protobuf (OTLP, "Partial Success"); `None` if
 /// it took all, or its answer is none of OTLP.
 pub fn rejected_spans(answer: &[u8]) -> Option<(i64, String)> {

@@ -270,18 +270,30 @@ fn ending(agent: &Agent, node: &TraceNode) -> Option<Lifecycle> {
     match agent.status {
         AgentStatus::Pending | AgentStatus::Running => None,
         AgentStatus::Completed => Some(Lifecycle {
-            exit_status: status,
+            exit_status: Some("success".to_owned()),
             duration_ms,
             result: node.state.result.clone(),
             ..entry(agent, node, LifecycleKind::Complete, ended_at(agent))
         }),
         AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => Some(Lifecycle {
             error_message: Some(failure(agent)),
-            error_code: status,
+            error_code: agent.error.as_deref().and_then(http_status).or(status),
             duration_ms,
             ..entry(agent, node, LifecycleKind::Error, ended_at(agent))
         }),
     }
+}
+
+/// Returns the HTTP status that an error names: a number from 400 to 599 after `error`, `status`, `code` or `HTTP`.
+fn http_status(error: &str) -> Option<String> {
+    let words: Vec<&str> =
+        error.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let names_status = |word: &str| {
+        ["error", "status", "code", "http", "statuscode"].iter().any(|known| word.eq_ignore_ascii_case(known))
+    };
+    let is_status = |word: &str| word.len() == 3 && matches!(word.parse::<u16>(), Ok(400..=599));
+    let named = words.windows(2).find(|pair| names_status(pair[0]) && is_status(pair[1]))?;
+    Some(named[1].to_owned())
 }
 
 #[cfg(test)]

@@ -47,9 +47,22 @@ pub enum PostedError {
     /// It is not a JSON object.
     #[error("not a JSON object (column {0})")]
     NotJson(usize),
+    /// A field is there twice, perhaps in two spellings.
+    #[error("{0} is there twice")]
+    Twice(String),
     /// A field that every event must have (requirement 4.1).
     #[error("{0} is missing, empty or not valid")]
     Missing(&'static str),
+}
+
+impl PostedError {
+    /// Returns why an event cannot be read.
+    fn unread(error: &serde_json::Error) -> Self {
+        // No other error of serde names one of our fields.
+        let message = error.to_string();
+        let field = message.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));
+        field.map_or_else(|| Self::NotJson(error.column()), |(field, _)| Self::Twice(field.to_owned()))
+    }
 }
 
 /// An event with its route.
@@ -95,9 +108,9 @@ impl EventRouter {
         from: Option<ConnectionId>,
     ) -> Result<RoutedEvent, PostedError> {
         let event: Envelope<'_> =
-            serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
+            serde_json::from_slice(&body).map_err(|error| PostedError::unread(&error))?;
         let Envelope { timestamp, .. } = event;
-        event.subagent_name.as_str().ok_or(PostedError::Missing("subagentName"))?;
+        text(&event.subagent_name).ok_or(PostedError::Missing("subagentName"))?;
         let run = text(&event.subagent_run_id).ok_or(PostedError::Missing("subagentRunId"))?;
         let timestamp = timestamp.map(RawValue::get).filter(|json| parse_event_time(json).is_some());
         let timestamp = timestamp.ok_or(PostedError::Missing("timestamp"))?;
@@ -157,7 +170,7 @@ impl EventRouter {
 }
 
 fn text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
+    value.as_str().filter(|text| !text.trim().is_empty())
 }
 
 #[cfg(test)]

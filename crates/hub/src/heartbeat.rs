@@ -15,7 +15,8 @@ pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -
         .iter()
         .map(|row| {
             json!({
-                "id": row.id, "type": row.agent_type, "description": row.description, "liveness": row.liveness,
+                "id": row.id, "type": row.agent_type, "name": row.name, "description": row.description,
+                "liveness": row.liveness,
                 "last_event_age_ms": row.last_event_at_ms.map(|last| (now - last).max(0)),
                 "stalled": row.has(Flag::Stalled),
             })

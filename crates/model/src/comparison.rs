@@ -72,6 +72,7 @@ impl<'t> Compared<'t> {
             tool_calls: top.subtree.tool_calls,
             tool_errors: sum(|row| row.tool_errors),
             tools_denied: sum(|row| row.tools_denied),
+            permissions_asked: None,
             usage: top.subtree.usage,
             unattributed_usage: None,
             cost_micro_usd: top.subtree.cost_micro_usd,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Actor, Basis, Millis, SessionId, Text};
+use crate::{Actor, Basis, Millis, SessionId, Text, tree::agent_title};
 
 /// Kind of an event. Serialized as the word of [`EventKind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -194,6 +194,13 @@ impl Event {
     /// Returns `data[key]` if it is a string.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.data.get(key).and_then(Value::as_str)
+    }
+
+    /// Returns the title of the agent that a start is about, as [`Agent::title`] of its row; `None` if only its id is known.
+    ///
+    /// [`Agent::title`]: crate::Agent::title
+    pub fn agent_title(&self) -> Option<String> {
+        agent_title(self.text("agent_type"), self.text("name"), self.text("description"))
     }
 }
 

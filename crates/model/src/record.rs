@@ -62,7 +62,7 @@ pub struct Lifecycle {
     /// Progress: current activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Complete: the status word.
+    /// Complete: `success`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<String>,
     /// Complete and error: active time.
@@ -74,7 +74,7 @@ pub struct Lifecycle {
     /// Error: the error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Error: the status word.
+    /// Error: the HTTP status that the error names (`529`), else the status word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
 }

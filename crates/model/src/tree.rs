@@ -311,6 +311,31 @@ pub struct Agent {
     pub rev: Option<u64>,
 }
 
+/// Returns the title of an agent: `Type: name: description`, whichever is known; `None` if none is. Without a type, the
+/// name stands in its place.
+pub(crate) fn agent_title(
+    kind: Option<&str>,
+    name: Option<&str>,
+    description: Option<&str>,
+) -> Option<String> {
+    match (kind.or(name), agent_words(kind, name, description)) {
+        (Some(kind), Some(words)) => Some(format!("{kind}: {words}")),
+        (Some(only), None) => Some(only.to_owned()),
+        (None, words) => words.map(Cow::into_owned),
+    }
+}
+
+fn agent_words<'a>(
+    kind: Option<&str>,
+    name: Option<&'a str>,
+    description: Option<&'a str>,
+) -> Option<Cow<'a, str>> {
+    match (name.filter(|_| kind.is_some()), description) {
+        (Some(name), Some(description)) => Some(format!("{name}: {description}").into()),
+        (only, None) | (None, only) => only.map(Cow::from),
+    }
+}
+
 impl Agent {
     /// Whether the agent is at work: running, and not a root that waits for the user's next prompt.
     pub fn is_at_work(&self) -> bool {
@@ -357,23 +382,14 @@ impl Agent {
     /// Returns what it is called and does: `name: description`, or what is known of it. Without a type, the name stands in
     /// its place.
     pub fn words(&self) -> Option<Cow<'_, str>> {
-        let name = self.agent_type.as_ref().and(self.name.as_deref());
-        match (name, self.description.as_deref()) {
-            (Some(name), Some(description)) => Some(format!("{name}: {description}").into()),
-            (Some(only), None) | (None, Some(only)) => Some(only.into()),
-            (None, None) => None,
-        }
+        agent_words(self.agent_type.as_deref(), self.name.as_deref(), self.description.as_deref())
     }
 
     /// Returns its display name: `Type: name: description`, whichever is known, else its id.
     pub fn title(&self) -> String {
-        let kind = self.agent_type.as_deref().or(self.name.as_deref());
-        match (kind, self.words().as_deref()) {
-            (Some(kind), Some(description)) => format!("{kind}: {description}"),
-            (Some(only), None) | (None, Some(only)) => only.to_owned(),
-            (None, None) if self.id.is_root() => "main".to_owned(),
-            (None, None) => self.id.to_string(),
-        }
+        let known =
+            agent_title(self.agent_type.as_deref(), self.name.as_deref(), self.description.as_deref());
+        known.unwrap_or_else(|| if self.id.is_root() { "main".to_owned() } else { self.id.to_string() })
     }
 
     /// Whether the answer to its next hook must stop it: a stop was requested, or was delivered and the agent still
@@ -432,6 +448,9 @@ pub struct ToolCall {
     pub started_at_ms: Option<Millis>,
     /// End time.
     pub ended_at_ms: Option<Millis>,
+    /// Its duration, where a source has that without both times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
     /// Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
     pub detail: Option<Text>,
     /// Its arguments as raw JSON, or their location.
@@ -487,6 +506,9 @@ pub struct Summary {
     pub tool_errors: u32,
     /// Denied calls of all agents.
     pub tools_denied: u32,
+    /// Permissions that the harness asked a person for; `None` where no source reports them.
+    #[serde(default)]
+    pub permissions_asked: Option<u32>,
     /// The session's own total if a source has it and it covers the agents' sum, else that sum.
     pub usage: Option<Usage>,
     /// The session's own total minus the agents' sum; `None` without such a total.

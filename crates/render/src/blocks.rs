@@ -276,11 +276,7 @@ impl RenderContext<'_> {
         if let Some(name) = (self.names)(&id).filter(|name| !name.is_empty()) {
             return self.placed(self.style().one_line(&name, width), width);
         }
-        let known = match (event.text("agent_type"), event.text("description")) {
-            (Some(kind), Some(description)) => format!("{kind}: {description}"),
-            (Some(only), None) | (None, Some(only)) => only.to_owned(),
-            (None, None) => id.to_string(),
-        };
+        let known = event.agent_title().unwrap_or_else(|| id.to_string());
         self.placed(self.style().one_line(&known, width), width)
     }
 

@@ -95,6 +95,9 @@ fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, unowned_calls: us
     if summary.tools_denied > 0 {
         tools.push((Some(Ink::Stalled), format!("{} denied", summary.tools_denied)));
     }
+    if let Some(asked) = summary.permissions_asked.filter(|asked| *asked > 0) {
+        tools.push((None, format!("{asked} asked for permission")));
+    }
     if unowned_calls > 0 {
         tools.push((None, format!("{unowned_calls} of unknown owner")));
     }

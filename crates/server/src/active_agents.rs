@@ -58,6 +58,7 @@ impl ActiveAgents {
 fn heartbeat_row(row: &Agent) -> Agent {
     Agent {
         agent_type: row.agent_type.clone(),
+        name: row.name.clone(),
         description: row.description.clone(),
         liveness: row.liveness.clone(),
         flags: row.flags.clone(),

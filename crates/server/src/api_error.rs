@@ -70,7 +70,7 @@ impl From<PostedError> for ApiError {
     fn from(error: PostedError) -> Self {
         let field = match error {
             PostedError::Missing(field) => Some(field),
-            PostedError::NotJson(_) => None,
+            PostedError::NotJson(_) | PostedError::Twice(_) => None,
         };
         Self { field, ..Self::bad_request(error.to_string()) }
     }

@@ -48,7 +48,7 @@ fn posted_events_are_refused_with_the_field_that_is_missing() {
     let server = start();
     let whole: Value = serde_json::from_str(&event("r", "tool_call", "")).unwrap();
     for field in ["subagentName", "subagentRunId", "timestamp", "type"] {
-        for wrong in [None, Some(Value::Null), Some(Value::from(vec![1]))] {
+        for wrong in [None, Some(Value::Null), Some(Value::from(vec![1])), Some(Value::from(" "))] {
             let mut body = whole.clone();
             match wrong {
                 None => drop(body.as_object_mut().unwrap().remove(field)),
@@ -69,7 +69,7 @@ fn posted_events_are_refused_with_the_field_that_is_missing() {
     let tree = server.get("/api/v1/sessions/events:r/tree").json();
     assert_eq!(tree["problems"].as_array().unwrap().len(), 1);
     // The other spellings, a time in milliseconds, and line ends between the tokens.
-    let other = "{\n\"subagentName\":\"\",\r\n\"subagentRunID\":\"r2\",\"timestamp\":1795293906647,\"type\":\"subagent_start\"\n}";
+    let other = "{\n\"subagentName\":\"n\",\r\n\"subagentRunID\":\"r2\",\"timestamp\":1795293906647,\"type\":\"subagent_start\"\n}";
     assert_eq!(server.post("/subagent-events", other).status, 200);
     assert_eq!(server.get("/api/v1/agents/r2").status, 200);
 }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use serde_json::Value;
-use subscope_model::{AgentId, Event, EventKind, EventRecord, Millis, SourceId, SourceKind, SourcePosition};
+use subscope_model::{
+    AgentId, AgentStatus, Event, EventKind, EventRecord, Millis, SourceId, SourceKind, SourcePosition,
+};
 use subscope_track::{Attribution, Derived};
 
 use crate::{lifecycle::started_at, pending_event::PendingEvent};
@@ -192,9 +194,16 @@ pub(crate) fn order_derived(event: &Event, lines: &[PlacedEvent], calls: &mut Pl
         }
         EventKind::SubagentStop => {
             let last = orders(&of_agent).into_iter().max().map(|order| order.beside(2));
-            last.or_else(|| of_call(EventKind::ToolPost).map(|line| line.order.beside(-1)))
+            // Only the end of the input shows that it is lost.
+            let is_lost = event.text("status") == Some(AgentStatus::Lost.as_str());
+            let end = || lines.iter().map(|line| line.order.beside(2)).max().filter(|_| is_lost);
+            last.map(|last| end().unwrap_or(last))
+                .or_else(|| of_call(EventKind::ToolPost).map(|line| line.order.beside(-1)))
         }
-        EventKind::RunStart => orders(&of_run).into_iter().min().map(|order| order.beside(-2)),
+        EventKind::RunStart => {
+            let is_in_it = |line: &&PlacedEvent| of_run(line) && line.event.kind != EventKind::SessionStart;
+            orders(&is_in_it).into_iter().min().map(|order| order.beside(-2))
+        }
         EventKind::RunEnd => {
             let is_in_it = |line: &&PlacedEvent| of_run(line) && line.event.kind != EventKind::SessionEnd;
             orders(&is_in_it).into_iter().max().map(|order| order.beside(3))

@@ -784,3 +784,26 @@ fn results_in_transcripts_and_streams_without_their_calls_are_counted() {
         assert_eq!(tree.summary.tool_calls, 1, "{lines}");
     }
 }
+
+#[test]
+fn events_of_untimed_hooks_are_in_the_order_of_the_log() {
+    for (name, expected) in [
+        ("h-t6", "session.start subagent.start run.start user.prompt tool.pre subagent.stop run.end"),
+        (
+            "h-t12_wire",
+            "session.start run.start user.prompt subagent.start subagent.start tool.pre tool.pre tool.pre tool.post \
+             subagent.stop subagent.stop run.end",
+        ),
+        (
+            "h-postonly",
+            "session.start run.start user.prompt subagent.start tool.post tool.failure subagent.stop run.end",
+        ),
+    ] {
+        let mut router = read(&[part(&format!("wire/{name}.jsonl"))], options(true));
+        let session = only_session(&router);
+        let prices = PriceTable::default();
+        let events = router.update(&session, &now(LATER, &prices)).unwrap().events;
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds.join(" "), expected, "{name}");
+    }
+}

@@ -258,6 +258,7 @@ fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
     keep_least(&mut known.detail, other.detail);
     known.writes = known.writes.take().or(other.writes);
     known.left_running |= other.left_running;
+    known.duration_ms = known.duration_ms.max(other.duration_ms);
     for end in other.ends {
         push_new(&mut known.ends, end.reported_by(end.reporter().map(|by| map.agent(by))));
     }

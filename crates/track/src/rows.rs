@@ -222,6 +222,7 @@ impl Derivation<'_> {
     fn build_tool_call(&self, number: u32, status: ToolStatus) -> ToolCall {
         let call = self.facts.call(number);
         let payloads = call.payloads.as_deref();
+        let ended_at_ms = self.call_end(number).and_then(|(_, time)| time);
         let best = |reported: &ReportedPayloads| {
             let best = reported.best(|by| self.is_reported_by_owner(number, by));
             best.map(|payload| Box::new(payload.clone()))
@@ -232,7 +233,8 @@ impl Derivation<'_> {
             status,
             basis: self.owners.of_call(number).map_or(Basis::Unknown, |(_, basis)| basis),
             started_at_ms: call.begun_at(),
-            ended_at_ms: self.call_end(number).and_then(|(_, time)| time),
+            ended_at_ms,
+            duration_ms: call.duration_ms.filter(|_| call.begun_at().is_none() || ended_at_ms.is_none()),
             detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
             input: payloads.and_then(|payloads| best(&payloads.input)),
             result: payloads.and_then(|payloads| best(&payloads.result)),
@@ -371,6 +373,12 @@ fn sum_of_parts(facts: &Facts) -> Option<Checksum> {
     Some(parts.fold(Checksum { part: None, ..*first }, add))
 }
 
+/// Returns how often hooks report that a person is asked for a permission; `None` without hooks.
+fn permissions_asked(facts: &Facts) -> Option<u32> {
+    let asked = facts.hooks.iter().filter(|step| matches!(step.kind, HookStepKind::Permission { .. }));
+    (!facts.hooks.is_empty()).then(|| asked.count() as u32)
+}
+
 fn summarize(
     facts: &Facts,
     rows: &[Agent],
@@ -385,6 +393,7 @@ fn summarize(
         usage: total.usage,
         cost_micro_usd: cost,
         cost_floor,
+        permissions_asked: permissions_asked(facts),
         attention: Attention::of(rows, run_started_at_ms),
         ..Summary::default()
     };

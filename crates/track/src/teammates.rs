@@ -52,6 +52,7 @@ impl Derivation<'_> {
             | EndEvidence::OtelRecord => true,
             EndEvidence::HookAnswer
             | EndEvidence::Notification
+            | EndEvidence::Published
             | EndEvidence::StopCall
             | EndEvidence::Finished
             | EndEvidence::Lost => false,

@@ -219,6 +219,7 @@ fn tool(agent: usize, call: usize) -> ToolCall {
         basis: Basis::Wire,
         started_at_ms: Some(start),
         ended_at_ms: Some(start + 40_000),
+        duration_ms: None,
         detail: Some("src/checkout/handlers/stock.js".into()),
         input: None,
         result: None,

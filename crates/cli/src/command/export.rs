@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::Value;
 use subscope_export::{
-    AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, write_atif, write_checkpoint,
-    write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
+    AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, without_pictures, write_atif,
+    write_checkpoint, write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
 };
 use subscope_model::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, EventRecord, Payload, SessionId, Spending,
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         Format::Otlp => {
             let mut export = SpanExport::open(args, context)?;
             export.export(&mut loaded, &texts)?;
-            export.finish();
+            export.finish()?;
         }
         Format::Atif => {
             let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             let spending = detail.map(|detail| Spending::of(&loaded.tree, &detail.responses));
             let timeline = timeline(&loaded.tree, None);
             loaded.release_facts();
-            let resolve = |payload: &Payload| loaded.payload(payload);
+            let resolve = |payload: &Payload| Some(without_pictures(&loaded.payload(payload)?).into_owned());
             let events = events.iter().map(|event| event.read(&resolve));
             let saved = Saved { tree: &loaded.tree, timeline, spending: spending.as_ref(), events };
             // Not escaped as JSON: the page contains scripts; `write_html` escapes the data.

@@ -8,6 +8,7 @@ use subscope_model::{EventKind, Payload, SessionText};
 
 use crate::{
     compact::compact,
+    pictures::without_pictures,
     redact::{Mask, redact},
 };
 
@@ -96,11 +97,9 @@ impl<'s> Messages<'s> {
 
 fn write_payload(json: String, mask: Mask) -> Option<String> {
     serde_json::from_str::<&RawValue>(&json).ok()?;
-    let json = match compact(&json) {
-        Cow::Borrowed(_) => json,
-        Cow::Owned(compacted) => compacted,
-    };
-    let mut masked = String::from_utf8(mask.json(json.into_bytes()).ok()?).ok()?;
+    let text = without_pictures(&json);
+    let text = compact(&text).into_owned();
+    let mut masked = String::from_utf8(mask.json(text.into_bytes()).ok()?).ok()?;
     masked.truncate(cut(&masked, MAX_BYTES).len());
     Some(masked)
 }

@@ -8,6 +8,9 @@ use prost::Message as _;
 use super::{MAX_LINE_BYTES, SPAN_OVERHEAD_BYTES, SpanWriter, Subject};
 use crate::pool::{batches, in_order};
 
+/// Field of a root span that is left out.
+const NO_PARENT: &str = r#""parentSpanId":"","#;
+
 /// Spans as JSON, separated by commas.
 #[derive(Default)]
 struct JsonSpans {
@@ -36,7 +39,13 @@ impl SpanWriter<'_> {
                     out.json.push(b',');
                 }
                 let begin = out.json.len();
-                serde_json::to_writer(&mut out.json, &span)?;
+                if span.parent_span_id.is_empty() {
+                    // OTLP has no id there, and some readers take an empty one for an id. No text precedes it.
+                    let json = serde_json::to_string(&span)?.replacen(NO_PARENT, "", 1);
+                    out.json.extend_from_slice(json.as_bytes());
+                } else {
+                    serde_json::to_writer(&mut out.json, &span)?;
+                }
                 out.spans.push((begin, span.encoded_len()));
                 Ok::<(), serde_json::Error>(())
             })?;

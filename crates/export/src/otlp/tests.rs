@@ -342,7 +342,8 @@ fn lines_are_the_requests_of_every_recording() {
             let (mut lines, mut expected) = (Vec::new(), Vec::new());
             writer.write_lines(&mut lines).unwrap();
             write_otlp(&requests, &mut expected);
-            assert!(lines == expected, "{}", recording.name());
+            let expected = String::from_utf8(expected).unwrap().replace("\"parentSpanId\":\"\",", "");
+            assert!(lines == expected.into_bytes(), "{}", recording.name());
             several += usize::from(requests.len() > 1);
         }
     }

@@ -14,7 +14,7 @@ mod progress;
 mod run;
 mod tail;
 
-use std::{collections::HashSet, ffi::OsString, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -30,7 +30,10 @@ use subscope_harness::caller_id_keys;
 use subscope_model::Millis;
 use tokio::sync::watch;
 
-use self::{call::AgentCall, run::RunAnswer};
+use self::{
+    call::AgentCall,
+    run::{RunAnswer, RunFailure},
+};
 use crate::stdio::{ClientGone, Shutdown};
 
 /// Whether an agent must call `final_answer`.
@@ -89,7 +92,7 @@ impl fmt::Debug for AgentSpec {
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     spec: Arc<AgentSpec>,
-    runs: ActiveRuns,
+    runs: KnownRuns,
     gone: ClientGone,
 }
 
@@ -111,17 +114,22 @@ impl AgentServer {
     }
 
     async fn run(&self, call: AgentCall, context: RequestContext<RoleServer>) -> CallToolResult {
-        let Some(_guard) = RunGuard::enter(&self.runs, &call.run_id) else {
-            return tool_error(&format!(
-                "runId {:?} belongs to a call that is still running: give each call a runId of its own",
-                call.run_id
-            ));
+        let mut guard = match RunGuard::enter(&self.runs, &call.run_id) {
+            Ok(guard) => guard,
+            Err(is_running) => {
+                let state = if is_running { "is still running" } else { "has ended" };
+                return tool_error(&format!(
+                    "runId {:?} belongs to a call that {state}: give each call a runId of its own",
+                    call.run_id
+                ));
+            }
         };
         let (progress, mut notifications) = progress::start(&context);
         let cancelled = context.ct.clone().cancelled_owned();
         let caller = caller_id_keys().find_map(|key| context.meta.get(key)?.as_str().map(str::to_owned));
         let outcome = run::run(&self.spec, &call, caller, progress, cancelled, self.gone.clone()).await;
         notifications.shutdown().await;
+        guard.has_run = !matches!(outcome, Err(RunFailure::NotStarted(_)));
         match outcome {
             Ok(RunAnswer::Structured(answer)) => CallToolResult::structured(answer),
             Ok(RunAnswer::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),
@@ -176,29 +184,52 @@ impl ServerHandler for AgentServer {
 
 impl Shutdown for AgentServer {
     async fn ended(&self) {
-        let _ = self.runs.subscribe().wait_for(HashSet::is_empty).await;
+        let _ = self.runs.subscribe().wait_for(|ids| !ids.values().any(|is_running| *is_running)).await;
     }
 }
 
-/// Ids of the running calls.
-type ActiveRuns = Arc<watch::Sender<HashSet<String>>>;
+/// Ids of the calls of this process, with whether they are running.
+type KnownRuns = Arc<watch::Sender<HashMap<String, bool>>>;
 
-/// Registration of a running call, removed on drop.
+/// Most ids of ended calls that are remembered, at most some megabytes.
+const MAX_RUNS: usize = 1 << 14;
+
+/// Registration of a running call; ended on drop.
 struct RunGuard {
-    runs: ActiveRuns,
+    runs: KnownRuns,
     run_id: String,
+    /// Whether the command has run: the id of one that has not is free again.
+    has_run: bool,
 }
 
 impl RunGuard {
-    /// Registers a run; `None` if one with this id is running.
-    fn enter(runs: &ActiveRuns, run_id: &str) -> Option<Self> {
-        let is_new = runs.send_if_modified(|ids| ids.insert(run_id.to_owned()));
-        is_new.then(|| Self { runs: Arc::clone(runs), run_id: run_id.to_owned() })
+    /// Registers a run.
+    ///
+    /// # Errors
+    /// If one had this id before; returns whether that is still running.
+    fn enter(runs: &KnownRuns, run_id: &str) -> Result<Self, bool> {
+        let mut known = None;
+        runs.send_if_modified(|ids| {
+            known = ids.get(run_id).copied();
+            if known.is_none() {
+                ids.insert(run_id.to_owned(), true);
+            }
+            known.is_none()
+        });
+        known.map_or_else(
+            || Ok(Self { runs: Arc::clone(runs), run_id: run_id.to_owned(), has_run: true }),
+            Err,
+        )
     }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.runs.send_if_modified(|ids| ids.remove(&self.run_id));
+        self.runs.send_if_modified(|ids| {
+            let is_kept = self.has_run && ids.len() <= MAX_RUNS;
+            let known =
+                if is_kept { ids.insert(self.run_id.clone(), false) } else { ids.remove(&self.run_id) };
+            known.is_some()
+        });
     }
 }

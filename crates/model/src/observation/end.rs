@@ -12,6 +12,8 @@ pub enum EndEvidence {
     HookAnswer,
     /// A notification of the harness that the task ended.
     Notification,
+    /// The end that its program published.
+    Published,
     /// The result of the call that stopped it.
     StopCall,
     /// The result of its spawn call.
@@ -33,9 +35,10 @@ pub enum EndEvidence {
 
 impl EndEvidence {
     /// All of them, the strongest first.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::HookAnswer,
         Self::Notification,
+        Self::Published,
         Self::StopCall,
         Self::SpawnResult,
         Self::LastLine,
@@ -56,6 +59,7 @@ impl EndEvidence {
         match self {
             Self::HookAnswer => "hook answer",
             Self::Notification => "task notification",
+            Self::Published => "published end",
             Self::StopCall => "stop call",
             Self::SpawnResult => "spawn result",
             Self::LastLine => "last line",

@@ -1,6 +1,8 @@
 //! Detail lines below an agent's row: activity, calls, task, result.
 
-use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, Payload, RawJson, ToolCall, ToolStatus};
+use subscope_model::{
+    Agent, AgentStatus, EndEvidence, LivenessKind, Millis, Payload, RawJson, ToolCall, ToolStatus,
+};
 
 use super::{Detail, TreeOptions, columns::Layout};
 use crate::{
@@ -175,7 +177,9 @@ impl Details<'_> {
         let (ink, words) = match (agent.status, &agent.error, &agent.evidence, &agent.result) {
             (_, Some(error), ..) => (Ink::Failed, format!("{} {error}", style.glyphs().failed)),
             (AgentStatus::Lost, None, Some(evidence), _) => {
-                (Ink::Stalled, format!("no ending seen: {evidence}"))
+                let why = Some(evidence).filter(|why| ***why != *EndEvidence::Lost.as_str());
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                (Ink::Stalled, format!("no ending seen{why}"))
             }
             (AgentStatus::Failed, None, Some(evidence), _) => (Ink::Failed, format!("failed: {evidence}")),
             (AgentStatus::Stopped, None, Some(evidence), None) => (Ink::Done, format!("stopped: {evidence}")),

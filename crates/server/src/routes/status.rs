@@ -71,19 +71,12 @@ fn message(session: &str, data: Value) -> String {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the four messages are all that requirement 2.1 names")]
 fn status_message(event: &Event) -> Option<String> {
     let field = |key: &str| event.data.get(key).cloned().unwrap_or(Value::Null);
-    let title = || {
-        let words: Vec<&str> =
-            ["agent_type", "description"].into_iter().filter_map(|key| event.text(key)).collect();
-        if words.is_empty() {
-            event.text("agent_id").unwrap_or_default().to_owned()
-        } else {
-            words.join(": ")
-        }
-    };
+    let title =
+        || event.agent_title().or_else(|| event.text("agent_id").map(str::to_owned)).unwrap_or_default();
     let data = match event.kind {
         EventKind::SubagentStart => json!({
             "type": "subagent-started", "message": format!("Sub-agent started: {}", title()),
-            "subagentId": field("agent_id"), "subagentType": field("agent_type"),
+            "subagentId": field("agent_id"), "subagentType": field("agent_type"), "name": field("name"),
             "description": field("description"), "parentId": field("parent_id"), "startedAtMs": event.at_ms,
         }),
         EventKind::SubagentStop => json!({

@@ -152,6 +152,7 @@ impl Recording<'_, '_> {
             call.name = name;
         }
         call.left_running |= fact.left_running;
+        call.duration_ms = call.duration_ms.max(fact.duration_ms.filter(|_| time.is_none()));
         let basis = basis_of(&self.observation.claim);
         let mut end = CallEndFact::new(kind, fact.outcome, self.actor.map(|by| (by, basis)), time);
         (end.is_provisional, end.refused) = (fact.is_provisional, fact.refused);

@@ -114,6 +114,8 @@ pub(crate) struct CallFacts {
     pub(crate) writes: Option<Text>,
     #[serde(with = "list")]
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,
+    /// Longest reported duration; recorded only from ends without a time.
+    pub(crate) duration_ms: Option<i64>,
     /// Whether the command that it started is still running after its end.
     pub(crate) left_running: bool,
     pub(crate) payloads: Option<Box<CallPayloads>>,

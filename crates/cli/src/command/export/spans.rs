@@ -4,7 +4,7 @@ use std::{fs::File, io::BufWriter};
 
 use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
-    Contents, MAX_REQUEST_BYTES, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids,
+    Contents, MAX_REQUEST_BYTES, SpanSource, SpanWriter, encode_otlp, halve_otlp, rejected_spans, span_ids,
 };
 use subscope_model::{Agent, Payload, SessionRow, SessionText, Tree, iso8601};
 
@@ -23,8 +23,53 @@ pub(super) struct SpanExport<'a> {
     args: &'a ExportArgs,
     context: &'a Context,
     destination: Destination,
+    pushed: Pushed,
+}
+
+/// What a receiver got.
+struct Pushed {
     spans: usize,
     requests: usize,
+    /// Spans that are larger than a request that the receiver takes.
+    too_large: usize,
+    /// Most bytes of a request: less than what it refused for its size.
+    max_bytes: usize,
+}
+
+impl Pushed {
+    /// Pushes a request, in halves where the receiver takes no request of that size.
+    fn push(
+        &mut self,
+        receiver: &Receiver,
+        request: (Vec<u8>, usize),
+        context: &Context,
+    ) -> Result<(), CliError> {
+        let mut waiting = vec![request];
+        while let Some((request, spans)) = waiting.pop() {
+            self.requests += 1;
+            match receiver.push(&request) {
+                Ok(answer) => {
+                    if let Some((count, why)) = rejected_spans(&answer) {
+                        context.warn(&format!("{} rejected {count} spans: {why}", receiver.url()));
+                    }
+                    self.spans += spans;
+                }
+                Err(error) if error.is_too_large() => {
+                    self.max_bytes = self.max_bytes.min(request.len() / 2).max(1);
+                    match halve_otlp(&request) {
+                        Some([first, second]) => waiting.extend([second, first]),
+                        None => {
+                            let bytes = request.len();
+                            context.warn(&format!("a span of {bytes} bytes is left out: {error}"));
+                            self.too_large += spans;
+                        }
+                    }
+                }
+                Err(error) => return Err(push_error(error)),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> SpanExport<'a> {
@@ -41,7 +86,8 @@ impl<'a> SpanExport<'a> {
             }
             (None, None) => Destination::Stdout,
         };
-        Ok(Self { args, context, destination, spans: 0, requests: 0 })
+        let pushed = Pushed { spans: 0, requests: 0, too_large: 0, max_bytes: MAX_REQUEST_BYTES };
+        Ok(Self { args, context, destination, pushed })
     }
 
     /// Exports a session; `texts` are needed for contents only. Nothing more can be derived of it.
@@ -67,15 +113,11 @@ impl<'a> SpanExport<'a> {
         // What is a secret depends on its key, and values are JSON in strings: they are masked already.
         match &mut self.destination {
             Destination::Receiver(receiver) => {
-                for request in writer.requests(MAX_REQUEST_BYTES) {
-                    let answer = receiver.push(&encode_otlp(&request)).map_err(push_error)?;
-                    if let Some((count, why)) = rejected_spans(&answer) {
-                        self.context.warn(&format!("{} rejected {count} spans: {why}", receiver.url()));
-                    }
-                    self.spans += span_ids(&request).len();
-                    self.requests += 1;
-                }
-                Ok(())
+                let mut requests = writer.requests(self.pushed.max_bytes);
+                requests.try_for_each(|request| {
+                    let request = (encode_otlp(&request), span_ids(&request).len());
+                    self.pushed.push(receiver, request, self.context)
+                })
             }
             Destination::File(file) => {
                 let written = writer.write_lines(&mut HarmlessJson::new(&mut *file));
@@ -85,11 +127,17 @@ impl<'a> SpanExport<'a> {
         }
     }
 
-    /// Reports how much was pushed.
-    pub(super) fn finish(self) {
-        if let Destination::Receiver(receiver) = &self.destination {
-            let Self { spans, requests, .. } = self;
-            self.context.info(&format!("{spans} spans in {requests} requests pushed to {}", receiver.url()));
+    /// Reports how much was pushed. Fails if the receiver takes none of the size of some spans.
+    pub(super) fn finish(self) -> Result<(), CliError> {
+        let Destination::Receiver(receiver) = &self.destination else { return Ok(()) };
+        let Pushed { spans, requests, too_large, .. } = self.pushed;
+        self.context.info(&format!("{spans} spans in {requests} requests pushed to {}", receiver.url()));
+        match too_large {
+            0 => Ok(()),
+            count => Err(CliError::failed(format!(
+                "{} takes no request as large as {count} of the spans",
+                receiver.url()
+            ))),
         }
     }
 }
@@ -112,8 +160,7 @@ pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), Cli
             Some(_) | None => error,
         })?;
     }
-    export.finish();
-    Ok(())
+    export.finish()
 }
 
 fn export_one(row: &SessionRow, reading: &ReadOptions, export: &mut SpanExport<'_>) -> Result<(), CliError> {

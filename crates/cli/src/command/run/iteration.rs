@@ -49,6 +49,8 @@ const TRACE_EVERY: Duration = Duration::from_secs(1);
 const TRACE_SHARE: u32 = 20;
 /// Event log size of the run's private hub, which is never queried for past events.
 const HUB_LOG_EVENTS: usize = 64;
+/// Longest name of an agent in a message.
+const MAX_NAME: usize = 60;
 /// Most events in a trace; the first ones of a longer run.
 const TRACE_EVENTS: usize = 20_000;
 
@@ -377,7 +379,8 @@ impl IterationObserver<'_> {
         self.is_trace_stale = true;
         if let Update::Event(event) = &update {
             if event.kind == EventKind::Stall && self.run.args.stall_kill {
-                let who = event.actor_id.to_string();
+                let who = event.agent_title().unwrap_or_else(|| event.actor_id.to_string());
+                let who = self.run.context.style(None).one_line(&who, MAX_NAME);
                 self.printer.print_message(&format!("{who} is stalled: the command is ended (--stall-kill)"));
                 child.job.end()?;
             }

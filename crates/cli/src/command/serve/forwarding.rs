@@ -22,7 +22,7 @@ use std::{
 };
 
 use subscope_client::push::{PushError, PushFailure, Receiver};
-use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, rejected_spans, span_ids};
+use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, halve_otlp, rejected_spans, span_ids};
 use subscope_harness::provider;
 use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, UpdateQueue, clock};
 use subscope_model::{Agent, Forwarding, Millis, SessionId, Update};
@@ -370,25 +370,38 @@ fn push(
         state.set_error(Some(format!("the queue cannot be read or written: {error}")));
         None
     };
-    match receiver.push_once(&request.read().map_err(failed)?) {
-        Ok(answer) => {
-            let rejected = rejected_spans(&answer).map_or(0, |(count, why)| {
-                tracing::warn!("{} rejected {count} spans: {why}", state.address);
-                u64::try_from(count).unwrap_or(0).min(request.spans)
-            });
-            state.spans.fetch_add(request.spans - rejected, Ordering::Relaxed);
-            state.refused.fetch_add(rejected, Ordering::Relaxed);
-            state.set_error(None);
-        }
-        Err(PushFailure { error, .. }) if is_of_the_request(&error) => {
-            tracing::warn!("{} spans are dropped: {error}", request.spans);
-            state.refused.fetch_add(request.spans, Ordering::Relaxed);
-        }
-        Err(PushFailure { error, retry_after, .. }) => {
-            state.set_error(Some(error.to_string()));
-            return Err(retry_after);
+    let mut waiting = vec![(request.read().map_err(failed)?, request.spans)];
+    let (mut accepted, mut refused) = (0, 0);
+    while let Some((part, spans)) = waiting.pop() {
+        let error = match receiver.push_once(&part) {
+            Ok(answer) => {
+                let rejected = rejected_spans(&answer).map_or(0, |(count, why)| {
+                    tracing::warn!("{} rejected {count} spans: {why}", state.address);
+                    u64::try_from(count).unwrap_or(0).min(spans)
+                });
+                (accepted, refused) = (accepted + spans - rejected, refused + rejected);
+                continue;
+            }
+            Err(PushFailure { error, .. }) if is_of_the_request(&error) => error,
+            Err(PushFailure { error, retry_after, .. }) => {
+                // Parts that it took are sent again: their ids are the same.
+                state.set_error(Some(error.to_string()));
+                return Err(retry_after);
+            }
+        };
+        match halve_otlp(&part).filter(|_| error.is_too_large()) {
+            Some(halves) => waiting.extend(halves.map(|(half, spans)| (half, spans as u64))),
+            None => {
+                tracing::warn!("{spans} spans are dropped: {error}");
+                refused += spans;
+            }
         }
     }
+    if accepted > 0 {
+        state.set_error(None);
+    }
+    state.spans.fetch_add(accepted, Ordering::Relaxed);
+    state.refused.fetch_add(refused, Ordering::Relaxed);
     state.queue.remove(request).map_err(failed)
 }
 
