@@ -96,6 +96,8 @@ export interface ToolCall {
   started_at_ms: number | null;
   /** End time. */
   ended_at_ms: number | null;
+  /** Its duration, where a source has that without both times. */
+  duration_ms?: number;
   /** Short description of its target: a file's base name, a pattern, the first 40 characters of a command. */
   detail: string | null;
 }
@@ -212,6 +214,8 @@ export interface Summary {
   tool_errors: number;
   /** Denied calls of all agents. */
   tools_denied: number;
+  /** Permissions that the harness asked a person for; `None` where no source reports them. */
+  permissions_asked: number | null;
   /** The session's own total if a source has it and it covers the agents' sum, else that sum. */
   usage: Usage | null;
   /** The session's own total minus the agents' sum; `None` without such a total. */

@@ -106,6 +106,8 @@ class ToolCall(TypedDict):
     started_at_ms: int | None
     # End time.
     ended_at_ms: int | None
+    # Its duration, where a source has that without both times.
+    duration_ms: NotRequired[int]
     # Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
     detail: str | None
 
@@ -225,6 +227,8 @@ class Summary(TypedDict):
     tool_errors: int
     # Denied calls of all agents.
     tools_denied: int
+    # Permissions that the harness asked a person for; `None` where no source reports them.
+    permissions_asked: int | None
     # The session's own total if a source has it and it covers the agents' sum, else that sum.
     usage: Usage | None
     # The session's own total minus the agents' sum; `None` without such a total.
