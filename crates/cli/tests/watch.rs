@@ -311,6 +311,33 @@ fn demo_as_plain_text_tells_all_eight_agents_and_what_to_do_next() {
 }
 
 #[test]
+fn sessions_that_are_named_of_a_file_are_followed_alone() {
+    let env = env();
+    let lines = fs::read_to_string(fixtures::root().join("wild/two-runs-one-stream.jsonl")).unwrap();
+    let path = env.write("runs.jsonl", &lines);
+    let said = |run: usize, words: &str| {
+        let line = lines.lines().filter(|line| line.contains("msg_")).nth(run - 1).unwrap();
+        line.replace("msg_", &format!("msg_{words}")).replace("\"hi\"", &format!("\"{words}\"")) + "\n"
+    };
+    let mut watching = Watching::of(&env, "watch --json", &path.join("aaaaaaaa-0000-4000-8000-000000000002"));
+    watching.wait_for("\"hi\"");
+    append(&path, said(1, "others").as_bytes());
+    append(&path, said(2, "second").as_bytes());
+    watching.wait_for("second");
+    watching.settle();
+    let is_second = |line: &String| json(line)["session_id"] == "aaaaaaaa-0000-4000-8000-000000000002";
+    assert!(watching.seen.iter().all(is_second), "{:#?}", watching.seen);
+    assert_eq!(watching.end(), "");
+    for (targets, code) in
+        [(vec![path.join("aaaa")], 2), (vec![path.join("none")], 1), (vec![path.join("a"), path], 2)]
+    {
+        let targets: Vec<&Path> = targets.iter().map(PathBuf::as_path).collect();
+        let ran = run(&env, "watch", &targets);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn stdin_beside_a_file_is_refused_by_watch() {
     let env = env();
     let path = begun(&env);

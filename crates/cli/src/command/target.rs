@@ -519,8 +519,7 @@ fn read(
         !has_stdin && documents.is_empty() && sessions.is_empty() && expanded.groups.len() == paths.len();
     let mut own = own.filter(|_| is_alone).unwrap_or_default();
     if !parts.is_empty() && parts.len() < all {
-        return Err(CliError::usage("sessions in files are read alone")
-            .hint("name no other TARGETs beside FILE/SESSION"));
+        return Err(sessions_in_files_alone());
     }
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
@@ -589,6 +588,24 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
 fn unsupported_at(path: &Path) -> Option<&'static str> {
     let path = fs::canonicalize(path).ok()?;
     subscope_harness::unsupported_program(&path, &read_head(&path).unwrap_or_default())
+}
+
+/// Error of a session in a file that is named with other targets.
+pub(crate) fn sessions_in_files_alone() -> CliError {
+    CliError::usage("sessions in files are read alone").hint("name no other TARGETs beside FILE/SESSION")
+}
+
+/// Returns the session of each file that the beginning of an id names.
+pub(crate) fn sessions_of_parts(
+    parts: &[(PathBuf, String)],
+    dialect: Option<Dialect>,
+) -> Result<Vec<SessionId>, CliError> {
+    let session = |(path, word): &(PathBuf, String)| {
+        let ReadOptions { keep, events, .. } = ReadOptions::ROWS;
+        let options = RouterOptions { keep, cutoff: None, events };
+        session_in(&BatchRead::read(BatchRead::expand(std::slice::from_ref(path))?, options, dialect), word)
+    };
+    parts.iter().map(session).collect()
 }
 
 /// Returns the session of a batch whose id begins with a word.

@@ -3,7 +3,7 @@
 pub(super) mod live;
 mod session;
 
-use std::{any::Any, io::Cursor, time::Duration};
+use std::{any::Any, io::Cursor, path::PathBuf, time::Duration};
 
 use subscope_hub::{Driver, FileTailDriver, Hub, MemoryStore, StreamDriver};
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
@@ -12,7 +12,10 @@ use super::{
     document::{self, Lines},
     event_printer::{EventFormat, EventPrinter},
     stop,
-    target::{ResolvedTarget, open_store_for_reading, resolve, roots, shown, sources_of},
+    target::{
+        ResolvedTarget, open_store_for_reading, resolve, roots, sessions_in_files_alone, sessions_of_parts,
+        shown, sources_of,
+    },
 };
 use crate::prelude::*;
 
@@ -69,18 +72,16 @@ fn follow_all(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, CliEr
     live::follow_all(&|| (), context)
 }
 
-/// Follows TARGETs: files and pipes in this process; a session without files through the hub.
+/// Follows TARGETs: files, sessions in files and pipes in this process; a session without files through the hub.
 fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, CliError> {
     let (mut paths, mut documents, mut without_files, mut has_stdin) =
         (Vec::new(), Vec::new(), Vec::new(), false);
+    let mut parts: Vec<(PathBuf, String)> = Vec::new();
     for target in resolve(&args.targets, context)? {
         match target {
             ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
             ResolvedTarget::Stdin => has_stdin = true,
-            ResolvedTarget::Part(path, _) => {
-                let message = format!("watch follows all sessions of {}", path.display());
-                return Err(CliError::usage(message).hint("name the file, or the session's id"));
-            }
+            ResolvedTarget::Part(path, word) => parts.push((path, word)),
             ResolvedTarget::Document(path, kind) => documents.push((path, kind)),
             ResolvedTarget::Session(session) => {
                 let sources = sources_of(&session, open_store_for_reading(context)?.as_ref(), context)?;
@@ -90,6 +91,16 @@ fn follow_targets(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, C
                 }
             }
         }
+    }
+    if !parts.is_empty() {
+        if parts.len() < args.targets.len() {
+            return Err(sessions_in_files_alone());
+        }
+        let sessions = sessions_of_parts(&parts, args.dialect)?;
+        paths = parts.into_iter().map(|(path, _)| path).collect();
+        paths.dedup();
+        let followed = in_process(Box::new(FileTailDriver::targets(paths, args.dialect)?), context)?;
+        return Ok(session::only(sessions, followed));
     }
     let alone = |what: &str| CliError::usage(format!("{what} is followed alone"));
     if let Some((path, kind)) = documents.pop() {

@@ -1,4 +1,5 @@
-//! Follows a session without a transcript: reads its history from stored input, then follows the hub's feed.
+//! Follows some sessions of a feed: those that are named of a file; one without a transcript, whose history is read from
+//! stored input before the hub's feed is followed.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -43,12 +44,19 @@ pub(super) fn follow(
     let mut history = VecDeque::from([Update::snapshot(loaded.tree)]);
     history.extend(events.into_iter().map(Update::event));
     history.push_back(Update::CaughtUp);
-    Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), hub })
+    let sessions = vec![session];
+    Ok(FollowedFeed { feed: Box::new(SessionFeed { sessions, history, history_ids, live }), hub })
 }
 
-/// Feed of one session: its history, then its updates from a feed of all sessions.
+/// Leaves only these sessions in a feed that has their history.
+pub(super) fn only(sessions: Vec<SessionId>, followed: FollowedFeed) -> FollowedFeed {
+    let (history, history_ids, live) = (VecDeque::new(), HashSet::new(), Some(followed.feed));
+    FollowedFeed { feed: Box::new(SessionFeed { sessions, history, history_ids, live }), ..followed }
+}
+
+/// Feed of some sessions: their history, then their updates from a feed of all sessions.
 struct SessionFeed {
-    session: SessionId,
+    sessions: Vec<SessionId>,
     history: VecDeque<Update>,
     /// Ids of the events of the history.
     history_ids: HashSet<Text>,
@@ -57,15 +65,17 @@ struct SessionFeed {
 }
 
 impl SessionFeed {
-    /// Whether an update belongs to this session and is new.
+    /// Whether an update belongs to these sessions and is new.
     fn is_new(&self, update: &Update) -> bool {
         match update {
-            Update::Snapshot(tree) => tree.session.id == self.session,
-            Update::Change(change) => change.session().id == self.session,
-            Update::Event(event) => event.session_id == self.session && !self.history_ids.contains(&event.id),
+            Update::Snapshot(tree) => self.sessions.contains(&tree.session.id),
+            Update::Change(change) => self.sessions.contains(&change.session().id),
+            Update::Event(event) => {
+                self.sessions.contains(&event.session_id) && !self.history_ids.contains(&event.id)
+            }
             Update::Missed(_) | Update::Reset => true,
-            // Was already sent after the history.
-            Update::CaughtUp => false,
+            // Was already sent after a history.
+            Update::CaughtUp => self.history_ids.is_empty(),
         }
     }
 }
