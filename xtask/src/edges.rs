@@ -40,8 +40,9 @@ const EDGES: &[(&str, &[&str])] = &[
     // The embedded files of the page; it knows neither HTTP nor exports.
     ("page", &[]),
     // The hub stores rows. `page`: the files that it serves. `render`, `export`: timelines and exports for the page,
-    // made by the same pure functions as for the other user interfaces.
-    ("server", &["hub", "page", "render", "export"]),
+    // made by the same pure functions as for the other user interfaces. `client`: the type of the events that programs
+    // publish, which describes the route that takes them.
+    ("server", &["client", "hub", "page", "render", "export"]),
     // `server`: the page, parameters and answers that are the same as a hub's, and errors. `store`: the queries that
     // every store answers. `hub`: the clock, and the display of hits.
     ("team", &["export", "hub", "server", "store"]),

@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::value::RawValue;
 use subscope_model::{Millis, iso8601, parse_event_time};
@@ -23,7 +24,8 @@ pub const EVENT_BYTES: usize = 4 << 20;
 const NOTE_BYTES: usize = 64;
 
 /// Kind of a subagent event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PublishedEventKind")]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The subagent starts; the payload is its prompt.
@@ -58,7 +60,7 @@ impl fmt::Display for EventKind {
 }
 
 /// Token usage of a model response; unknown counts are omitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenUsage {
     /// Uncached input tokens.
@@ -83,8 +85,9 @@ pub struct TokenUsage {
 ///
 /// Serializes to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the
 /// timestamp epoch milliseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PublishedEvent")]
 pub struct Event {
     /// The subagent's name; need not be unique.
     pub subagent_name: String,
@@ -93,6 +96,7 @@ pub struct Event {
     pub subagent_run_id: String,
     /// Time in milliseconds since 1970; RFC 3339 on the wire.
     #[serde(rename = "timestamp", serialize_with = "write_time", deserialize_with = "read_time")]
+    #[schemars(schema_with = "time_schema")]
     pub timestamp_ms: Millis,
     /// Kind of the event.
     #[serde(rename = "type")]
@@ -105,9 +109,11 @@ pub struct Event {
     pub tool_call_id: Option<String>,
     /// Prompt, arguments, result, thought or error: text, or JSON in compact form.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<String>,
     /// Result of the subagent, in its end event.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub result: Option<String>,
     /// Id of the tool call that started the subagent, among the calls of its parent.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "parentToolCallID")]
@@ -288,6 +294,11 @@ fn json_bytes(character: char) -> usize {
 /// Writes RFC 3339, which all implementations of this wire format read; only some read epoch milliseconds.
 fn write_time<S: Serializer>(at_ms: &Millis, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&iso8601(*at_ms))
+}
+
+/// Returns the schema of a time: RFC 3339, or milliseconds since 1970.
+fn time_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "oneOf": [{ "type": "string", "format": "date-time" }, { "type": "integer" }] })
 }
 
 fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
