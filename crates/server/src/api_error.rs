@@ -5,7 +5,8 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use subscope_hub::{AskError, IngestError, PostedError};
 
 /// Error response: status and message. The message never repeats what was sent.
@@ -17,6 +18,16 @@ pub struct ApiError {
     field: Option<&'static str>,
     /// Whether there is no room for the request now.
     is_busy: bool,
+}
+
+/// Body of an [`ApiError`].
+#[derive(Serialize, JsonSchema)]
+pub struct ErrorBody {
+    /// What failed, and what to do.
+    error: String,
+    /// Name of the invalid field of the request's body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'static str>,
 }
 
 impl ApiError {
@@ -84,15 +95,12 @@ impl From<IngestError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = match self.field {
-            Some(field) => json!({ "error": self.message, "field": field }),
-            None => json!({ "error": self.message }),
-        };
-        let mut response = (self.status, Json(body)).into_response();
-        if self.status == StatusCode::UNAUTHORIZED {
+        let Self { status, message: error, field, .. } = self;
+        let mut response = (status, Json(ErrorBody { error, field })).into_response();
+        if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -22,14 +22,14 @@ mod session_reader;
 mod state;
 mod token;
 
-pub use api_error::ApiError;
+pub use api_error::{ApiError, ErrorBody};
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use parameters::{
     NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
 };
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use routes::{FORMAT_SCHEMAS, TimelinePage, team_page_not_found, team_page_routes};
+pub use routes::{BodyTypes, FORMAT_SCHEMAS, TimelinePage, team_page_not_found, team_page_routes};
 pub use session_reader::{
     HistoryRequest, HistoryResult, PayloadReader, SessionHistory, SessionReader, UnreadableSession,
 };

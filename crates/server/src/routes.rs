@@ -1,5 +1,6 @@
 //! Routes and their OpenAPI document.
 
+mod body_schemas;
 mod codes;
 mod comparison;
 #[cfg(test)]
@@ -18,17 +19,27 @@ mod status;
 mod stop;
 
 use axum::{Router, http::StatusCode, middleware};
-use subscope_model::FormatSchema;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use subscope_model::{
+    Comparison, FormatSchema, Health, Hits, IdMatches, Iterations, OneAgent, Ordered, Sending, SessionPage,
+    Setup, Spending, Stats, Status, Tree,
+};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{api_error::ApiError, request_guard, state::App};
+use crate::{
+    api_error::{ApiError, ErrorBody},
+    request_guard,
+    state::App,
+};
 
-pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 pub use self::{
+    body_schemas::BodyTypes,
     page::{team_not_found as team_page_not_found, team_routes as team_page_routes},
     session_history::TimelinePage,
 };
+pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -61,6 +72,45 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "`GET /api/v1/sessions/{id}/timeline`",
     ),
 ];
+
+/// What the hub begins to do.
+#[derive(Serialize, JsonSchema)]
+struct Announcement {
+    status: &'static str,
+}
+
+/// Types of the bodies of these routes.
+const BODY_TYPES: BodyTypes = BodyTypes {
+    requests: &[
+        SchemaGenerator::subschema_for::<subscope_client::publish::Event>,
+        SchemaGenerator::subschema_for::<codes::SignInRequest>,
+        SchemaGenerator::subschema_for::<index::IndexBody>,
+    ],
+    responses: &[
+        SchemaGenerator::subschema_for::<Announcement>,
+        SchemaGenerator::subschema_for::<Comparison>,
+        SchemaGenerator::subschema_for::<ErrorBody>,
+        SchemaGenerator::subschema_for::<Health>,
+        SchemaGenerator::subschema_for::<Hits>,
+        SchemaGenerator::subschema_for::<IdMatches>,
+        SchemaGenerator::subschema_for::<Iterations>,
+        SchemaGenerator::subschema_for::<OneAgent>,
+        SchemaGenerator::subschema_for::<Ordered>,
+        SchemaGenerator::subschema_for::<Sending>,
+        SchemaGenerator::subschema_for::<SessionPage>,
+        SchemaGenerator::subschema_for::<Setup>,
+        SchemaGenerator::subschema_for::<Spending>,
+        SchemaGenerator::subschema_for::<Stats>,
+        SchemaGenerator::subschema_for::<Status>,
+        SchemaGenerator::subschema_for::<TimelinePage>,
+        SchemaGenerator::subschema_for::<Tree>,
+        SchemaGenerator::subschema_for::<codes::PageAddress>,
+        SchemaGenerator::subschema_for::<events::AcceptedEvent>,
+        SchemaGenerator::subschema_for::<ingest::IngestReport>,
+        SchemaGenerator::subschema_for::<queries::EventPage>,
+        SchemaGenerator::subschema_for::<session_history::FeedPage>,
+    ],
+};
 
 /// Returns the API routes and their description.
 fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {

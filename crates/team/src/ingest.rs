@@ -11,8 +11,8 @@ use axum::{
 };
 use flate2::read::MultiGzDecoder;
 use futures_util::StreamExt;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use subscope_hub::clock;
 use subscope_model::{SessionId, Snapshot};
 use subscope_server::ApiError;
@@ -43,13 +43,21 @@ const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// A line that was not stored.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct RefusedLine {
     /// Its session, if it names one.
     id: Option<String>,
     /// Its line, from 1.
     line: usize,
     why: String,
+}
+
+/// Result of an ingest request.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StoredLines {
+    /// Number of sessions that were stored.
+    accepted: usize,
+    refused: Vec<RefusedLine>,
 }
 
 /// Returns the latest rev that is accepted now.
@@ -62,10 +70,10 @@ pub(crate) fn latest_rev() -> u64 {
 #[utoipa::path(
     post, path = "/team/v1/sessions",
     request_body(content_type = "application/x-ndjson", description = "subscope.team/1, one session a line; at most 8 MiB \
-        and 500 sessions, gzip or not.", content = Object),
+        and 500 sessions, gzip or not.", content = ref("#/components/schemas/Snapshot")),
     responses(
-        (status = 200, description = "accepted, and refused with id, line and why. ClickHouse has what was accepted.", body = Object),
-        (status = 400, description = "As 200: a line is no snapshot; the others were stored."),
+        (status = 200, description = "accepted, and refused with id, line and why. ClickHouse has what was accepted.", body = ref("#/components/schemas/StoredLines")),
+        (status = 400, description = "As 200: a line is no snapshot; the others were stored.", body = ref("#/components/schemas/StoredLines")),
         (status = 401, description = "No token, or an unknown one."),
         (status = 403, description = "The token is a reader's."),
         (status = 413, description = "Too many bytes or sessions."),
@@ -106,7 +114,7 @@ pub(crate) async fn post(
     }
     let is_bad = refused.iter().any(|line| line.id.is_none());
     let status = if is_bad { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    Ok((status, Json(json!({ "accepted": accepted, "refused": refused }))).into_response())
+    Ok((status, Json(StoredLines { accepted, refused })).into_response())
 }
 
 fn too_slow() -> ApiError {

@@ -15,7 +15,9 @@ use std::sync::{
 };
 
 use axum::{Router, http::StatusCode, middleware};
-use subscope_server::{ApiError, team_page_not_found, team_page_routes};
+use schemars::SchemaGenerator;
+use subscope_model::{Hits, IdMatches, OneAgent, SessionPage, Snapshot, Status, Tree};
+use subscope_server::{ApiError, BodyTypes, ErrorBody, TimelinePage, team_page_not_found, team_page_routes};
 use subscope_store::StoreResult;
 use tokio::{runtime::Handle, sync::Semaphore};
 use utoipa::OpenApi;
@@ -26,6 +28,7 @@ use crate::{
     engine::Engine,
     gather::{Gather, chain},
     ingest,
+    people::{People, WorkingSessions},
     read::{Reader, TeamFilter},
     tokens::{Identity, TokenFile},
 };
@@ -131,9 +134,36 @@ fn own_routes() -> OpenApiRouter<TeamApp> {
         .routes(routes!(own::description))
 }
 
+/// Types of the bodies of these routes.
+const BODY_TYPES: BodyTypes = BodyTypes {
+    requests: &[
+        SchemaGenerator::subschema_for::<codes::CodeRequest>,
+        SchemaGenerator::subschema_for::<forget::ForgetRequest>,
+    ],
+    responses: &[
+        SchemaGenerator::subschema_for::<ErrorBody>,
+        SchemaGenerator::subschema_for::<Hits>,
+        SchemaGenerator::subschema_for::<IdMatches>,
+        SchemaGenerator::subschema_for::<OneAgent>,
+        SchemaGenerator::subschema_for::<People>,
+        SchemaGenerator::subschema_for::<SessionPage>,
+        SchemaGenerator::subschema_for::<Snapshot>,
+        SchemaGenerator::subschema_for::<Status>,
+        SchemaGenerator::subschema_for::<TimelinePage>,
+        SchemaGenerator::subschema_for::<Tree>,
+        SchemaGenerator::subschema_for::<WorkingSessions>,
+        SchemaGenerator::subschema_for::<codes::PagePath>,
+        SchemaGenerator::subschema_for::<forget::Forgotten>,
+        SchemaGenerator::subschema_for::<ingest::StoredLines>,
+        SchemaGenerator::subschema_for::<own::CallerIdentity>,
+        SchemaGenerator::subschema_for::<own::TeamHealth>,
+        SchemaGenerator::subschema_for::<queries::StatsAnswer>,
+    ],
+};
+
 /// Returns the OpenAPI document of all routes.
-fn description() -> utoipa::openapi::OpenApi {
-    shared_routes().merge(own_routes()).into_openapi()
+fn description() -> serde_json::Result<serde_json::Value> {
+    BODY_TYPES.describe(&shared_routes().merge(own_routes()).into_openapi())
 }
 
 /// Returns all routes.
@@ -156,6 +186,12 @@ mod tests {
     use std::{fs, path::Path};
 
     #[test]
+    fn every_reference_of_the_document_names_a_schema() {
+        let document = super::description().unwrap();
+        assert_eq!(subscope_testkit::openapi::unresolved_references(&document), Vec::<String>::new());
+    }
+
+    #[test]
     fn probes_of_the_deployments_are_routes_that_need_no_token() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/teams");
         let mut probes = Vec::new();
@@ -167,7 +203,7 @@ mod tests {
             probes.extend(found.map(str::to_owned));
             assert!(probes.len() > before, "no probe was found in {file}");
         }
-        let description = serde_json::to_value(super::description()).unwrap();
+        let description = super::description().unwrap();
         for probe in probes {
             let answers = &description["paths"][&probe]["get"]["responses"];
             assert!(answers["200"].is_object() && answers["401"].is_null(), "{probe}: {answers}");

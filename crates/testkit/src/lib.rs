@@ -14,6 +14,7 @@ pub mod fixtures;
 pub mod generated;
 pub mod lines;
 pub mod losses;
+pub mod openapi;
 pub mod others;
 pub mod random;
 pub mod secrets;

@@ -6,8 +6,8 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     api_error::ApiError,
@@ -20,9 +20,17 @@ use crate::{
 /// Route that redeems a code for a cookie.
 pub(crate) const SIGN_IN: &str = "/api/v1/sign-in";
 
-#[derive(Deserialize)]
-struct SignInRequest {
+/// A code that is redeemed.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SignInRequest {
     code: String,
+}
+
+/// Where a browser signs in.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PageAddress {
+    /// Address of the page.
+    url: String,
 }
 
 /// Issues a URL of the page that signs one browser in, once, within an hour.
@@ -31,22 +39,22 @@ struct SignInRequest {
     params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 200, description = "`url`: the address of the page, with a code after its # if the server asks for a token.", body = Object),
+        (status = 200, description = "`url`: the address of the page, with a code after its # if the server asks for a token.", body = ref("#/components/schemas/PageAddress")),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 415, description = "Not application/json."),
     )
 )]
-pub(super) async fn post(State(app): State<App>, _: ProtectedBody) -> Result<Json<Value>, ApiError> {
+pub(super) async fn post(State(app): State<App>, _: ProtectedBody) -> Result<Json<PageAddress>, ApiError> {
     let page = app.token.as_ref().map(|token| token.page_url(&app.url())).transpose();
     let page = page.map_err(|_| ApiError::unavailable("no code can be made"))?;
     let url = page.unwrap_or_else(|| app.url());
-    Ok(Json(json!({ "url": url })))
+    Ok(Json(PageAddress { url }))
 }
 
 /// Redeems a code for a cookie that replaces the token.
 #[utoipa::path(
     post, path = "/api/v1/sign-in",
-    request_body(content_type = "application/json", description = "code.", content = Object),
+    request_body(content_type = "application/json", description = "code.", content = ref("#/components/schemas/SignInRequest")),
     responses(
         (status = 204, description = "Signed in: Set-Cookie (HttpOnly, SameSite=Strict), valid until the hub ends."),
         (status = 400, description = "No code."),

@@ -35,7 +35,7 @@ pub(super) struct CompareQuery {
         ("agent_b" = Option<String>, Query, description = "Compare only this agent of the second session and everything below it."),
     ),
     responses(
-        (status = 200, description = "subscope.diff/1.", body = Object),
+        (status = 200, description = "subscope.diff/1.", body = ref("#/components/schemas/Comparison")),
         (status = 404, description = "No such session or agent."),
     )
 )]
@@ -58,7 +58,7 @@ fn compared<'t>(tree: &'t Tree, agent: Option<&AgentId>) -> Result<Compared<'t>,
 /// Lists iterations that `subscope run` recorded in the folders of known sessions.
 #[utoipa::path(
     get, path = "/api/v1/iterations",
-    responses((status = 200, description = "subscope.iterations/1: the newest 500, the newest first.", body = Object))
+    responses((status = 200, description = "subscope.iterations/1: the newest 500, the newest first.", body = ref("#/components/schemas/Iterations")))
 )]
 pub(super) async fn iterations(State(app): State<App>) -> Result<Json<Iterations>, ApiError> {
     let rows = ask(|reply| app.hub.sessions(ListQuery::first(MAX_SESSIONS), reply)).await?;

@@ -1,6 +1,7 @@
 //! `POST /subagent-events`: one event of a program about its own subagents (requirement 4.1).
 
 use axum::{Extension, Json, extract::State};
+use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_hub::{ConnectionId, Ingest};
 use subscope_model::AgentId;
@@ -13,8 +14,9 @@ use crate::{
 };
 
 /// Response to a stored event.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct AcceptedEvent {
+    /// Always true.
     accepted: bool,
     /// Whether it was stored before.
     repeat: bool,
@@ -30,10 +32,10 @@ pub(super) struct AcceptedEvent {
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
         optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, \
-        sessionId, cwd, status (stopped), result, parentToolCallId, isError, eventId.", content = Object),
+        sessionId, cwd, status (stopped), result, parentToolCallId, isError, eventId.", content = ref("#/components/schemas/PublishedEvent")),
     responses(
         (status = 200, description = "Stored. An event of an unknown type is stored as a problem. `stop` is true if a user asked that the run \
-            stop: end it, and say so with a subagent_end of the status `stopped`.", body = Object),
+            stop: end it, and say so with a subagent_end of the status `stopped`.", body = ref("#/components/schemas/AcceptedEvent")),
         (status = 400, description = "Not JSON, or a required field is missing or not valid: `field` names it."),
         (status = 413, description = "More than 4 MiB."),
         (status = 415, description = "Not application/json."),

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use axum::{Extension, Json, extract::State, http::StatusCode};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
+use super::Announcement;
 use crate::{
     api_error::ApiError,
     body::ProtectedBody,
@@ -13,8 +14,9 @@ use crate::{
     state::{App, IndexRequest},
 };
 
-#[derive(Deserialize)]
-struct IndexBody {
+/// Folders to index.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct IndexBody {
     roots: Vec<PathBuf>,
 }
 
@@ -24,9 +26,9 @@ struct IndexBody {
 #[utoipa::path(
     post, path = "/api/v1/index",
     params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
-    request_body(content_type = "application/json", description = "roots: absolute paths of folders.", content = Object),
+    request_body(content_type = "application/json", description = "roots: absolute paths of folders.", content = ref("#/components/schemas/IndexBody")),
     responses(
-        (status = 202, description = "The hub will read them.", body = Object),
+        (status = 202, description = "The hub will read them.", body = ref("#/components/schemas/Announcement")),
         (status = 400, description = "The body is not a list of absolute paths."),
         (status = 403, description = "Without X-Subscope: 1, or not over the Unix socket."),
         (status = 404, description = "This hub has no index."),
@@ -38,7 +40,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Extension(transport): Extension<Transport>,
     ProtectedBody((body, _share)): ProtectedBody,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+) -> Result<(StatusCode, Json<Announcement>), ApiError> {
     if !matches!(transport, Transport::Socket) {
         return Err(ApiError::forbidden("folders are named over the Unix socket only"));
     }
@@ -49,5 +51,5 @@ pub(super) async fn post(
     }
     let index = app.indexer.as_ref().ok_or(ApiError::not_found("index"))?;
     index(IndexRequest::Folders(roots))?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "status": "reading" }))))
+    Ok((StatusCode::ACCEPTED, Json(Announcement { status: "reading" })))
 }

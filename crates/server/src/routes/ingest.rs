@@ -80,7 +80,7 @@ impl IngestReport {
     ),
     request_body(content_type = "application/x-ndjson", description = "Whole lines.", content = String),
     responses(
-        (status = 200, description = "Stored. The answer has counts and problems.", body = Object),
+        (status = 200, description = "Stored. The answer has counts and problems.", body = ref("#/components/schemas/IngestReport")),
         (status = 404, description = "No such dialect."),
         (status = 413, description = "More than 256 MiB."),
         (status = 415, description = "The content type is neither application/x-ndjson nor application/json."),

@@ -12,17 +12,19 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use subscope_model::{ContentLevel, Health, OLDEST_PROTOCOL, PROTOCOL, Sending, Setup};
 
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
+
+use super::Announcement;
 
 /// Reports that the hub is up, with its version, mode and URL.
 #[utoipa::path(
     get, path = "/healthz",
     responses(
         (status = 200, description = "The hub is up: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
-            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; `problems` of input that no session could be read from.", body = Object),
+            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; `problems` of input that no session could be read from.", body = ref("#/components/schemas/Health")),
         (status = 503, description = "The hub does not answer."),
     )
 )]
@@ -48,7 +50,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
 #[utoipa::path(
     get, path = "/api/v1/setup",
     responses(
-        (status = 200, description = "subscope.setup/1.", body = Object),
+        (status = 200, description = "subscope.setup/1.", body = ref("#/components/schemas/Setup")),
         (status = 404, description = "The server has no configuration."),
     )
 )]
@@ -69,7 +71,7 @@ pub(super) struct SendingParameters {
     get, path = "/api/v1/sending",
     params(("level" = Option<String>, Query, description = "Level of the example: figures, titles or text; that of the settings otherwise.")),
     responses(
-        (status = 200, description = "subscope.sending/1.", body = Object),
+        (status = 200, description = "subscope.sending/1.", body = ref("#/components/schemas/Sending")),
         (status = 400, description = "No such level."),
         (status = 404, description = "The server has no configuration."),
         (status = 503, description = "The store cannot be read now."),
@@ -91,15 +93,15 @@ pub(super) async fn sending(
     params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 200, description = "The hub will exit.", body = Object),
+        (status = 200, description = "The hub will exit.", body = ref("#/components/schemas/Announcement")),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 415, description = "Not application/json."),
     )
 )]
-pub(super) async fn drain(State(app): State<App>, _: ProtectedBody) -> Json<Value> {
+pub(super) async fn drain(State(app): State<App>, _: ProtectedBody) -> Json<Announcement> {
     // Connections shut down gracefully, so this response is still sent.
     app.drain.notify_one();
-    Json(json!({ "status": "leaving" }))
+    Json(Announcement { status: "leaving" })
 }
 
 /// Returns metrics in the format of Prometheus.
@@ -179,8 +181,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     get, path = "/openapi.json",
     responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
 )]
-pub(super) async fn description() -> impl IntoResponse {
-    // It consists of constants: serializing cannot fail.
-    let document = super::api_routes().1.to_pretty_json().unwrap_or_default();
-    ([(header::CONTENT_TYPE, "application/json")], document)
+pub(super) async fn description() -> Result<Json<Value>, ApiError> {
+    let document = super::BODY_TYPES.describe(&super::api_routes().1);
+    document.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }

@@ -40,7 +40,7 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(1);
         ("recent" = Option<bool>, Query, description = "Only sessions that were stored or changed in the last 30 minutes, whatever their own times are."),
     ),
     responses(
-        (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),
+        (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = ref("#/components/schemas/SessionPage")),
         (status = 400, description = "`after` is not the `next` of a page."),
     )
 )]
@@ -77,7 +77,7 @@ pub(super) struct EventPage {
         ("limit" = Option<usize>, Query, description = "The most entries of a page: 1000 by default, 10000 at most."),
     ),
     responses(
-        (status = 200, description = "subscope.events/1; `next` is null if there are no more for now.", body = Object),
+        (status = 200, description = "subscope.events/1; `next` is null if there are no more for now.", body = ref("#/components/schemas/EventPage")),
         (status = 404, description = "No such session."),
         (status = 410, description = "The log no longer has this place."),
     )
@@ -114,7 +114,7 @@ pub(super) async fn events(
         ("limit" = Option<usize>, Query, description = "The most hits: 50 by default, 1000 at most."),
     ),
     responses(
-        (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
+        (status = 200, description = "subscope.hits/1, the newest first.", body = ref("#/components/schemas/Hits")),
         (status = 404, description = "There is no full-text index."),
     )
 )]
@@ -142,7 +142,7 @@ pub(super) async fn search(
         ("project" = Option<String>, Query, description = "Only sessions whose root's working directory is this one or lies below it."),
         ("harness" = Option<String>, Query, description = "Only sessions of this harness."),
     ),
-    responses((status = 200, description = "subscope.stats/1.", body = Object))
+    responses((status = 200, description = "subscope.stats/1.", body = ref("#/components/schemas/Stats")))
 )]
 pub(super) async fn stats(
     State(app): State<App>,
@@ -160,7 +160,7 @@ pub(super) async fn stats(
         ("session" = Option<String>, Query, description = "The session's id."),
     ),
     responses(
-        (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = Object),
+        (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = ref("#/components/schemas/OneAgent")),
         (status = 404, description = "No such agent."),
         (status = 409, description = "Several sessions have an agent with that id: add `session`."),
     )
@@ -188,7 +188,7 @@ pub(super) async fn agent(
         ("prefix" = String, Query, description = "The beginning of the ids."),
         ("limit" = Option<usize>, Query, description = "The most ids of each kind: 50 by default, 1000 at most."),
     ),
-    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
+    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = ref("#/components/schemas/IdMatches")))
 )]
 pub(super) async fn names(
     State(app): State<App>,
@@ -202,7 +202,7 @@ pub(super) async fn names(
 #[utoipa::path(
     get, path = "/api/v1/status",
     params(("session" = Option<String>, Query, description = "Only this session. An unknown session counts as empty.")),
-    responses((status = 200, description = "subscope.status/1.", body = Object))
+    responses((status = 200, description = "subscope.status/1.", body = ref("#/components/schemas/Status")))
 )]
 pub(super) async fn status(
     State(app): State<App>,

@@ -82,7 +82,7 @@ impl TimelinePage {
         ("since" = Option<u64>, Query, description = "The `rev` of an earlier timeline: returns only lanes that may have changed since."),
     ),
     responses(
-        (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path, path.", body = Object),
+        (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path, path.", body = ref("#/components/schemas/TimelinePage")),
         (status = 404, description = "No such session, or nothing in it has a time."),
     )
 )]
@@ -101,7 +101,7 @@ pub(super) async fn lanes(
     get, path = "/api/v1/sessions/{id}/spending",
     params(("id" = String, Path, description = "The session's id.")),
     responses(
-        (status = 200, description = "subscope.spending/1: tokens and cost of each agent by span of time.", body = Object),
+        (status = 200, description = "subscope.spending/1: tokens and cost of each agent by span of time.", body = ref("#/components/schemas/Spending")),
         (status = 404, description = "No such session, or only its rows are kept: its transcript was deleted."),
         (status = 503, description = "Its sources cannot be read now."),
     )
@@ -150,7 +150,7 @@ pub(super) struct FeedPage {
     ),
     responses(
         (status = 200, description = "subscope.feed/1: events in order of time; `seq` is a place in this feed and in no other; \
-            `before` is null where nothing comes before.", body = Object),
+            `before` is null where nothing comes before.", body = ref("#/components/schemas/FeedPage")),
         (status = 404, description = "No such session, or only its rows are kept: its transcript was deleted."),
         (status = 503, description = "Its sources cannot be read now."),
     )
@@ -228,7 +228,7 @@ pub(super) struct TreeQuery {
         ("at" = Option<i64>, Query, description = "The time for which to return the tree, in milliseconds since 1970."),
     ),
     responses(
-        (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = Object),
+        (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = ref("#/components/schemas/Tree")),
         (status = 404, description = "No such session, or it had not begun at that time."),
     )
 )]

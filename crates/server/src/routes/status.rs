@@ -27,7 +27,7 @@ const MAX_MESSAGE_BYTES: usize = 4 << 10;
     responses(
         (status = 101, description = "Messages of the form {type: claude-status, sessionId, data: {type}, ts}, where \
             data.type is subagent-started, subagent-heartbeat, subagent-ended, stall or missed."),
-        (status = 400, description = "Not a WebSocket handshake."),
+        (status = 400, description = "Not a WebSocket handshake.", body = String, content_type = "text/plain"),
         (status = 503, description = "Too many live feeds are open."),
     )
 )]

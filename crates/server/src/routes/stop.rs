@@ -22,7 +22,7 @@ use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, parameters::Sess
     ),
     request_body(content_type = "application/json", description = "An empty object.", content = Object),
     responses(
-        (status = 202, description = "subscope.stop-asked/1: the order is stored. The agent has the flag `stopping` until it ends.", body = Object),
+        (status = 202, description = "subscope.stop-asked/1: the order is stored. The agent has the flag `stopping` until it ends.", body = ref("#/components/schemas/Ordered")),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 404, description = "No such agent."),
         (status = 409, description = "The agent is the main agent, has ended, is not unique, or cannot be reached: no hook has named it, and no program publishes it."),

@@ -6,8 +6,8 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use subscope_server::ApiError;
 
 use super::TeamApp;
@@ -16,9 +16,17 @@ use crate::auth::{COOKIE, TokenCaller, check_tokens, require_csrf_header};
 /// Most characters of a code.
 const MAX_CODE: usize = 300;
 
-#[derive(Deserialize)]
+/// A code that is redeemed.
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct CodeRequest {
     code: String,
+}
+
+/// Where a browser signs in.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PagePath {
+    /// Path below the server's URL.
+    path: String,
 }
 
 /// Issues a path of the page that signs one browser in, once, within five minutes.
@@ -26,7 +34,7 @@ pub(super) struct CodeRequest {
     post, path = "/api/v1/codes",
     params(("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header.")),
     responses(
-        (status = 200, description = "path: append it to the server's URL.", body = Object),
+        (status = 200, description = "path: append it to the server's URL.", body = ref("#/components/schemas/PagePath")),
         (status = 401, description = "No token; a cookie issues no codes."),
         (status = 403, description = "Without X-Subscope: 1."),
     )
@@ -35,18 +43,18 @@ pub(super) async fn post(
     State(app): State<TeamApp>,
     caller: TokenCaller,
     headers: HeaderMap,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PagePath>, ApiError> {
     require_csrf_header(&headers)?;
     let token = caller.token;
     let code = check_tokens(&app, move |tokens| tokens.code(&token)).await?.ok().flatten();
     let code = code.ok_or_else(|| ApiError::unavailable("no code can be made"))?;
-    Ok(Json(json!({ "path": format!("/#code={code}") })))
+    Ok(Json(PagePath { path: format!("/#code={code}") }))
 }
 
 /// Redeems a code for a cookie that replaces the token.
 #[utoipa::path(
     post, path = "/api/v1/sign-in",
-    request_body(content_type = "application/json", description = "code.", content = Object),
+    request_body(content_type = "application/json", description = "code.", content = ref("#/components/schemas/CodeRequest")),
     responses(
         (status = 204, description = "Signed in: Set-Cookie (HttpOnly, SameSite=Strict), valid for 30 days or until the token is revoked."),
         (status = 403, description = "The code was used before, is too old, or is wrong."),

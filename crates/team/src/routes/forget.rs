@@ -1,8 +1,8 @@
 //! `POST /team/v1/forget`: removes the sessions of a user.
 
 use axum::{Json, extract::State};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use subscope_model::SessionId;
 use subscope_server::ApiError;
 
@@ -15,17 +15,25 @@ use crate::{
     tokens::{Identity, TokenRole},
 };
 
-#[derive(Deserialize)]
+/// Whose sessions are removed.
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct ForgetRequest {
     user: String,
+}
+
+/// What was removed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Forgotten {
+    /// Number of sessions.
+    forgotten: usize,
 }
 
 /// Removes all sessions of a user: their rows are replaced by tombstones, their trees and texts deleted at once.
 #[utoipa::path(
     post, path = "/team/v1/forget",
-    request_body(content_type = "application/json", description = "user.", content = Object),
+    request_body(content_type = "application/json", description = "user.", content = ref("#/components/schemas/ForgetRequest")),
     responses(
-        (status = 200, description = "forgotten: the number of sessions.", body = Object),
+        (status = 200, description = "forgotten: the number of sessions.", body = ref("#/components/schemas/Forgotten")),
         (status = 401, description = "No token."),
         (status = 403, description = "The token is not an admin's, and the user is another one."),
     )
@@ -34,7 +42,7 @@ pub(super) async fn post(
     State(app): State<TeamApp>,
     caller: TokenCaller,
     Json(request): Json<ForgetRequest>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Forgotten>, ApiError> {
     let identity = caller.identity;
     let is_own = identity.user == request.user && identity.role.writes();
     if identity.role != TokenRole::Admin && !is_own {
@@ -63,5 +71,5 @@ pub(super) async fn post(
         let ids: Vec<SessionId> = sessions.iter().map(|(session, ..)| session.clone()).collect();
         app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_bodies(&ids)).await?;
     }
-    Ok(Json(json!({ "forgotten": sessions.len() })))
+    Ok(Json(Forgotten { forgotten: sessions.len() }))
 }

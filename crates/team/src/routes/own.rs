@@ -8,19 +8,41 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use subscope_hub::clock;
 use subscope_server::ApiError;
 
 use super::TeamApp;
 use crate::{auth::Caller, read::TeamFilter};
 
+/// State of a team's server.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TeamHealth {
+    /// `ok`, or what fails.
+    status: &'static str,
+    version: &'static str,
+    /// Always `team`.
+    mode: &'static str,
+}
+
+/// Who a token or cookie belongs to.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CallerIdentity {
+    tenant: String,
+    user: String,
+    team: String,
+    /// `writer`, `reader` or `admin`.
+    role: &'static str,
+}
+
 /// Reports whether the server and its ClickHouse answer. The only route that needs no token.
 #[utoipa::path(
     get, path = "/healthz",
     responses(
-        (status = 200, description = "status, version.", body = Object),
-        (status = 503, description = "ClickHouse does not answer, or has no tables: a server creates them when it starts.", body = Object),
+        (status = 200, description = "status, version.", body = ref("#/components/schemas/TeamHealth")),
+        (status = 503, description = "ClickHouse does not answer, or has no tables: a server creates them when it starts.", body = ref("#/components/schemas/TeamHealth")),
     )
 )]
 pub(super) async fn health(State(app): State<TeamApp>) -> Response {
@@ -28,21 +50,23 @@ pub(super) async fn health(State(app): State<TeamApp>) -> Response {
         Ok(()) => (StatusCode::OK, "ok"),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "ClickHouse does not answer, or has no tables"),
     };
-    (code, Json(json!({ "status": status, "version": env!("CARGO_PKG_VERSION"), "mode": "team" })))
-        .into_response()
+    let health = TeamHealth { status, version: env!("CARGO_PKG_VERSION"), mode: "team" };
+    (code, Json(health)).into_response()
 }
 
 /// Returns the identity of the request's token or cookie.
 #[utoipa::path(
     get, path = "/api/v1/me",
-    responses((status = 200, description = "tenant, user, team, role.", body = Object), (status = 401, description = "No valid token or cookie."))
+    responses((status = 200, description = "tenant, user, team, role.", body = ref("#/components/schemas/CallerIdentity")), (status = 401, description = "No valid token or cookie."))
 )]
-pub(super) async fn me(caller: Caller) -> Json<Value> {
+pub(super) async fn me(caller: Caller) -> Json<CallerIdentity> {
     let identity = caller.identity;
-    Json(json!({
-        "tenant": identity.tenant.as_str(), "user": identity.user, "team": identity.team,
-        "role": identity.role.as_str(),
-    }))
+    Json(CallerIdentity {
+        tenant: identity.tenant.as_str().to_owned(),
+        user: identity.user,
+        team: identity.team,
+        role: identity.role.as_str(),
+    })
 }
 
 /// Returns figures in the text format of Prometheus: of this server, and the age of each machine of the tenant.
@@ -113,6 +137,6 @@ fn escaped(text: &str) -> String {
     get, path = "/openapi.json",
     responses((status = 200, description = "OpenAPI 3.1.", body = Object), (status = 401, description = "No token."))
 )]
-pub(super) async fn description(_: Caller) -> impl IntoResponse {
-    Json(super::description())
+pub(super) async fn description(_: Caller) -> Result<Json<Value>, ApiError> {
+    super::description().map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }

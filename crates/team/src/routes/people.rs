@@ -39,7 +39,7 @@ pub(super) struct PeopleParameters {
         ("machine" = Option<String>, Query, description = "Only this machine."),
     ),
     responses(
-        (status = 200, description = "subscope.people/1, the latest event first: sums over the days, the rest over all sessions.", body = Object),
+        (status = 200, description = "subscope.people/1, the latest event first: sums over the days, the rest over all sessions.", body = ref("#/components/schemas/People")),
         (status = 400, description = "An invalid day."),
         (status = 401, description = "No token."),
     )
@@ -67,7 +67,7 @@ pub(super) async fn people(
     ),
     responses(
         (status = 200, description = "subscope.working/1, the newest event first, at most 1000: sessions that their machine has \
-            saved in the last 24 hours.", body = Object),
+            saved in the last 24 hours.", body = ref("#/components/schemas/WorkingSessions")),
         (status = 401, description = "No token."),
     )
 )]

@@ -6,11 +6,12 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use subscope_export::csv_table;
 use subscope_hub::clock;
 use subscope_model::{
-    AgentName, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, StatsQuery, Status,
+    AgentName, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, Stats, StatsQuery, Status,
 };
 use subscope_server::{
     ApiError, NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
@@ -28,6 +29,15 @@ use crate::{
 /// Default and maximum number of groups.
 const DEFAULT_GROUPS: usize = 10_000;
 const MAX_GROUPS: usize = 100_000;
+
+/// Figures: sums by dimensions, or those that a hub has.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum StatsAnswer {
+    Groups(Groups),
+    Stats(Box<Stats>),
+}
+
 /// Lists sessions of all machines, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions",
@@ -46,7 +56,7 @@ const MAX_GROUPS: usize = 100_000;
         ("day" = Option<String>, Query, description = "Only sessions that began on this day (UTC), such as 2026-11-21."),
     ),
     responses(
-        (status = 200, description = "subscope.sessions/1, with machine, user, team and project of each; `next` is null on the last page.", body = Object),
+        (status = 200, description = "subscope.sessions/1, with machine, user, team and project of each; `next` is null on the last page.", body = ref("#/components/schemas/SessionPage")),
         (status = 400, description = "`after` is not the `next` of a page."),
         (status = 401, description = "No token."),
     )
@@ -69,7 +79,7 @@ pub(super) async fn sessions(
         ("prefix" = String, Query, description = "The beginning of the ids."),
         ("limit" = Option<usize>, Query, description = "The most ids of each kind: 50 by default, 1000 at most."),
     ),
-    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
+    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = ref("#/components/schemas/IdMatches")))
 )]
 pub(super) async fn names(
     State(app): State<TeamApp>,
@@ -104,7 +114,7 @@ pub(super) async fn names(
         ("limit" = Option<usize>, Query, description = "The most hits: 50 by default, 1000 at most."),
     ),
     responses(
-        (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
+        (status = 200, description = "subscope.hits/1, the newest first.", body = ref("#/components/schemas/Hits")),
         (status = 400, description = "`tool` and `failed` are not supported: a team's server does not store them."),
     )
 )]
@@ -202,7 +212,7 @@ fn csv_response(groups: &Groups) -> Result<Response, ApiError> {
     ),
     responses(
         (status = 200, description = "With `by` subscope.groups/1: rows with a name for each dimension, the greatest cost \
-            first. Without it subscope.stats/1; `without` names what needs the machines.", body = Object),
+            first. Without it subscope.stats/1; `without` names what needs the machines.", body = ref("#/components/schemas/StatsAnswer")),
         (status = 400, description = "An unknown dimension, or an invalid day."),
     )
 )]
@@ -222,7 +232,7 @@ pub(super) async fn stats(
         // The query's own project may be a folder above it.
         filter.project = None;
         let stats = app.ask(&caller.identity, filter, move |reader| reader.stats(&query)).await?;
-        return Ok(Json(stats).into_response());
+        return Ok(Json(StatsAnswer::Stats(Box::new(stats))).into_response());
     }
     let by = GroupQuery::parse_by(by.as_deref().unwrap_or_default()).map_err(ApiError::bad_request)?;
     let default = if form.is_some() { MAX_GROUPS } else { DEFAULT_GROUPS };
@@ -237,14 +247,14 @@ pub(super) async fn stats(
         }
         return csv_response(&groups);
     }
-    Ok(Json(groups).into_response())
+    Ok(Json(StatsAnswer::Groups(groups)).into_response())
 }
 
 /// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
     params(("session" = Option<String>, Query, description = "Only this session. An unknown session counts as empty.")),
-    responses((status = 200, description = "subscope.status/1.", body = Object))
+    responses((status = 200, description = "subscope.status/1.", body = ref("#/components/schemas/Status")))
 )]
 pub(super) async fn status(
     State(app): State<TeamApp>,

@@ -49,7 +49,7 @@ async fn only_there<T>(app: &TeamApp, caller: &Identity, session: SessionId) -> 
     get, path = "/api/v1/sessions/{id}/tree",
     params(("id" = String, Path, description = "The session's id.")),
     responses(
-        (status = 200, description = "subscope.tree/1.", body = Object),
+        (status = 200, description = "subscope.tree/1.", body = ref("#/components/schemas/Tree")),
         (status = 404, description = "No such session, or its tree is no longer kept."),
     )
 )]
@@ -66,7 +66,7 @@ pub(super) async fn tree(
     get, path = "/api/v1/sessions/{id}/timeline",
     params(("id" = String, Path, description = "The session's id.")),
     responses(
-        (status = 200, description = "subscope.timeline/1.", body = Object),
+        (status = 200, description = "subscope.timeline/1.", body = ref("#/components/schemas/TimelinePage")),
         (status = 404, description = "No such session, or nothing in it has a time."),
     )
 )]
@@ -130,7 +130,7 @@ pub(super) async fn export(
         ("session" = Option<String>, Query, description = "The session's id."),
     ),
     responses(
-        (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = Object),
+        (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = ref("#/components/schemas/OneAgent")),
         (status = 404, description = "No such agent."),
         (status = 409, description = "Several sessions have an agent with that id: add `session`."),
     )
