@@ -19,11 +19,13 @@ use std::{
 use subscope_harness::classify;
 
 use crate::{
+    Skipped,
     bundle::bundle_of,
     frames::{self, FrameWriter, Frames, Table},
     list::{self, Kind},
     peek::complete_by,
     read::{SpanReader, read_file, read_head, read_span},
+    source::is_missing,
 };
 
 /// The archive of a data folder. The folder is created with the first archived file.
@@ -138,13 +140,14 @@ impl Archive {
     }
 
     /// Returns the originals of all archived files, deleted or not, with their sessions: what the archive itself says,
-    /// whatever a store knows.
+    /// whatever a store knows. And the files whose session is not known, because they cannot be read.
     ///
     /// # Errors
     ///
     /// If a folder of the archive cannot be read.
-    pub fn originals(&self) -> io::Result<Vec<(PathBuf, String)>> {
+    pub fn originals(&self) -> io::Result<(Vec<(PathBuf, String)>, Vec<Skipped>)> {
         let (mut originals, mut folders) = (BTreeMap::new(), vec![self.folder.clone()]);
+        let mut unread = Vec::new();
         while let Some(folder) = folders.pop() {
             let entries = match list::entries(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -153,26 +156,32 @@ impl Archive {
             for (path, kind) in entries {
                 match kind {
                     Kind::Folder => folders.push(path),
-                    Kind::File => originals.extend(self.original(&path)),
+                    Kind::File => match self.original(&path) {
+                        Ok(original) => originals.extend(original),
+                        Err(error) => unread.push(Skipped { path, why: error.to_string() }),
+                    },
                     Kind::Link | Kind::Special => {}
                 }
             }
         }
-        Ok(originals.into_iter().collect())
+        Ok((originals.into_iter().collect(), unread))
     }
 
-    /// Returns the original of a file of the archive, and its session; `None` if neither path nor first line name one.
-    fn original(&self, own: &Path) -> Option<(PathBuf, String)> {
+    /// Returns the original of a file of the archive, and its session; `None` if neither path nor first line name one, or
+    /// the first line is lost.
+    fn original(&self, own: &Path) -> io::Result<Option<(PathBuf, String)>> {
         let plain = if frames::is_frames(own) { own.with_extension("") } else { own.to_owned() };
-        let original = Path::new("/").join(plain.strip_prefix(&self.folder).ok()?);
+        let original = Path::new("/").join(plain.strip_prefix(&self.folder).unwrap_or(&plain));
         let named = original_of(&original).unwrap_or_else(|| original.clone());
         let place = classify(&named);
         let session = match place.session {
-            Some(_) => place.session,
-            // One that cannot be read is nobody's for now.
-            None => complete_by(&named, &read_head(own).ok()?, &place)?.session,
+            Some(session) => Some(session),
+            None => match read_head(own) {
+                Err(error) if frames::is_damage(&error) => None,
+                head => complete_by(&named, &head?, &place).and_then(|place| place.session),
+            },
         };
-        Some((original, session?))
+        Ok(session.map(|session| (original, session)))
     }
 
     /// Returns the archived copy of a file; `None` if it was never archived.
@@ -182,12 +191,12 @@ impl Archive {
     /// Errors of the operating system.
     pub fn find(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
-        if let Ok(metadata) = fs::symlink_metadata(&own) {
+        if let Some(metadata) = look(&own)? {
             let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
             return Ok(Some(Kept { path: own, bytes, modified_ns, is_damaged: false }));
         }
         let packed = with_ending(&own, frames::ENDING);
-        let Ok(metadata) = fs::symlink_metadata(&packed) else { return Ok(None) };
+        let Some(metadata) = look(&packed)? else { return Ok(None) };
         let Frames { bytes, table, .. } = Frames::open(&packed)?;
         let is_damaged = table == Table::Damaged;
         Ok(Some(Kept { path: packed, bytes, modified_ns: modified_ns(&metadata), is_damaged }))
@@ -246,7 +255,7 @@ impl Archive {
         let mut former = former_path(original, 1);
         for number in 2.. {
             let place = with_ending(&self.place(&former)?, frames::ENDING);
-            if !place.exists() {
+            if look(&place)?.is_none() {
                 break;
             }
             remove_if_there(&place)?;
@@ -285,6 +294,14 @@ impl Verified {
         if let Err(error) = outcome {
             self.damaged.push((path, error.to_string()));
         }
+    }
+}
+
+/// Returns what the operating system knows of a file; `None` if there is none.
+fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if is_missing(&error) => Ok(None),
+        metadata => Ok(Some(metadata?)),
     }
 }
 

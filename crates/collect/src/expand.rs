@@ -63,7 +63,7 @@ pub fn expand(target: &Path) -> Result<Expanded, CollectError> {
     if let Target::Tree { root } = &kind
         && files.is_empty()
     {
-        files = recordings(root);
+        recordings(root, &mut files, &mut skipped);
     }
     if files.is_empty() && skipped.is_empty() {
         return Err(CollectError::Empty { path: target.to_owned() });
@@ -105,11 +105,15 @@ impl Expanded {
     }
 }
 
-/// The recordings directly in a folder.
-fn recordings(folder: &Path) -> Vec<Found> {
+/// Finds the recordings directly in a folder. A folder that cannot be listed was skipped before.
+fn recordings(folder: &Path, files: &mut Vec<Found>, skipped: &mut Vec<Skipped>) {
     let entries = entries(folder).unwrap_or_default();
-    let files = entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_jsonl(path));
-    files.filter_map(|(path, _)| stat(&path, classify(&path)).ok().flatten()).collect()
+    for (path, _) in entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_jsonl(path)) {
+        match stat(&path, classify(&path)) {
+            Ok(found) => files.extend(found),
+            Err(unread) => skipped.push(unread),
+        }
+    }
 }
 
 fn rank(found: &Found) -> bool {

@@ -212,18 +212,22 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// `InvalidData` with the damaged positions, after all undamaged content was passed on.
+    /// `InvalidData` with the damaged positions, after all undamaged content was passed on; else where it cannot be read
+    /// further.
     pub(crate) fn read(&mut self, from: u64, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<u64> {
         let mut lost: Vec<Range<u64>> = Vec::new();
         let first = self.all.partition_point(|frame| frame.end() <= from);
         for frame in self.all.get(first..).unwrap_or_default().to_vec() {
-            let bytes = self.unpack(frame).unwrap_or_else(|_| {
-                match lost.last_mut().filter(|range| range.end == frame.from) {
-                    Some(range) => range.end = frame.end(),
-                    None => lost.push(frame.from..frame.end()),
+            let bytes = match self.unpack(frame) {
+                Err(error) if is_damage(&error) => {
+                    match lost.last_mut().filter(|range| range.end == frame.from) {
+                        Some(range) => range.end = frame.end(),
+                        None => lost.push(frame.from..frame.end()),
+                    }
+                    blank(frame.bytes as usize)
                 }
-                blank(frame.bytes as usize)
-            });
+                bytes => bytes?,
+            };
             let skipped = usize::try_from(from.saturating_sub(frame.from)).unwrap_or(usize::MAX);
             each(frame.from.max(from), bytes.get(skipped..).unwrap_or_default());
         }
@@ -396,7 +400,7 @@ fn damaged(what: &str) -> io::Error {
 }
 
 /// Whether an error means that content is damaged, not that it cannot be read.
-fn is_damage(error: &io::Error) -> bool {
+pub(crate) fn is_damage(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData
 }
 

@@ -54,7 +54,7 @@ pub use loader::Unread;
 pub use otlp::{OtlpIngests, otlp_ingests};
 pub use replay::{Recording, Replay};
 pub use session_sources::{SessionSources, SourcesError, has_more_than, unread_files_naming};
-pub use spool_drain::{SpoolStop, Spooler, delivery_key, drain_spool, hook_dialect, hook_ingest};
+pub use spool_drain::{SpoolDrain, SpoolStop, Spooler, delivery_key, drain_spool, hook_dialect, hook_ingest};
 pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;
 pub use subscope_harness::{Encoding, MAX_OTLP_BYTES, Signal, otlp_answer};

@@ -15,7 +15,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use subscope_collect::spool::{self, Delivery, Kind, Spool, Spooled};
+use subscope_collect::spool::{self, Delivery, Kind, Spool, SpoolError, Spooled};
 use subscope_harness::{hooked, hooks_of};
 use subscope_model::{AgentId, Millis};
 use subscope_session::Dialect;
@@ -59,16 +59,33 @@ pub fn delivery_key(id: &str) -> String {
     format!("delivery/{id}")
 }
 
-/// Ingests all spooled files and returns their number. Damaged files are moved aside and reported through `report`.
+/// Result of draining a spool.
+#[derive(Debug, Default)]
+pub struct SpoolDrain {
+    /// The number of files that were ingested.
+    pub ingested: u64,
+    /// Files that could not be read. They stay in the spool.
+    pub unread: Vec<SpoolError>,
+}
+
+/// Ingests all spooled files. Damaged files are moved aside and reported through `report`.
 ///
 /// # Errors
 /// If the hub accepts no more: the remaining files stay in the spool.
-pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
-    let mut count = 0;
+pub fn drain_spool(
+    spool: &Spool,
+    hub: &HubHandle,
+    report: &mut dyn FnMut(String),
+) -> Result<SpoolDrain, SpoolStop> {
+    let mut drained = SpoolDrain::default();
     for spooled in spool.iter() {
         let spooled = match spooled {
             Ok(spooled) => spooled,
-            Err(error) => {
+            Err(error @ SpoolError::Unread { .. }) => {
+                drained.unread.push(error);
+                continue;
+            }
+            Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoPayload { .. })) => {
                 report(error.to_string());
                 // A file that cannot be renamed is met again.
                 let _ = spool.set_aside(&error);
@@ -90,9 +107,9 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String
         }
         // A file that cannot be removed is ingested again and recognized by its key.
         let _ = spool.remove(&spooled);
-        count += 1;
+        drained.ingested += 1;
     }
-    Ok(count)
+    Ok(drained)
 }
 
 /// Ingests one and waits until it is saved.

@@ -5,14 +5,14 @@
 use std::ops::ControlFlow;
 use std::{fs, path::PathBuf};
 
-use subscope_collect::archive::Archive;
+use subscope_collect::{archive::Archive, fault};
 use subscope_hub::{
     ListQuery, SessionQueries,
-    index::{IndexOptions, index},
+    index::{IndexOptions, forget, index},
 };
-use subscope_model::PriceTable;
+use subscope_model::{PriceTable, SessionId};
 use subscope_session::Limits;
-use subscope_store::{Access, SqliteStore};
+use subscope_store::{Access, SqliteStore, TextIndex};
 use subscope_testkit::{
     fixtures::recording,
     sessions::{LATER, Telling, parts_of, tree},
@@ -93,4 +93,34 @@ fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
 fn fs_walk(folder: PathBuf) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     paths.flat_map(|path| if path.is_dir() { fs_walk(path) } else { vec![path] }).collect()
+}
+
+/// A session's archived file whose name says nothing must not outlive the session because it could not be read.
+#[test]
+fn forgetting_says_which_archived_file_it_could_not_read() {
+    let (folder, options, mut store) = place();
+    let main = folder.path().join("projects/-home-user-shop");
+    let data = folder.path().join("data");
+    let nameless = main.join("backup-of-a-session.jsonl");
+    let named =
+        fs_walk(main).into_iter().find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap();
+    fs::copy(&named, &nameless).unwrap();
+    options.archive.take(&nameless.canonicalize().unwrap()).unwrap();
+    let [(_, session)] = options.archive.originals().unwrap().0.try_into().unwrap();
+    let mut texts = TextIndex::open(&data, Access::Write).unwrap();
+    let sessions = [SessionId::from(session.as_str())];
+    let mut failed = 0;
+    for looks in 0..50 {
+        fault::fail_after(looks, 1);
+        let outcome = forget(&mut store, &mut texts, &options.archive, &sessions);
+        let has_failed = fault::end();
+        let left = options.archive.originals().unwrap().0.len();
+        assert_eq!(outcome.is_ok(), left == 0, "at look {looks}: {outcome:?}");
+        failed += u32::from(outcome.is_err());
+        if !has_failed {
+            break;
+        }
+        options.archive.take(&nameless.canonicalize().unwrap()).unwrap();
+    }
+    assert!(failed > 0);
 }

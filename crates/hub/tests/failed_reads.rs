@@ -1,4 +1,5 @@
-//! A store that cannot be read for a while: nothing is lost, nothing is published twice, and the failure is reported.
+//! A store or spool that cannot be read for a while: nothing is lost, nothing is published twice, and the failure is
+//! reported.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,10 +16,14 @@ use std::{
     time::Duration,
 };
 
+use subscope_collect::{
+    fault,
+    spool::{self, Delivery, Kind, Spool},
+};
 use subscope_harness::claude_code::HOOK;
 use subscope_hub::{
     AskError, Asks, Commit, Figures, Hub, HubHandle, HubOptions, Ingest, Ledger, Nothing, ReceivedInput,
-    ReplyCallback,
+    ReplyCallback, drain_spool,
 };
 use subscope_model::{EventKind, SessionId, Tree, Update};
 use subscope_store::{Access, SqliteStore};
@@ -139,4 +144,42 @@ fn no_event_is_published_twice_after_reads_failed() {
     assert!(!taken.is_repeat);
     assert_eq!(tree(&handle).unwrap().summary.tool_calls, 2);
     assert_eq!(published(&updates, EventKind::ToolPre), 1, "the first call was published by the first hub");
+}
+
+#[test]
+fn spooled_input_that_cannot_be_read_stays_and_is_read_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, ..) = hub(&folder.path().join("data"), false);
+    let spooled = folder.path().join("spool");
+    for at in 1..=3 {
+        let body = line(&format!("t{at}"));
+        spool::write(&spooled, Kind::Hook("claude-code"), Delivery::new(at * 1_000_000, 1, 1), &[body])
+            .unwrap();
+    }
+    let head = spool::unknown_head("other");
+    spool::write(&spooled, Kind::Unknown, Delivery::new(4_000_000, 1, 1), &[head.as_slice(), b"{}"]).unwrap();
+    let drain = || {
+        let spool = Spool::open(&spooled).unwrap();
+        drain_spool(&spool, &hub.handle(), &mut |problem| panic!("{problem}")).unwrap()
+    };
+
+    // The second of them cannot be read, then all.
+    for (looks, length, ingested, waiting) in [(1, 1, 2, 1), (0, 9, 0, 1)] {
+        fault::fail_after(looks, length);
+        let drained = drain();
+        assert!(fault::end());
+        assert_eq!((drained.ingested, drained.unread.len()), (ingested, waiting));
+        assert!(drained.unread[0].to_string().contains("cannot read"), "{:?}", drained.unread);
+        assert_eq!(Spool::open(&spooled).unwrap().len(), waiting, "it stays");
+    }
+    assert_eq!(tree(&hub.handle()).unwrap().summary.tool_calls, 2);
+
+    fault::fail_after(0, 9);
+    let spool = Spool::open(&spooled).unwrap();
+    assert_eq!((spool.unread().len(), spool.unknown().len()), (2, 0), "no name is made up for it");
+    assert!(spool.unread()[0].to_string().contains("cannot read") && fault::end());
+    assert_eq!((spool.unread().len(), spool.unknown()["other"]), (0, 1));
+
+    assert_eq!((drain().ingested, Spool::open(&spooled).unwrap().len()), (1, 0));
+    assert_eq!(tree(&hub.handle()).unwrap().summary.tool_calls, 3);
 }

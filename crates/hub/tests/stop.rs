@@ -278,7 +278,7 @@ fn hooks_that_nobody_waits_for_are_told_nothing() {
     spool(folder.path(), Kind::Hook("claude-code"), Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
     let taken =
         drain_spool(&Spool::open(folder.path()).unwrap(), &handle, &mut |problem| panic!("{problem}"));
-    assert_eq!(taken.unwrap(), 1);
+    assert_eq!(taken.unwrap().ingested, 1);
     let row = row(&handle, "s", "a1");
     assert_eq!((row.status, row.has(Flag::Stopping)), (AgentStatus::Running, true));
     assert_eq!(row.tool_calls, 2);

@@ -7,6 +7,7 @@ mod forwarding;
 mod history_service;
 
 use std::{
+    collections::BTreeSet,
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -22,7 +23,9 @@ use std::{
 use subscope_client::push::Receiver as SpanReceiver;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::{Harness, harnesses};
-use subscope_hub::{FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool};
+use subscope_hub::{
+    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, SpoolDrain, clock, drain_spool,
+};
 use subscope_model::{HubMode, SETUP_SCHEMA, SessionId, Setup};
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
@@ -434,25 +437,47 @@ fn drain_spool_periodically(
     mut should_exit: impl FnMut(&HubHandle) -> bool,
 ) {
     let (spool, breaker) = (spool::folder(data), Breaker::of(data));
+    let mut log = UnreadLog::default();
     while location.is_in_place() {
         // Read first: a hook spools before it trips the breaker, so its payload is drained below.
         let is_tripped = breaker.is_tripped();
-        if let Ok(waiting) = Spool::open(&spool) {
-            waiting.sweep(clock::now_ms());
-            let taken = drain_spool(&waiting, hub, &mut |problem| tracing::warn!("spool: {problem}"));
-            match &taken {
-                Ok(0) => {}
-                Ok(count) => tracing::info!(count, "spool drained"),
-                Err(error) => tracing::warn!("the spool waits: {error}"),
-            }
-            // Anything left is drained in the next round.
-            if is_tripped && taken.is_ok() && background::hub_figures(hub).is_some() {
-                breaker.reset();
+        // Anything left is drained in the next round.
+        match Spool::open(&spool) {
+            Err(error) => log.add([format!("cannot list {}: {error}", spool.display())]),
+            Ok(waiting) => {
+                waiting.sweep(clock::now_ms());
+                let drained = drain_spool(&waiting, hub, &mut |problem| tracing::warn!("spool: {problem}"));
+                if is_tripped && drained.is_ok() && background::hub_figures(hub).is_some() {
+                    breaker.reset();
+                }
+                match drained {
+                    Ok(SpoolDrain { ingested, unread }) => {
+                        if ingested > 0 {
+                            tracing::info!(count = ingested, "spool drained");
+                        }
+                        log.add(unread.iter().map(ToString::to_string));
+                    }
+                    Err(error) => tracing::warn!("the spool waits: {error}"),
+                }
             }
         }
         if should_exit(hub) || has_ended(ended, SPOOL_INTERVAL) {
             return;
         }
+    }
+}
+
+/// Logs what of the spool cannot be read: once as long as it stays so, not in each round.
+#[derive(Default)]
+struct UnreadLog(BTreeSet<String>);
+
+impl UnreadLog {
+    fn add(&mut self, unread: impl IntoIterator<Item = String>) {
+        let unread: BTreeSet<String> = unread.into_iter().collect();
+        for problem in unread.difference(&self.0) {
+            tracing::warn!("spool: {problem}; it is tried again");
+        }
+        self.0 = unread;
     }
 }
 

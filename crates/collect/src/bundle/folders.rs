@@ -11,6 +11,7 @@ use subscope_harness::FolderBundle;
 use subscope_model::Millis;
 
 use super::{Bundled, LineIndex, Node, roots, tree_below};
+use crate::fault;
 
 /// The objects of a folder, by the names of their files without the ending.
 fn objects(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
@@ -42,8 +43,8 @@ fn with_files(at: &Path, form: &FolderBundle) -> io::Result<(Vec<Node>, Vec<Path
     let mut all = Vec::new();
     for project in fs::read_dir(at.join(form.sessions))? {
         for (session, path) in objects(&project?.path())? {
-            let object: serde_json::Value =
-                fs::read(&path).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
+            // Of one that cannot be read no parent is known. It is a session of its own, of which no line can be read.
+            let object = object(&path).ok().flatten().unwrap_or_default();
             let parent = object[form.parent].as_str().map(str::to_owned);
             let messages = at.join(form.messages).join(&session);
             // The harness rewrites the message's file with each part, so its folder shows the last change.
@@ -64,7 +65,9 @@ pub(super) fn sessions(at: &Path, form: &FolderBundle) -> io::Result<Vec<Bundled
     let (nodes, paths) = with_files(at, form)?;
     let mut all = Vec::new();
     for root in roots(&nodes) {
-        let len = lines_of(at, form, files_of(&nodes, &paths, root.session))?.len() as u64;
+        // The session whose lines cannot be read is found: its reader meets the error.
+        let len =
+            lines_of(at, form, files_of(&nodes, &paths, root.session)).map_or(0, |lines| lines.len() as u64);
         all.push(Bundled { path: at.join(root.session), len, modified_ms: root.modified_ms });
     }
     Ok(all)
@@ -92,14 +95,14 @@ fn lines_of(at: &Path, form: &FolderBundle, tree: Vec<(&Node, &Path)>) -> io::Re
     let mut text = Vec::new();
     let mut messages = Vec::new();
     for (node, path) in tree {
-        wrap(path, of_session, &mut text);
+        wrap(path, of_session, &mut text)?;
         messages.extend(objects(&at.join(form.messages).join(&node.session))?);
     }
     messages.sort_unstable();
     for (message, path) in messages {
-        wrap(&path, of_message, &mut text);
+        wrap(&path, of_message, &mut text)?;
         for (_, part) in objects(&at.join(form.parts).join(&message))? {
-            wrap(&part, of_part, &mut text);
+            wrap(&part, of_part, &mut text)?;
         }
     }
     Ok(text)
@@ -107,11 +110,60 @@ fn lines_of(at: &Path, form: &FolderBundle, tree: Vec<(&Node, &Path)>) -> io::Re
 
 /// Appends an object as a line. An object that is not complete JSON is being written: it is left out until it is
 /// complete.
-fn wrap(path: &Path, (before, after): (&str, &str), text: &mut Vec<u8>) {
-    let object: Option<serde_json::Value> =
-        fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
-    if let Some(object) = object.filter(serde_json::Value::is_object) {
-        // Writing to memory does not fail.
-        let _ = writeln!(text, "{before}{object}{after}");
+fn wrap(path: &Path, (before, after): (&str, &str), text: &mut Vec<u8>) -> io::Result<()> {
+    if let Some(object) = object(path)?.filter(serde_json::Value::is_object) {
+        writeln!(text, "{before}{object}{after}")?;
+    }
+    Ok(())
+}
+
+/// Reads an object; `None` if it has been deleted, or is not complete JSON.
+fn object(path: &Path) -> io::Result<Option<serde_json::Value>> {
+    fault::check()?;
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        json => Ok(serde_json::from_slice(&json?).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_harness::{Bundle, bundle};
+
+    use super::*;
+
+    fn write(path: PathBuf, json: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, json).unwrap();
+    }
+
+    #[test]
+    fn object_that_cannot_be_read_is_not_left_out() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path().join("opencode/storage");
+        for session in ["ses_one", "ses_two"] {
+            write(at.join(format!("session/p/{session}.json")), &format!("{{\"id\":\"{session}\"}}"));
+            let message = format!("msg_{session}");
+            write(at.join(format!("message/{session}/{message}.json")), &format!("{{\"id\":\"{message}\"}}"));
+            write(at.join(format!("part/{message}/prt_{session}.json")), "{\"type\":\"text\"}");
+        }
+        let Some(Bundle::Folders(form)) = bundle(&at) else { panic!("no bundle") };
+        let whole = index(&at, form, "ses_one").unwrap().len;
+
+        // Root may read every file; a folder is none.
+        let part = at.join("part/msg_ses_one/prt_ses_one.json");
+        fs::rename(&part, part.with_extension("kept")).unwrap();
+        fs::create_dir(&part).unwrap();
+        assert!(index(&at, form, "ses_one").is_err());
+        assert!(index(&at, form, "ses_two").is_ok(), "the other session is none the worse");
+        let mut found = sessions(&at, form).unwrap();
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        let lengths: Vec<u64> = found.iter().map(|session| session.len).collect();
+        assert_eq!(lengths, [0, whole], "it is found, so that its reader meets the error");
+
+        fs::remove_dir(&part).unwrap();
+        assert!(index(&at, form, "ses_one").unwrap().len < whole, "a deleted one is left out");
+        fs::rename(part.with_extension("kept"), &part).unwrap();
+        assert_eq!(index(&at, form, "ses_one").unwrap().len, whole);
     }
 }

@@ -109,8 +109,12 @@ impl Root {
     /// Follows the sessions of a bundle that were written lately.
     fn scan_bundle(&mut self, root: &Path, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let since_ms = state.options.live_since_ms();
-        // A bundle that cannot be read now is read after its next change.
-        for (session, _) in bundle::names(path, since_ms).unwrap_or_default() {
+        let sessions = bundle::names(path, since_ms).unwrap_or_else(|error| {
+            // It is read after its next change, or by the index.
+            out.send(FileEvent::Problem { path, what: &error.to_string() });
+            Vec::new()
+        });
+        for (session, _) in sessions {
             let Some(name) = self.harness.classify(&session).and_then(|place| place.session) else {
                 continue;
             };

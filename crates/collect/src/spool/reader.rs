@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use subscope_model::Millis;
 
-use crate::archive::remove_if_there;
+use crate::{archive::remove_if_there, fault};
 
 use super::{Delivery, Kind, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
 
@@ -41,7 +42,7 @@ pub struct Spooled {
     path: PathBuf,
 }
 
-/// Why a waiting payload cannot be taken. It stays where it is: [`Spool::set_aside`].
+/// Why a waiting payload cannot be taken. It stays where it is; one that never can be is [set aside](Spool::set_aside).
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// Its length is not that in its name: after a power failure, or because another program changed it.
@@ -60,13 +61,13 @@ pub enum SpoolError {
         /// Its content.
         path: PathBuf,
     },
-    /// The operating system refused.
-    #[error("cannot read {}", path.display())]
-    Io {
+    /// The operating system refused: it may be read later.
+    #[error("cannot read {}: {error}", path.display())]
+    Unread {
         /// Its file.
         path: PathBuf,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -74,7 +75,7 @@ impl SpoolError {
     /// The file that cannot be taken.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Damaged { path, .. } | Self::NoPayload { path } | Self::Io { path, .. } => path,
+            Self::Damaged { path, .. } | Self::NoPayload { path } | Self::Unread { path, .. } => path,
         }
     }
 }
@@ -85,11 +86,7 @@ impl Spool {
     /// # Errors
     /// Where the folder cannot be listed.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        let waiting = match names(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            outcome => outcome?,
-        };
-        let (unknown, waiting) = waiting.into_iter().partition(|name| name.kind == Kind::Unknown);
+        let (unknown, waiting) = names(folder)?.into_iter().partition(|name| name.kind == Kind::Unknown);
         Ok(Self { folder: folder.to_owned(), waiting, unknown })
     }
 
@@ -147,19 +144,46 @@ impl Spool {
     }
 
     /// How many payloads were dropped because more waited than the spool has room for.
-    pub fn dropped(&self) -> u64 {
-        // No file: none was dropped.
-        let notes = fs::read_to_string(self.folder.join(room::DROPPED)).unwrap_or_default();
-        notes.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add)
+    ///
+    /// # Errors
+    /// Where the count cannot be read.
+    pub fn dropped(&self) -> io::Result<u64> {
+        let notes = match fs::read_to_string(self.folder.join(room::DROPPED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            notes => notes?,
+        };
+        Ok(notes.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add))
     }
 
-    /// Returns the names that hooks of unknown harnesses gave, each with the number of its payloads.
+    /// How many payloads were set aside.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn set_aside_count(&self) -> io::Result<u64> {
+        let mut count = 0;
+        for entry in list(&self.folder)? {
+            count += u64::from(entry?.file_name().to_str().is_some_and(|name| name.ends_with(ASIDE)));
+        }
+        Ok(count)
+    }
+
+    /// Returns why waiting payloads, also those of unknown harnesses, cannot be taken. Reads only the beginning of each.
+    pub fn unread(&self) -> Vec<SpoolError> {
+        let check = |name: &Name| {
+            let path = self.folder.join(name.to_string());
+            let outcome = open_payload(&path)
+                .and_then(|mut file| file.read(&mut [0]).map_err(|error| SpoolError::Unread { path, error }));
+            outcome.err().filter(|error| !is_gone(error))
+        };
+        self.waiting.iter().chain(&self.unknown).filter_map(check).collect()
+    }
+
+    /// Returns the names that hooks of unknown harnesses gave, each with the number of its payloads. Those that cannot be
+    /// read are [unread](Self::unread).
     pub fn unknown(&self) -> BTreeMap<String, usize> {
         let mut all = BTreeMap::new();
-        for name in &self.unknown {
-            // One that cannot be read is counted without a name.
-            let body = self.read(*name).and_then(Result::ok).map(|spooled| spooled.body).unwrap_or_default();
-            let harness = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        for spooled in self.unknown.iter().filter_map(|name| self.read(*name)?.ok()) {
+            let harness = spooled.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
             *all.entry(String::from_utf8_lossy(harness).into_owned()).or_default() += 1;
         }
         all
@@ -168,8 +192,7 @@ impl Spool {
     fn read(&self, name: Name) -> Option<Result<Spooled, SpoolError>> {
         let path = self.folder.join(name.to_string());
         match read_body(&path, name.length) {
-            Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => Some(Err(error)),
+            Err(error) => (!is_gone(&error)).then_some(Err(error)),
             Ok(body) => {
                 let Name { delivery, kind, .. } = name;
                 Some(Ok(Spooled { kind, delivery, received_ms: delivery.received_ms(), body, path }))
@@ -184,10 +207,23 @@ fn put_aside(path: &Path) -> io::Result<()> {
     fs::rename(path, aside)
 }
 
+/// Whether another consumer has removed the payload.
+fn is_gone(error: &SpoolError) -> bool {
+    matches!(error, SpoolError::Unread { error, .. } if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// The entries of a folder; none if there is no such folder.
+fn list(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
+        entries => Ok(Some(entries?).into_iter().flatten()),
+    }
+}
+
 /// The payloads that wait in a folder, the oldest first.
 pub(super) fn names(folder: &Path) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in list(folder)? {
         names.extend(entry?.file_name().to_str().and_then(Name::parse));
     }
     names.sort_unstable();
@@ -195,16 +231,23 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<Name>> {
 }
 
 fn read_body(path: &Path, expected: u64) -> Result<Vec<u8>, SpoolError> {
-    let failed = |source| SpoolError::Io { path: path.to_owned(), source };
-    // Looked at before it is opened: a pipe would be waited for without end, a link leads elsewhere.
-    let metadata = fs::symlink_metadata(path).map_err(failed)?;
-    if !metadata.is_file() || metadata.len() > PAYLOAD_LIMIT_BYTES as u64 {
-        return Err(SpoolError::NoPayload { path: path.to_owned() });
-    }
-    let body = fs::read(path).map_err(failed)?;
+    let mut body = Vec::new();
+    let unread = |error| SpoolError::Unread { path: path.to_owned(), error };
+    open_payload(path)?.read_to_end(&mut body).map_err(unread)?;
     let found = body.len() as u64;
     if found == expected {
         return Ok(body);
     }
     Err(SpoolError::Damaged { path: path.to_owned(), expected, found })
+}
+
+fn open_payload(path: &Path) -> Result<File, SpoolError> {
+    let unread = |error| SpoolError::Unread { path: path.to_owned(), error };
+    fault::check().map_err(unread)?;
+    // Looked at before it is opened: a pipe would be waited for without end, a link leads elsewhere.
+    let metadata = fs::symlink_metadata(path).map_err(unread)?;
+    if !metadata.is_file() || metadata.len() > PAYLOAD_LIMIT_BYTES as u64 {
+        return Err(SpoolError::NoPayload { path: path.to_owned() });
+    }
+    File::open(path).map_err(unread)
 }

@@ -70,6 +70,6 @@ mod tests {
         let newest = left(10, 100);
         assert_eq!((newest.len(), newest[0].delivery), (10, Delivery::new(10, 1, 1)));
         assert_eq!(left(10, 40).len(), 8);
-        assert_eq!(Spool::open(folder.path()).unwrap().dropped(), 12);
+        assert_eq!(Spool::open(folder.path()).unwrap().dropped().unwrap(), 12);
     }
 }

@@ -87,7 +87,11 @@ fn damaged_payloads_are_told_and_set_aside_and_foreign_files_left() {
     for error in taken.iter().filter_map(|taken| taken.as_ref().err()) {
         spool.set_aside(error).unwrap();
     }
-    assert_eq!(bodies(&Spool::open(folder).unwrap()), ["{\"whole\":1}"]);
+    let spool = Spool::open(folder).unwrap();
+    assert_eq!(bodies(&spool), ["{\"whole\":1}"]);
+    assert_eq!((spool.set_aside_count().unwrap(), spool.dropped().unwrap()), (3, 0));
+    fs::create_dir(folder.join("dropped")).unwrap();
+    assert!(spool.dropped().is_err(), "a count that cannot be read is not none");
     assert_eq!(fs::read(folder.join("notes.json")).unwrap(), b"mine");
 }
 

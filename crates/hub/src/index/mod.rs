@@ -9,10 +9,10 @@ mod facts;
 mod plan;
 mod text;
 
-use std::{collections::HashSet, ops::ControlFlow, path::PathBuf, time::Duration};
+use std::{collections::HashSet, io, ops::ControlFlow, path::PathBuf, time::Duration};
 
 pub use duplicates::elsewhere;
-use subscope_collect::{CollectError, archive::Archive};
+use subscope_collect::{CollectError, Skipped, archive::Archive};
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_session::Limits;
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
@@ -97,7 +97,7 @@ pub enum IndexError {
     Open(#[from] OpenError),
     /// A file could not be removed from the archive.
     #[error("cannot remove it from the archive")]
-    Archive(#[source] std::io::Error),
+    Archive(#[source] io::Error),
     /// The hub could not commit a batch.
     #[error(transparent)]
     Hub(#[from] IngestError),
@@ -203,10 +203,15 @@ pub fn forget(
         archive.remove(&source.path).map_err(IndexError::Archive)?;
     }
     // Also files that no row knows.
-    for (original, session) in archive.originals().map_err(IndexError::Archive)? {
+    let (originals, unread) = archive.originals().map_err(IndexError::Archive)?;
+    for (original, session) in originals {
         if all.contains(&SessionId::from(session.as_str())) {
             archive.remove(&original).map_err(IndexError::Archive)?;
         }
+    }
+    if let Some(Skipped { path, why }) = unread.into_iter().next() {
+        // It may be of one of these sessions.
+        return Err(IndexError::Archive(io::Error::other(format!("{}: {why}", path.display()))));
     }
     // The rows last: after an interruption they show what is still to be removed.
     Ok(store.forget(sessions)?)

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, archive::Kept, expand, length};
+use subscope_collect::{CollectError, Expanded, Found, Group, Skipped, archive::Kept, expand, length};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
@@ -427,10 +427,14 @@ impl MissingFiles {
         options: &IndexOptions,
         report: &mut Report,
     ) {
-        let originals = options.archive.originals().unwrap_or_else(|error| {
+        let (originals, unread) = options.archive.originals().unwrap_or_else(|error| {
             report.problems.push(Problem { at: "archive".to_owned(), what: error.to_string() });
-            Vec::new()
+            Default::default()
         });
+        let unread = unread
+            .into_iter()
+            .map(|Skipped { path, why }| Problem { at: path.display().to_string(), what: why });
+        report.problems.extend(unread);
         for (path, session) in originals {
             let id = SessionId::from_outside(&session);
             if known.contains_key(&path)

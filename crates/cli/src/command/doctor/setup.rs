@@ -140,10 +140,12 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
     })
 }
 
-/// Reports hooks that name an unknown harness; `None` if there are none.
-pub(super) fn hooks(context: &Context) -> Option<Check> {
-    let (says, hint) = status::waiting(&context.data_folder().ok()?).problem()?;
-    Some(Check::failure("hooks", says).hint(hint))
+/// Reports events of hooks that cannot be read, and hooks that name an unknown harness.
+pub(super) fn hooks(context: &Context) -> Vec<Check> {
+    // A missing data directory is reported by the check of the store.
+    let Ok(data) = context.data_folder() else { return Vec::new() };
+    let failure = |(says, hint)| Check::failure("hooks", says).hint(hint);
+    status::waiting(&data).problems().map(failure).collect()
 }
 
 /// Verifies the checksums of compressed transcripts; empty if there are none.

@@ -1,6 +1,6 @@
 //! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
 
-use std::{collections::BTreeMap, fmt::Write, path::Path, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, io, path::Path, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,7 +63,7 @@ pub(crate) struct Hub {
 }
 
 /// Events that wait for a hub.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Waiting {
     folder: String,
     /// Number of events that wait.
@@ -72,11 +72,51 @@ pub(crate) struct Waiting {
     dropped: u64,
     /// Number of events whose hook names a harness that is not known, by that name. No hub takes them.
     unknown: BTreeMap<String, usize>,
+    /// What of the spool cannot be read, with the reasons. It stays, and a hub tries it again.
+    unread: Vec<String>,
+    /// Number of damaged events that a hub set aside: files that end in `.damaged`.
+    damaged: u64,
 }
 
 impl Waiting {
-    /// Returns what is wrong with hooks that name an unknown harness, and what to do; `None` if there are none.
-    pub(crate) fn problem(&self) -> Option<(String, String)> {
+    fn read(folder: &Path) -> Self {
+        let mut read = Self { folder: folder.to_string_lossy().into_owned(), ..Self::default() };
+        let spool = match Spool::open(folder) {
+            Ok(spool) => spool,
+            Err(error) => {
+                read.unread.push(format!("cannot list {}: {error}", folder.display()));
+                return read;
+            }
+        };
+        (read.waiting, read.unknown) = (spool.len(), spool.unknown());
+        read.unread = spool.unread().iter().map(ToString::to_string).collect();
+        let mut count = |what: io::Result<u64>| {
+            what.unwrap_or_else(|error| {
+                read.unread.push(format!("cannot count in {}: {error}", folder.display()));
+                0
+            })
+        };
+        read.dropped = count(spool.dropped());
+        read.damaged = count(spool.set_aside_count());
+        read
+    }
+
+    /// Returns what is wrong, each with what to do.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (String, String)> {
+        self.unread_problem().into_iter().chain(self.unknown_problem())
+    }
+
+    fn unread_problem(&self) -> Option<(String, String)> {
+        let first = self.unread.first()?;
+        let more = match self.unread.len() {
+            1 => String::new(),
+            count => format!(", and {} more", count - 1),
+        };
+        let hint = "nothing of it is lost: a hub takes it as soon as it can be read";
+        Some((format!("spool: {first}{more}"), hint.to_owned()))
+    }
+
+    fn unknown_problem(&self) -> Option<(String, String)> {
         let (harness, _) = self.unknown.first_key_value()?;
         let count = plural(self.unknown.values().sum::<usize>(), "event");
         let names: Vec<&str> = hooked().map(|(harness, _)| harness.name()).collect();
@@ -125,9 +165,9 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
     } else {
         output::print(&text(&report, context.style(None).charset()))?;
     }
-    let unknown = report.spool.as_ref().and_then(Waiting::problem);
-    let unknown = unknown.map(|(says, hint)| CliError::failed(says).hint(hint));
-    first_error.or(unknown).map_or(Ok(()), Err)
+    let problem = report.spool.iter().flat_map(Waiting::problems).next();
+    let problem = problem.map(|(says, hint)| CliError::failed(says).hint(hint));
+    first_error.or(problem).map_or(Ok(()), Err)
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
@@ -165,15 +205,7 @@ fn hub(data: &Path) -> Hub {
 }
 
 pub(crate) fn waiting(data: &Path) -> Waiting {
-    let folder = spool::folder(data);
-    // A spool that cannot be listed belongs to another user.
-    let spool = Spool::open(&folder).ok();
-    Waiting {
-        folder: folder.to_string_lossy().into_owned(),
-        waiting: spool.as_ref().map_or(0, Spool::len),
-        dropped: spool.as_ref().map_or(0, Spool::dropped),
-        unknown: spool.as_ref().map(Spool::unknown).unwrap_or_default(),
-    }
+    Waiting::read(&spool::folder(data))
 }
 
 fn text(report: &Report, charset: Charset) -> String {
@@ -213,12 +245,13 @@ fn text(report: &Report, charset: Charset) -> String {
         let says = if *answers { "takes events" } else { "none: events wait in the spool" };
         line("hub", &format!("{says} ({socket})"));
     }
-    if let Some(spool @ Waiting { folder, waiting, dropped, .. }) = &report.spool {
+    if let Some(spool @ Waiting { folder, waiting, dropped, damaged, .. }) = &report.spool {
         let dropped =
             if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
         let waits = if *waiting == 1 { "event waits" } else { "events wait" };
-        line("spool", &format!("{waiting} {waits}{dropped} ({folder})"));
-        if let Some((says, _)) = spool.problem() {
+        let damaged = if *damaged > 0 { format!(", {damaged} damaged") } else { String::new() };
+        line("spool", &format!("{waiting} {waits}{dropped}{damaged} ({folder})"));
+        for (says, _) in spool.problems() {
             line("", &says);
         }
     }
