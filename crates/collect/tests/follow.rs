@@ -34,6 +34,7 @@ struct Known {
     past: BTreeMap<FileId, Vec<u8>>,
     appeared: usize,
     restarted: usize,
+    restored: usize,
     gone: usize,
     caught_up: usize,
     /// Sessions whose existing content was read, with the number of files known at that time.
@@ -58,6 +59,7 @@ impl Known {
                 self.files.get_mut(&file).unwrap().1.clear();
                 self.restarted += 1;
             }
+            FileEvent::Restored { .. } => self.restored += 1,
             FileEvent::Gone { file } => {
                 let (_, content) = self.files.remove(&file).unwrap();
                 self.past.insert(file, content);
@@ -186,6 +188,25 @@ fn follow_cut_file_is_read_again_from_its_beginning() {
     reader.until(|known| known.restarted == 1);
     append(&main, "new\n");
     reader.until_text(&main, "new\n");
+    fs::write(&main, "first line\n").unwrap();
+    reader.until_text(&main, "first line\n");
+    assert_eq!(reader.known.restored, 0, "what was new is not in it");
+}
+
+#[test]
+fn follow_cut_file_is_restored_once_it_begins_with_all_that_it_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = main_in(folder.path());
+    write(&main, "first line\nsecond\n");
+    let mut reader = Reader::targets(&[&main]);
+    File::options().write(true).open(&main).unwrap().set_len(8).unwrap();
+    reader.until(|known| known.restarted == 1);
+    append(&main, "ne\n");
+    reader.until_text(&main, "first line\n");
+    assert_eq!(reader.known.restored, 0);
+    append(&main, "second\nthird\n");
+    reader.until_text(&main, "first line\nsecond\nthird\n");
+    assert_eq!((reader.known.restarted, reader.known.restored), (1, 1));
 }
 
 #[test]

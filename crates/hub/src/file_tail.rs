@@ -94,7 +94,7 @@ struct TailedFiles {
     is_caught_up: bool,
     /// Loads evicted sessions again.
     loader: FileLoader,
-    /// Sessions of which a file could not be read, or can be read again.
+    /// Sessions of which a file could not be read, can be read again, was cut or is whole again.
     unread_changed: Vec<SessionId>,
     /// Files of forgotten sessions, with their size when they were forgotten.
     forgotten: HashMap<PathBuf, u64>,
@@ -110,8 +110,6 @@ struct SessionFiles {
     number: Option<u32>,
     /// Whether the session is evicted: its files are read again before new content is pushed.
     is_evicted: bool,
-    /// Whether a file was cut or replaced, so that something that was read is no longer in it.
-    is_cut: bool,
     /// Whether the session was forgotten and its files have nothing new since: it stays evicted.
     is_forgotten: bool,
 }
@@ -139,6 +137,8 @@ struct TailedFile {
     is_gone: bool,
     /// Whether it was first met after the initial content of all files was read.
     appeared_late: bool,
+    /// Whether it was cut or replaced, so that something that was read is no longer in it.
+    is_cut: bool,
     /// Whether it was rewritten, and its next content comes from its beginning.
     is_restarted: bool,
     /// Why it cannot be read.
@@ -291,7 +291,7 @@ impl Driver for FileTailDriver {
     }
 
     fn is_cut(&self, session: &SessionId) -> bool {
-        self.files.group(session).is_some_and(|group| group.is_cut)
+        self.files.of(session).any(|file| file.is_cut)
     }
 
     fn retry_unread(&mut self, session: &SessionId, router: &mut SessionRouter) {
@@ -342,9 +342,11 @@ impl TailedFiles {
                 }
                 known.pushed = end;
                 router.receive_at(self.is_caught_up.then_some(at));
-                let is_cut = known.push(bytes, router);
-                if let Some(group) = self.groups.get_mut(place) {
-                    group.is_cut |= is_cut;
+                let was_cut = known.is_cut;
+                known.push(bytes, router);
+                if known.is_cut != was_cut {
+                    // Its rows are derived again, although it may have said nothing new.
+                    self.unread_changed.extend(known.found.session_id());
                 }
                 if known.find_others(router) {
                     self.mixed.insert(file);
@@ -360,12 +362,18 @@ impl TailedFiles {
             FileEvent::Restarted { file } => {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 let Some(group) = self.groups.get_mut(known.group) else { return };
-                group.is_cut |= known.restart(router);
+                known.restart(router);
                 group.is_forgotten = false;
                 if !group.is_evicted && !known.is_object {
                     let number = *group.number.get_or_insert_with(|| router.new_group());
                     known.open(number, self.dialect, router);
                 }
+            }
+            FileEvent::Restored { file } => {
+                // Whether an object has everything again is seen in what it reports.
+                let Some(known) = self.all.get_mut(&file).filter(|known| !known.is_object) else { return };
+                known.is_cut = false;
+                self.unread_changed.extend(known.found.session_id());
             }
             FileEvent::Gone { file } => {
                 let Some(known) = self.all.get_mut(&file) else { return };
@@ -435,6 +443,7 @@ impl TailedFiles {
             others: Vec::new(),
             is_gone: false,
             appeared_late: self.is_caught_up,
+            is_cut: false,
             is_restarted: false,
             failure: None,
         };
@@ -586,7 +595,8 @@ impl TailedFile {
     fn open(&mut self, group: u32, dialect: Option<Dialect>, router: &mut SessionRouter) {
         let origin = SourceOrigin::TailedFile;
         let spec = SourceSpec { origin, ..file_spec(&self.found, group, dialect) };
-        self.is_object = spec.dialect.is_some_and(Dialect::is_object);
+        // The dialect of a main transcript is recognized by its content, but its form is known by its path.
+        self.is_object = spec.dialect.or(self.found.dialect).is_some_and(Dialect::is_object);
         (self.source, self.pushed) = (Some(router.open(spec)), 0);
     }
 
@@ -606,30 +616,30 @@ impl TailedFile {
         self.source.is_some() && self.pushed < self.read
     }
 
-    /// Begins to read it anew. What it said before stays known. Returns whether the file lacks something of it now.
-    fn restart(&mut self, router: &mut SessionRouter) -> bool {
+    /// Begins to read it anew. What it said before stays known.
+    fn restart(&mut self, router: &mut SessionRouter) {
         (self.read, self.pushed, self.recorded, self.is_restarted) = (0, 0, None, true);
         self.others.iter_mut().for_each(|(_, recorded)| *recorded = None);
         if self.is_object {
-            return false;
+            return;
         }
+        self.is_cut = true;
         if let Some(source) = self.source.take() {
             // Its last line may have been cut in the middle.
             router.flush(source);
             self.former.push(source);
         }
-        true
     }
 
-    /// Pushes its next bytes. Returns whether its object no longer has something that it had.
-    fn push(&mut self, bytes: &[u8], router: &mut SessionRouter) -> bool {
-        let Some(source) = self.source else { return false };
+    /// Pushes its next bytes.
+    fn push(&mut self, bytes: &[u8], router: &mut SessionRouter) {
+        let Some(source) = self.source else { return };
         if std::mem::take(&mut self.is_restarted) && self.is_object {
-            return !router.replace(source, bytes);
+            self.is_cut = !router.replace(source, bytes);
+            return;
         }
         router.push(source, bytes);
         self.flush_object(router);
-        false
     }
 
     /// Flushes an object: it is decoded after every write.

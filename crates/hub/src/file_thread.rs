@@ -36,6 +36,7 @@ enum OwnedFileEvent {
     Appeared { file: FileId, found: Box<Found> },
     Bytes { file: FileId, offset: u64, bytes: Vec<u8> },
     Restarted { file: FileId },
+    Restored { file: FileId },
     Gone { file: FileId },
     Failed { file: FileId, what: String },
     Recovered { file: FileId },
@@ -103,6 +104,7 @@ impl FileReaderThread {
                     each(at, FileEvent::Bytes { file: *file, offset: *offset, bytes });
                 }
                 OwnedFileEvent::Restarted { file } => each(at, FileEvent::Restarted { file: *file }),
+                OwnedFileEvent::Restored { file } => each(at, FileEvent::Restored { file: *file }),
                 OwnedFileEvent::Gone { file } => each(at, FileEvent::Gone { file: *file }),
                 OwnedFileEvent::Failed { file, what } => each(at, FileEvent::Failed { file: *file, what }),
                 OwnedFileEvent::Recovered { file } => each(at, FileEvent::Recovered { file: *file }),
@@ -176,6 +178,7 @@ fn to_owned_event(event: FileEvent<'_>) -> OwnedFileEvent {
             OwnedFileEvent::Bytes { file, offset, bytes: bytes.to_vec() }
         }
         FileEvent::Restarted { file } => OwnedFileEvent::Restarted { file },
+        FileEvent::Restored { file } => OwnedFileEvent::Restored { file },
         FileEvent::Gone { file } => OwnedFileEvent::Gone { file },
         FileEvent::Failed { file, what } => OwnedFileEvent::Failed { file, what: what.to_owned() },
         FileEvent::Recovered { file } => OwnedFileEvent::Recovered { file },

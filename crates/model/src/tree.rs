@@ -33,6 +33,13 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Returns the rows alone.
+    #[must_use]
+    pub fn without_problems(mut self) -> Self {
+        self.problems.clear();
+        self
+    }
+
     /// Sets the revision of all rows.
     pub fn stamp(&mut self, rev: u64) {
         self.session.rev = Some(rev);

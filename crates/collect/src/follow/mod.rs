@@ -84,6 +84,11 @@ pub enum FileEvent<'a> {
         /// The file.
         file: FileId,
     },
+    /// The file, cut or replaced before, begins again with everything that it ever held.
+    Restored {
+        /// The file.
+        file: FileId,
+    },
     /// The file was removed or moved away. One that comes back at the path appears again under its name.
     Gone {
         /// The file.

@@ -24,6 +24,9 @@ const SEAM_BYTES: usize = 64;
 /// place cut it first; its content meanwhile is neither the old nor the new.
 const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
+/// Most former contents of a file that are told apart. One that was replaced more often never counts as restored.
+const MAX_FORMER: usize = 64;
+
 /// Whether a file is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
@@ -40,6 +43,8 @@ pub(super) struct Tail {
     seam: Vec<u8>,
     /// The digest of all bytes before `offset`.
     digest: XxHash64,
+    /// Length and digest of what it held when it was found cut or replaced, unless it begins with that again.
+    former: Vec<(u64, u64)>,
     look: Option<SourceStat>,
     /// What the file was when it was last found shorter than `offset`, and since when.
     short: Option<Box<(SourceStat, Pace)>>,
@@ -54,6 +59,7 @@ impl Tail {
             offset: 0,
             seam: Vec::new(),
             digest: XxHash64::default(),
+            former: Vec::new(),
             look: None,
             short: None,
             was_gone: false,
@@ -117,6 +123,10 @@ impl Tail {
         };
         if !continues {
             out.send(FileEvent::Restarted { file });
+            match self.former.get_mut(MAX_FORMER - 1) {
+                None => self.former.push((self.offset, self.digest.finish())),
+                Some(last) => *last = (u64::MAX, 0),
+            }
             self.offset = 0;
             self.seam.clear();
             self.digest = XxHash64::default();
@@ -129,11 +139,28 @@ impl Tail {
         read_on(&mut handle, from, until, chunk, &mut |offset, bytes| {
             out.send(FileEvent::Bytes { file, offset, bytes });
             self.offset = offset + bytes.len() as u64;
+            if self.restores(offset, bytes) {
+                out.send(FileEvent::Restored { file });
+            }
             self.digest.write(bytes);
             self.seam.extend_from_slice(&bytes[bytes.len().saturating_sub(SEAM_BYTES)..]);
             self.seam.drain(..self.seam.len().saturating_sub(SEAM_BYTES));
         })?;
         Ok(Presence::There)
+    }
+
+    /// Whether the file begins, with its next bytes, with the last of its former contents that it lacked.
+    fn restores(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        let had_former = !self.former.is_empty();
+        self.former.retain(|(len, former)| {
+            let own = len.checked_sub(offset).and_then(|len| bytes.get(..usize::try_from(len).ok()?));
+            own.is_none_or(|own| {
+                let mut digest = self.digest.clone();
+                digest.write(own);
+                digest.finish() != *former
+            })
+        });
+        had_former && self.former.is_empty()
     }
 
     /// Whether a file that became shorter has been as it is for [`SETTLES_AFTER`].

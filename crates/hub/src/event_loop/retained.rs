@@ -9,7 +9,7 @@ use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
 
 use subscope_collect::Found;
 use subscope_model::{Problem, SessionId, SourceId, Tree};
-use subscope_session::{KeysCursor, SessionRouter};
+use subscope_session::{KeysCursor, Now, SessionRouter};
 use subscope_store::{Commit, FileIdentity, SourceFile, StoredFacts};
 
 use super::{EventLoop, session_table::Task};
@@ -183,6 +183,7 @@ impl EventLoop {
     }
 
     fn join_facts(&mut self, session: &SessionId) {
+        let from_files = self.without_problems(session);
         let stored = self.store.read("the facts of a session", self.store.facts_of(session)).flatten();
         let facts = stored.and_then(|stored| self.store.read("the facts of a session", stored.unpack()));
         let is_joined = facts.is_some_and(|facts| self.router.join_facts(session, &facts));
@@ -190,12 +191,26 @@ impl EventLoop {
         let files = self.store.read("the files of a session", self.store.files_of(session));
         let is_deleted = files.is_some_and(|files| files.iter().any(|file| is_missing(file)));
         let lacks_facts = self.lacks_keys(session);
-        tracing::debug!(%session, is_joined, lacks_facts, "some of its facts are in no file");
+        // A file that was cut may say everything again.
+        let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
+        tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");
         let retained = &mut self.sessions.load(session).retained;
         retained.has_joined = true;
-        retained.needs_facts = !has_unread;
-        retained.is_cut = !has_unread && !is_deleted;
+        retained.needs_facts = is_needed;
+        retained.is_cut = is_needed && !is_deleted;
         retained.lacks_facts = lacks_facts;
+    }
+
+    /// Derives the rows of a session from what the router has, without its problems.
+    fn without_problems(&self, session: &SessionId) -> Option<Tree> {
+        let now = Now {
+            at: self.driver.now(),
+            has_ended: false,
+            is_growing: true,
+            prices: &self.options.prices,
+            limits: self.limits(),
+        };
+        self.router.tree(session, &now).map(Tree::without_problems)
     }
 
     /// Whether a session is to be derived once more: it has less than its stored rows, and the stored facts are joined now.

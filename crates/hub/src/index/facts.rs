@@ -1,7 +1,7 @@
 //! First pass: sessions are read in parallel and committed in batches.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
@@ -183,8 +183,23 @@ fn fold_session(
     });
     let mut read = ReadSession::default();
     let mut unread = work.problems.clone();
-    for file in &work.files {
+    let now = Now {
+        at: options.now_ms,
+        has_ended: false,
+        is_growing: false,
+        prices: &options.prices,
+        limits: options.limits.clone(),
+    };
+    // Content that a file had before it was cut or replaced comes last: what the files have without it is compared.
+    let is_former = |file: &&(Found, FileIdentity)| original_of(&file.0.path).is_some();
+    let (current, former) =
+        (work.files.iter().filter(|file| !is_former(file)), work.files.iter().filter(is_former));
+    let mut without_former: Option<BTreeMap<SessionId, Tree>> = None;
+    for file in current.chain(former) {
         let (found, _) = file;
+        if without_former.is_none() && is_former(&file) {
+            without_former = Some(rows_of_all(&router, &now));
+        }
         let spec = SourceSpec { only: work.session.clone(), ..file_spec(found, 0, None) };
         let source = router.open(spec);
         let outcome = loader.load(found.place(), source, &mut router);
@@ -203,6 +218,10 @@ fn fold_session(
         }
     }
     read.problems.extend(unread.iter().cloned());
+    let needs_former: BTreeSet<SessionId> = without_former.map_or_else(BTreeSet::new, |without| {
+        let all = rows_of_all(&router, &now).into_iter();
+        all.filter(|(id, tree)| without.get(id) != Some(tree)).map(|(id, _)| id).collect()
+    });
     let store = match store {
         Some(store) => store,
         none => none.insert(location.open()?),
@@ -235,13 +254,6 @@ fn fold_session(
     if work.files.is_empty() {
         sessions.extend(work.session.clone());
     }
-    let now = Now {
-        at: options.now_ms,
-        has_ended: false,
-        is_growing: false,
-        prices: &options.prices,
-        limits: options.limits.clone(),
-    };
     for session in &sessions {
         let stored = StoredSession::of(store, session, work)?;
         let has_lost = stored.has_lost(&mut router, session, &now)?;
@@ -267,8 +279,7 @@ fn fold_session(
         }
         if let Some(mut tree) = tree {
             tree.problems.extend(unread.iter().cloned());
-            let has_former = work.files.iter().any(|(found, _)| original_of(&found.path).is_some());
-            if has_former || has_lost != Lost::Nothing && !work.is_missing {
+            if needs_former.contains(session) || has_lost != Lost::Nothing && !work.is_missing {
                 tree.problems.push(cut_problem(session));
             }
             tree.problems.sort();
@@ -285,6 +296,12 @@ fn fold_session(
         read.sources.extend(own.map(|(found, identity)| source_file(found, session, *identity)));
     }
     Ok(read)
+}
+
+/// Derives the rows of all sessions that were read, without their problems.
+fn rows_of_all(router: &SessionRouter, now: &Now<'_>) -> BTreeMap<SessionId, Tree> {
+    let rows = |id: &SessionId| Some((id.clone(), router.tree(id, now)?.without_problems()));
+    router.sessions().filter_map(rows).collect()
 }
 
 /// Returns the sessions of a file that its work does not derive.
@@ -371,9 +388,14 @@ impl<'s> StoredSession<'s> {
             return Ok(Lost::Nothing);
         }
         let facts = self.store.facts_of(session)?.map(|facts| facts.unpack()).transpose()?;
+        let from_files = router.tree(session, now).map(Tree::without_problems);
         let is_joined = facts.is_some_and(|facts| router.join_facts(session, &facts));
-        let is_lost = !is_joined || self.has_more(router, session, now)?;
-        Ok(if is_lost { Lost::Rows } else { Lost::Lines })
+        if !is_joined || self.has_more(router, session, now)? {
+            return Ok(Lost::Rows);
+        }
+        // A file that was cut may say everything again.
+        let is_whole = router.tree(session, now).map(Tree::without_problems) == from_files;
+        Ok(if is_whole { Lost::Nothing } else { Lost::Lines })
     }
 
     fn has_more(

@@ -96,7 +96,12 @@ impl SessionRouter {
     /// reported; what it lacks stays known. Content that cannot be decoded removes nothing; it is joined as a problem.
     pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
         let Some(at) = self.sources.get(source.0 as usize) else { return true };
-        let Some(dialect) = at.dialect else { return true };
+        let Some(dialect) = at.dialect else {
+            // Nothing of it was understood before.
+            self.push(source, bytes);
+            self.flush(source);
+            return true;
+        };
         let (mut reported, mut is_damaged) = (HashSet::new(), false);
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {

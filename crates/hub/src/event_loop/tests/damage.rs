@@ -589,3 +589,81 @@ fn read_that_fails_at_any_look_takes_nothing_away_and_is_made_up_for() {
         }
     }
 }
+
+/// Whether the only session with problems says that one of its transcripts was cut; `None` for other problems.
+fn cut_marks(house: &mut House) -> usize {
+    let served = house.served();
+    let problems: Vec<&Problem> = served.values().flat_map(|tree| &tree.problems).collect();
+    let marks = problems.iter().filter(|problem| problem.what.contains("was cut or replaced")).count();
+    assert_eq!(marks, problems.len(), "{problems:?} after\n{}", house.done.join("\n"));
+    marks
+}
+
+/// What becomes of the hub between a step and the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Between {
+    /// There is none: an index reads the files.
+    NoHub,
+    SameHub,
+    /// The hub evicts the session.
+    Silence,
+    Restart,
+    Killed,
+}
+
+/// That a transcript was cut is said as long as something of it is in no file, and no longer.
+#[test]
+fn mark_of_a_cut_transcript_goes_when_the_file_says_everything_again() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let between = [Between::NoHub, Between::SameHub, Between::Silence, Between::Restart, Between::Killed];
+    let cases = SCENES.iter().flat_map(|scene| between.map(|between| (scene, between)));
+    for (scene, between) in cases {
+        for (has_archive, way) in [(false, 0), (true, 1)] {
+            let mut house = House::new(scene, has_archive);
+            if between != Between::NoHub {
+                house.start();
+            }
+            for count in [2, usize::MAX] {
+                for number in 0..house.files.len() {
+                    house.append(number, count);
+                }
+                house.settle();
+            }
+            let pass = |house: &mut House| {
+                house.settle();
+                match between {
+                    Between::NoHub | Between::SameHub => {}
+                    Between::Silence => house.wait(130),
+                    Between::Restart | Between::Killed => {
+                        house.stop(between == Between::Killed);
+                        house.clock.advance(2_000);
+                        house.start();
+                        house.settle();
+                    }
+                }
+            };
+            pass(&mut house);
+            house.files.iter_mut().for_each(Damaged::remember);
+            let number = (0..house.files.len()).max_by_key(|at| house.files[*at].now.len()).unwrap();
+            house.done.push(format!("{between:?}, archive: {has_archive}, way {way}"));
+            assert_eq!(cut_marks(&mut house), 0);
+
+            let whole = house.files[number].now.clone();
+            house.files[number].now.truncate(whole.len() / 2);
+            house.write(number, way);
+            house.done.push("cut".to_owned());
+            pass(&mut house);
+            house.check();
+            assert_eq!(cut_marks(&mut house), 1, "{} after\n{}", scene.name, house.done.join("\n"));
+
+            house.files[number].now = whole;
+            house.write(number, way);
+            house.done.push("restored".to_owned());
+            pass(&mut house);
+            house.check();
+            assert_eq!(cut_marks(&mut house), 0, "{} after\n{}", scene.name, house.done.join("\n"));
+            house.finish();
+            assert_eq!(cut_marks(&mut house), 0, "{} at the end of\n{}", scene.name, house.done.join("\n"));
+        }
+    }
+}
