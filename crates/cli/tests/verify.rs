@@ -275,6 +275,25 @@ fn sessions_of_the_home_are_compared_with_each_other() {
 }
 
 #[test]
+fn a_listed_session_whose_files_are_gone_is_counted() {
+    let env = env();
+    let path = |session: &str| format!("home/.claude/projects/-work/{session}.jsonl");
+    let sessions = ["aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"];
+    for session in sessions {
+        env.write(&path(session), transcript(session, session));
+    }
+    let report = json(&run(&env, "-q verify --json", &[]).stdout);
+    assert_eq!((&report["sessions"], &report["places"][0]["explained"]), (&json!(2), &json!({})));
+    fs::remove_file(env.path(&path(sessions[0]))).unwrap();
+    let ran = run(&env, "-q verify --json", &[]);
+    let report = json(&ran.stdout);
+    assert_eq!((ran.code, &report["sessions"]), (Some(0), &json!(2)), "{report}");
+    let places = report["places"].as_array().unwrap();
+    let listed = places.iter().find(|place| place["place"] == "ls").unwrap();
+    assert_eq!(listed["explained"], json!({"gone": 1}), "{report}");
+}
+
+#[test]
 fn a_report_has_no_texts_paths_titles_and_ids() {
     let env = env();
     let session = "bbbbbbbb-0000-4000-8000-000000000001";

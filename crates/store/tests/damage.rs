@@ -237,6 +237,11 @@ fn an_older_store_is_read_and_brought_up_to_date() {
 }
 
 /// What a reader is shown of a store; `None` if a command would fail with the damage named.
+/// How often to damage a store: as often as `SUBSCOPE_CASES` says.
+fn cases(usual: u32) -> u32 {
+    std::env::var("SUBSCOPE_CASES").map_or(usual, |cases| cases.parse().unwrap())
+}
+
 fn shown(folder: &Path) -> Option<(Vec<SessionRow>, Stats, Vec<Option<Tree>>)> {
     let store = SqliteStore::open(folder, Access::Read, "1", 1).ok()?;
     let trees: Result<_, _> = (0..SCENARIOS.len()).map(|at| store.tree(&id(at))).collect();
@@ -254,7 +259,7 @@ fn no_flipped_bit_is_shown_as_a_figure_while_the_store_counts_as_intact() {
     let truth = shown(folder.path()).unwrap();
     let mut random = Random::new(37);
     let (mut seen, mut told) = (0, 0);
-    for round in 0..400 {
+    for round in 0..cases(400) {
         let copy = tempfile::tempdir().unwrap();
         let mut bytes = intact.clone();
         let at = random.below(bytes.len() as u64) as usize;
@@ -287,7 +292,7 @@ fn a_row_of_any_bytes_is_a_problem_and_no_other_row_changes() {
     let db = Connection::open(folder.path().join("store.db")).unwrap();
     let row: String =
         db.query_row("SELECT row FROM sessions WHERE id = ?1", [id(0).as_str()], |row| row.get(0)).unwrap();
-    for round in 0..200 {
+    for round in 0..cases(200) {
         let mut bytes = row.clone().into_bytes();
         match random.below(4) {
             0 => bytes.truncate(random.below(bytes.len() as u64) as usize),

@@ -7,7 +7,7 @@ use subscope_model::{Agent, AgentStatus, PriceTable, ResponseDetail, SessionRow,
 
 use super::{
     read::{LineCounts, SourceStatements, read},
-    report::{Difference, Outcome, Reason},
+    report::{Difference, LISTED, Outcome, Reason},
     sessions::Subject,
 };
 
@@ -466,7 +466,6 @@ fn check_response(
 
 /// Compares the row in `ls` with the tree.
 fn check_row(subject: &Subject, verified: &mut Verified) {
-    const PLACE: &str = "ls";
     let Some(listed) = &subject.row else { return };
     if listed.status == SessionStatus::Live || subject.is_cut {
         // It may have changed since, or its stored row has more than its sources.
@@ -483,7 +482,7 @@ fn check_row(subject: &Subject, verified: &mut Verified) {
     ];
     for (figure, stated, found) in figures {
         let outcome = if stated == found { Outcome::Equal } else { Outcome::Differs };
-        verified.outcomes.push((PLACE, outcome));
+        verified.outcomes.push((LISTED, outcome));
         if outcome == Outcome::Differs {
             let difference = Difference::of(subject, "its row in `ls` is not that of its tree");
             verified.differences.push(Difference {

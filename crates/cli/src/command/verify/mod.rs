@@ -9,21 +9,19 @@ mod whole;
 use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt, path::Path};
 
 pub(in crate::command) use self::report::VerifyReport;
+use self::sessions::Lists;
 use crate::prelude::*;
 
 pub(crate) fn run(args: &VerifyArgs, context: &Context) -> Result<(), CliError> {
     let mut report = VerifyReport::default();
     let mut each = |subject: sessions::Subject| report.add(&subject, compare::verify(&subject));
-    match &args.path {
-        None => {
-            let (rows, stats) = sessions::each_of_homes(context, &mut each)?;
-            report.check(whole::check(&rows, &stats));
-        }
-        Some(path) => {
-            if let Some((rows, stats)) = sessions::each_at(path, context, &mut each)? {
-                report.check(whole::check(&rows, &stats));
-            }
-        }
+    let lists = match &args.path {
+        None => Some(sessions::each_of_homes(context, &mut each)?),
+        Some(path) => sessions::each_at(path, context, &mut each)?,
+    };
+    if let Some(Lists { rows, stats, unread }) = lists {
+        unread.iter().for_each(|session| report.add_unread(session));
+        report.check(whole::check(&rows, &stats));
     }
     if report.sessions == 0 {
         return Err(match &args.path {

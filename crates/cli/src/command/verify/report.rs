@@ -8,10 +8,16 @@ use subscope_harness::harnesses;
 use subscope_model::event_id;
 use subscope_render::{safe, style::Style, text};
 
-use super::{compare::Verified, sessions::Subject};
+use super::{
+    compare::Verified,
+    sessions::{Subject, UnreadSession},
+};
 
 /// Schema version of the JSON.
 const SCHEMA: &str = "subscope.verify/1";
+
+/// The place of rows that are compared with trees.
+pub(super) const LISTED: &str = "ls";
 
 /// Most characters of a version that a report has.
 const MAX_VERSION: usize = 32;
@@ -166,11 +172,7 @@ impl VerifyReport {
     /// Adds what was found of a session.
     pub(super) fn add(&mut self, subject: &Subject, verified: Verified) {
         let session = &subject.tree.session;
-        let harness = session.harness.as_deref().unwrap_or("unknown");
-        let version = session.harness_version.as_deref().unwrap_or("?");
-        self.schema = SCHEMA;
-        self.sessions += 1;
-        *self.versions.entry(format!("{harness} {version}")).or_default() += 1;
+        let harness = self.add_session(session.harness.as_deref(), session.harness_version.as_deref());
         self.files += verified.files;
         self.lines += verified.lines.all;
         self.lines_used += verified.lines.observed;
@@ -180,6 +182,29 @@ impl VerifyReport {
             self.count(harness, place, outcome);
         }
         self.differences.extend(verified.differences);
+    }
+
+    /// Adds a session that is listed and whose sources give no rows.
+    pub(super) fn add_unread(&mut self, UnreadSession { row, is_cut }: &UnreadSession) {
+        let harness = self.add_session(row.harness.as_deref(), None);
+        if *is_cut {
+            return self.count(harness, LISTED, Outcome::Explained(Reason::Gone));
+        }
+        self.count(harness, LISTED, Outcome::Differs);
+        self.differences.push(Difference {
+            session: row.id.to_string(),
+            harness: row.harness.as_deref().map(str::to_owned),
+            ..Difference::of_all("`ls` lists it, and its files give no session")
+        });
+    }
+
+    /// Counts a session. Returns its harness.
+    fn add_session<'s>(&mut self, harness: Option<&'s str>, version: Option<&str>) -> &'s str {
+        let (harness, version) = (harness.unwrap_or("unknown"), version.unwrap_or("?"));
+        self.schema = SCHEMA;
+        self.sessions += 1;
+        *self.versions.entry(format!("{harness} {version}")).or_default() += 1;
+        harness
     }
 
     fn count(&mut self, harness: &str, place: &'static str, outcome: Outcome) {
@@ -309,5 +334,28 @@ impl SentReport {
         }
         out.push('\n');
         out + &report.to_text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_testkit::sessions::{Telling, parts_of, tree};
+
+    use super::*;
+
+    #[test]
+    fn a_listed_session_that_its_files_do_not_give_is_a_difference() {
+        let recorded = subscope_testkit::fixtures::recording("2.1.330", "c-nested");
+        let row = subscope_model::SessionRow::of(&tree(&parts_of(&recorded, &[Telling::Transcript])));
+        let mut report = VerifyReport::default();
+        report.add_unread(&UnreadSession { row: row.clone(), is_cut: true });
+        assert_eq!((report.sessions, report.differing()), (1, 0));
+        report.add_unread(&UnreadSession { row, is_cut: false });
+        assert_eq!((report.sessions, report.differing()), (2, 1));
+        assert!(
+            report.to_text().contains("`ls` lists it, and its files give no session"),
+            "{}",
+            report.to_text()
+        );
     }
 }

@@ -55,8 +55,22 @@ pub(super) struct Subject {
 /// Receives the sessions one after the other.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Subject);
 
-/// The rows of `ls`, and what `stats` says.
-pub(super) type Lists = (Vec<SessionRow>, Stats);
+/// What is listed of all sessions.
+pub(super) struct Lists {
+    /// The rows of `ls`.
+    pub(super) rows: Vec<SessionRow>,
+    /// What `stats` says.
+    pub(super) stats: Stats,
+    /// Listed sessions that could not be read again.
+    pub(super) unread: Vec<UnreadSession>,
+}
+
+/// A session that `ls` lists and whose sources give no rows.
+pub(super) struct UnreadSession {
+    pub(super) row: SessionRow,
+    /// Whether some of its transcripts are gone.
+    pub(super) is_cut: bool,
+}
 
 const READING: RouterOptions =
     RouterOptions { keep: FactDetail::Rows, cutoff: None, events: EventScope::Nothing };
@@ -67,11 +81,12 @@ pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, 
     let rows = backend.sessions(MAX_SESSIONS, false, "")?.sessions;
     let stats = backend.stats(&StatsQuery::default())?;
     let store = open_store_for_reading(context)?;
+    let mut unread = Vec::new();
     for row in &rows {
         let sources = sources_of(&row.id, store.as_ref(), context)?;
-        read_session(row, sources, Vec::new(), store.as_ref(), context, each)?;
+        unread.extend(read_session(row, sources, Vec::new(), store.as_ref(), context, each)?);
     }
-    Ok((rows, stats))
+    Ok(Lists { rows, stats, unread })
 }
 
 /// Reads the sessions at a path. Returns the lists that an index of a folder gives; `None` for a file.
@@ -117,15 +132,16 @@ pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<
             read_files(expanded, context, each)?;
         }
     }
+    let mut unread = Vec::new();
     for (row, sources) in rows.iter().zip(of_rows) {
         let recordings = recordings.remove(&row.id).unwrap_or_default();
-        read_session(row, sources, recordings, Some(&store), context, each)?;
+        unread.extend(read_session(row, sources, recordings, Some(&store), context, each)?);
     }
     let stats = store.stats(&StatsQuery::default())?;
-    Ok(Some((rows, stats)))
+    Ok(Some(Lists { rows, stats, unread }))
 }
 
-/// Reads a listed session again.
+/// Reads a listed session again. Returns it if its sources give no rows.
 fn read_session(
     row: &SessionRow,
     sources: SessionSources,
@@ -133,7 +149,7 @@ fn read_session(
     store: Option<&SqliteStore>,
     context: &Context,
     each: Each<'_>,
-) -> Result<(), CliError> {
+) -> Result<Option<UnreadSession>, CliError> {
     let (files, is_cut) = (sources.files().to_vec(), !sources.is_whole());
     let has_copies = match store {
         Some(store) => !elsewhere(store, &row.id)?.is_empty(),
@@ -141,11 +157,13 @@ fn read_session(
     };
     let batch = sources.read(store, READING)?;
     let now = now(context)?;
-    let Some(tree) = batch.router.tree(&row.id, &now) else { return Ok(()) };
+    let Some(tree) = batch.router.tree(&row.id, &now) else {
+        return Ok(Some(UnreadSession { row: row.clone(), is_cut }));
+    };
     let detail = batch.router.detail(&row.id, &now).unwrap_or_default();
     let (session, row) = (row.id.clone(), Some(row.clone()));
     each(Subject { session, tree, detail, files, recordings, row, has_copies, is_cut });
-    Ok(())
+    Ok(None)
 }
 
 /// Reads all sessions of files that are in no store.

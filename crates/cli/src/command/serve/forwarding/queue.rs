@@ -62,7 +62,11 @@ impl SpanQueue {
             DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
         }
         let mark = folder.join("since");
-        let since = fs::read_to_string(&mark).ok().and_then(|text| text.trim().parse().ok());
+        let since: Option<Millis> = match fs::read(&mark) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // A later time would leave out the spans before it for good.
+            mark => str::from_utf8(&mark?).ok().and_then(|text| text.trim().parse().ok()),
+        };
         if since.is_none() {
             write_synced(&mark, &folder.join("since.new"), now.to_string().as_bytes())?;
         }
@@ -224,6 +228,20 @@ mod tests {
             (7, 0),
             "each receiver has its own"
         );
+    }
+
+    #[test]
+    fn beginning_that_cannot_be_read_is_not_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |now| SpanQueue::open(folder.path(), "http://a", now);
+        let mark = open(5).unwrap().folder.join("since");
+        // Root may read every file; a folder is none.
+        fs::remove_file(&mark).unwrap();
+        fs::create_dir(&mark).unwrap();
+        assert!(open(9).is_err());
+        fs::remove_dir(&mark).unwrap();
+        fs::write(&mark, "5").unwrap();
+        assert_eq!(open(9).unwrap().since, 5);
     }
 
     #[test]
