@@ -4,7 +4,7 @@ import type { AgentPair, Comparison, DayGroup, StatsRow } from "../src/model";
 import { difference, extent, figures } from "../src/lib/compare";
 import { grouped, timeGroup } from "../src/lib/order.svelte";
 import { setup } from "../src/lib/setup.svelte";
-import { DAY_MS, rangeOf, stacked, stepsOf } from "../src/lib/stats";
+import { clockOf, DAY_MS, dayOf, momentOf, rangeOf, stacked, startOf, stepsOf, withinDay } from "../src/lib/stats";
 
 const NOW = Date.parse("2026-11-23T15:00:00Z");
 const day = (text: string): number => Date.parse(`${text}T00:00:00Z`);
@@ -19,6 +19,22 @@ describe("statistics", () => {
     expect(rangeOf({ days: "all" }, NOW)).toEqual({ since: null, until: null });
     expect(rangeOf({ days: "7", since: "2026-11-01", until: "2026-11-05" }, NOW)).toEqual({ since: day("2026-11-01"), until: day("2026-11-05") });
     for (const days of ["0x7", "-1", "1e9", "<b>"]) expect(rangeOf({ days }, NOW)).toEqual(rangeOf({}, NOW));
+  });
+  it("count the days of the clocks of a zone", () => {
+    const zones: [string, string, string, string][] = [
+      ["UTC", "2026-03-29T00:10:00Z", "2026-03-29", "2026-03-29T00:00:00Z"],
+      ["Europe/Berlin", "2026-03-28T23:10:00Z", "2026-03-29", "2026-03-28T23:00:00Z"],
+      ["Europe/Berlin", "2026-10-25T22:50:00Z", "2026-10-25", "2026-10-24T22:00:00Z"],
+      ["America/New_York", "2026-11-02T04:59:00Z", "2026-11-01", "2026-11-01T04:00:00Z"],
+      ["Asia/Kathmandu", "2026-11-21T18:20:00Z", "2026-11-22", "2026-11-21T18:15:00Z"],
+      ["Pacific/Kiritimati", "2026-11-21T10:00:00Z", "2026-11-22", "2026-11-21T10:00:00Z"],
+      ["Pacific/Niue", "2026-11-22T10:59:00Z", "2026-11-21", "2026-11-21T11:00:00Z"],
+    ];
+    for (const [zone, moment, date, start] of zones) {
+      expect(dayOf(clockOf(Date.parse(moment), zone))).toBe(date);
+      expect(momentOf(day(date), zone)).toBe(Date.parse(start));
+      expect(dayOf(clockOf(withinDay(startOf(date) ?? 0, zone), zone))).toBe(date);
+    }
   });
   it("are stacked by day without gaps, the greatest groups first, all others as one", () => {
     const rows = [group("2026-11-20", "a", 1), group("2026-11-22", "a", 2), group("2026-11-22", "b", 9), ...["c", "d", "e", "f", "g", "h"].map((name) => group("2026-11-22", name, 0.5))];
@@ -84,7 +100,7 @@ describe("groups of sessions", () => {
 
 describe("the command that resumes a session", () => {
   it("is one line whose words do nothing else", () => {
-    setup.state = { schema: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null, demo: null, editor: null, team: null };
+    setup.state = { schema: "", time_zone: "", folders: [], hooks: null, resume: { x: "run --resume" }, budget_day_micro_usd: null, budget_session_micro_usd: null, demo: null, editor: null, team: null };
     expect(setup.resume("a-1", "/home/it's me", "x")).toBe("cd '/home/it'\\''s me' && run --resume a-1");
     expect(setup.resume("$(rm -rf ~)", null, "x")).toBe("run --resume '$(rm -rf ~)'");
     expect(setup.resume("-f", null, "x")).toBe("run --resume '-f'");

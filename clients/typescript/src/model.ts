@@ -343,7 +343,9 @@ export interface Setup {
   hooks: boolean | null;
   /** Command that resumes a session, by harness; the session's id follows. */
   resume: Record<string, string>;
-  /** Budget of all sessions of a day (UTC) together; `None` without one. */
+  /** The zone whose days are counted, as in [`crate::Stats::time_zone`]. */
+  time_zone: string;
+  /** Budget of all sessions of a day together; `None` without one. */
   budget_day_micro_usd: number | null;
   /** Budget of each session; `None` without one. */
   budget_session_micro_usd: number | null;
@@ -498,7 +500,7 @@ export type StatsGroup = "type" | "model" | "project" | "harness";
 
 /** Statistics of one group on one day. */
 export interface DayGroup {
-  /** The day (UTC, `2026-11-22`). */
+  /** The day (`2026-11-22`). */
   day: string;
   /** What the group is: a type of agent, a model, a project or a harness. */
   by: StatsGroup;
@@ -550,6 +552,8 @@ export interface Concurrency {
 export interface Stats {
   /** Always [`STATS_SCHEMA`]. */
   schema: string;
+  /** The zone whose days are counted: `Europe/Berlin`, `UTC`; `local` if it has no name. */
+  time_zone: string;
   /** Totals. */
   total: StatsRow;
   /** By type of agent, `main` for roots; most tokens first. */
@@ -558,7 +562,7 @@ export interface Stats {
   by_tool: StatsRow[];
   /** By model; most tokens first. */
   by_model: StatsRow[];
-  /** By day (UTC, `2026-11-22`), newest first. */
+  /** By day of `time_zone` (`2026-11-22`), newest first. */
   by_day: StatsRow[];
   /** By working directory of the root; most tokens first. */
   by_project: StatsRow[];

@@ -1,12 +1,13 @@
-//! Local UTC offset and RFC 3339 timestamps.
+//! The machine's time zone, and RFC 3339 timestamps.
 
 use jiff::{Timestamp, tz::TimeZone};
-use subscope_model::Millis;
+use subscope_model::{Millis, Zone};
 
-/// Returns the local UTC offset in minutes (positive is east) at a time: from `TZ`, else the system; 0 if unknown.
-pub(crate) fn offset_minutes(at_ms: Millis) -> i32 {
-    let Ok(at) = Timestamp::from_millisecond(at_ms) else { return 0 };
-    TimeZone::system().to_offset(at).seconds() / 60
+/// Returns the zone of `TZ`, else of the machine; `None` if it is unknown. A rule in `TZ` is its own name.
+pub(crate) fn zone(tz: Option<&str>) -> Option<Zone> {
+    let system = TimeZone::try_system().ok().filter(|rules| !rules.is_unknown()).map(Zone::of)?;
+    let named = tz.filter(|_| !system.is_named()).and_then(Zone::named);
+    Some(named.unwrap_or(system))
 }
 
 /// Formats a time as RFC 3339 in UTC with second precision; empty if it is out of range.
@@ -18,12 +19,6 @@ pub(crate) fn stamp(at_ms: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn offset_is_one_of_this_earth() {
-        assert!(offset_minutes(1_700_000_000_000).abs() <= 26 * 60);
-        assert_eq!(offset_minutes(Millis::MAX), 0);
-    }
 
     #[test]
     fn stamp_is_a_moment_to_the_second() {

@@ -9,7 +9,7 @@ use std::{
 
 use subscope_client::check_owner;
 use subscope_hub::{Budgets, HubOptions};
-use subscope_model::{Millis, Problem, Text};
+use subscope_model::{Millis, Problem, Text, Zone};
 use subscope_render::{Detail, Style, TreeOptions, safe};
 use subscope_session::{LimitRule, Limits};
 
@@ -60,6 +60,7 @@ pub(crate) struct Context {
     /// Wall clock, in milliseconds since 1970.
     pub(crate) clock: fn() -> Millis,
     prices: OnceCell<Prices>,
+    zone: OnceCell<Zone>,
 }
 
 impl Context {
@@ -95,6 +96,7 @@ impl Context {
             verbosity: global.verbosity(),
             clock: subscope_hub::clock::now_ms,
             prices: OnceCell::new(),
+            zone: OnceCell::new(),
         }
     }
 
@@ -131,9 +133,24 @@ impl Context {
         (self.clock)()
     }
 
+    /// Returns the time zone of days and of displayed times: that of the settings, else of `TZ`, else of the machine, else
+    /// UTC. The first call warns of a `TZ` that names none.
+    pub(crate) fn zone(&self) -> &Zone {
+        self.zone.get_or_init(|| {
+            let tz = self.environment.text("TZ").filter(|name| !name.is_empty());
+            let found = self.settings().time_zone.clone().or_else(|| clock::zone(tz.as_deref()));
+            found.unwrap_or_else(|| {
+                if let Some(name) = tz {
+                    self.warn(&format!("TZ: {name:?} is no time zone: times and days are those of UTC"));
+                }
+                Zone::default()
+            })
+        })
+    }
+
     /// Returns the UTC offset of displayed times, in minutes (positive is east).
     pub(crate) fn offset_minutes(&self) -> i32 {
-        clock::offset_minutes(self.now_ms())
+        self.zone().offset_minutes(self.now_ms())
     }
 
     /// Returns the prices and their origin; loaded on first use.
@@ -177,6 +194,7 @@ impl Context {
             prices: self.prices()?.table.clone(),
             limits: self.limits(),
             budgets: Budgets { session: self.settings().budget.session, day: self.settings().budget.day },
+            zone: self.zone().clone(),
             ..HubOptions::default()
         })
     }

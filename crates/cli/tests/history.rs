@@ -6,7 +6,7 @@
 mod common;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -16,10 +16,11 @@ use std::{
 
 use common::{env, json, listed, run, told};
 use serde_json::{Value, json as value};
+use subscope_model::Zone;
 use subscope_render::style::Charset;
 use subscope_testkit::{
     corpus::{self, Options},
-    env::TestEnv,
+    env::{Ran, TestEnv},
     fixtures::recording,
 };
 
@@ -143,6 +144,64 @@ fn lists_what_the_trees_say_and_reads_only_what_is_new() {
     let page = answer(&env, "ls --json -n 2");
     assert!(page["next"].is_string());
     assert_eq!(listed(page), &rows[..2]);
+}
+
+/// Runs the program with variables.
+fn run_with(env: &TestEnv, words: &str, variables: &[(&str, &str)]) -> Ran {
+    let mut command = env.command();
+    command.args(words.split_whitespace()).envs(variables.iter().copied());
+    subscope_testkit::env::run(command, b"")
+}
+
+/// The number of agents by day of a zone, from the trees of all sessions.
+fn agents_by_day(env: &TestEnv, zone: &Zone) -> BTreeMap<String, u64> {
+    let mut days = BTreeMap::new();
+    for row in sessions(env) {
+        let tree = answer(env, &format!("tree --json {}", row["id"].as_str().unwrap()));
+        for agent in tree["agents"].as_array().unwrap() {
+            let day = zone.day_of(agent["started_at_ms"].as_i64().unwrap());
+            *days.entry(Zone::date(day)).or_default() += 1;
+        }
+    }
+    days
+}
+
+#[test]
+fn days_are_those_of_the_zone_of_tz_or_of_the_settings() {
+    let env = filled();
+    answer(&env, "index --json");
+    let mut seen = BTreeSet::new();
+    // The setting comes first.
+    for (tz, setting, expected) in [
+        ("UTC", "", "UTC"),
+        ("Pacific/Kiritimati", "", "Pacific/Kiritimati"),
+        (":Asia/Kathmandu", "", "Asia/Kathmandu"),
+        ("XST+9:30", "", "XST+9:30"),
+        ("UTC", "Pacific/Niue", "Pacific/Niue"),
+    ] {
+        let wanted = agents_by_day(&env, &Zone::named(expected).unwrap());
+        let variables: &[(&str, &str)] =
+            if setting.is_empty() { &[("TZ", tz)] } else { &[("TZ", tz), ("SUBSCOPE_TIME_ZONE", setting)] };
+        let asked = run_with(&env, "stats --json", variables);
+        assert_eq!(told(&asked), (0, ""), "{expected}");
+        let stats = json(&asked.stdout);
+        assert_eq!(stats["time_zone"], expected);
+        let days = stats["by_day"].as_array().unwrap().iter();
+        let found: BTreeMap<String, u64> = days
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), row["agents"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(found, wanted, "{expected}");
+        let shown = run_with(&env, "stats", variables);
+        assert!(shown.stdout.contains(&format!("days ({expected})")), "{}", shown.stdout);
+        seen.insert(format!("{found:?}"));
+    }
+    assert!(seen.len() > 1, "the zones differ: {seen:?}");
+    let asked = run_with(&env, "stats --json", &[("TZ", "Mars/Olympus")]);
+    let warning = "TZ: \"Mars/Olympus\" is no time zone: times and days are those of UTC";
+    assert!(asked.code == Some(0) && asked.stderr.contains(warning), "{}", asked.stderr);
+    assert_eq!(json(&asked.stdout)["time_zone"], "UTC");
+    let wrong = run_with(&env, "stats", &[("SUBSCOPE_TIME_ZONE", "Mars/Olympus")]);
+    assert!(wrong.stderr.contains("\"Mars/Olympus\" is no time zone"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct SnapshotHead {
     pub rev: u64,
     /// Day on which the session was first sent.
     pub day: Text,
+    /// Name of the machine's time zone.
+    pub time_zone: Option<Text>,
     /// Name of the project.
     pub project: Option<Text>,
     /// Level of content.
@@ -36,7 +38,7 @@ pub struct SnapshotHead {
 
 /// Returns the snapshot of a session, reduced to the level of `head`. Secrets are masked by [`snapshot_line`].
 pub fn snapshot(head: SnapshotHead, row: &SessionRow, tree: &Tree, texts: Vec<SnapshotText>) -> Snapshot {
-    let SnapshotHead { machine, rev, day, project, level } = head;
+    let SnapshotHead { machine, rev, day, time_zone, project, level } = head;
     let texts = texts.into_iter().map(|text| SnapshotText {
         agent_id: safe_id(&text.agent_id),
         text: cut_bytes(&text.text, PASSAGE_BYTES),
@@ -47,6 +49,7 @@ pub fn snapshot(head: SnapshotHead, row: &SessionRow, tree: &Tree, texts: Vec<Sn
         machine,
         rev,
         day,
+        time_zone,
         deleted: false,
         project,
         level,
@@ -60,9 +63,21 @@ pub fn snapshot(head: SnapshotHead, row: &SessionRow, tree: &Tree, texts: Vec<Sn
 /// Returns the snapshot that removes a session.
 pub fn tombstone(head: SnapshotHead, session: &SessionId) -> Snapshot {
     let empty = SessionRow::empty(SessionId(safe_id(session)));
-    let SnapshotHead { machine, rev, day, project, level } = head;
+    let SnapshotHead { machine, rev, day, time_zone, project, level } = head;
     let (schema, texts) = (SNAPSHOT_SCHEMA.into(), Vec::new());
-    Snapshot { schema, machine, rev, day, deleted: true, project, level, row: empty, tree: None, texts }
+    Snapshot {
+        schema,
+        machine,
+        rev,
+        day,
+        time_zone,
+        deleted: true,
+        project,
+        level,
+        row: empty,
+        tree: None,
+        texts,
+    }
 }
 
 /// Writes a snapshot as one line, with the secrets in its strings masked.

@@ -21,6 +21,7 @@ fn head(level: ContentLevel) -> SnapshotHead {
         machine: "laptop".into(),
         rev: 7,
         day: "2026-11-21".into(),
+        time_zone: Some("Europe/Berlin".into()),
         project: Some("shop".into()),
         level,
     }
@@ -151,6 +152,7 @@ fn recordings_leave_no_text_and_no_path_as_figures() {
         ".schema",
         ".machine",
         ".day",
+        ".time_zone",
         ".project",
         ".level",
         ".row.id",

@@ -66,7 +66,7 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_model::{Millis, PriceTable, SessionId, Update};
+use subscope_model::{Millis, PriceTable, SessionId, Update, Zone};
 use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
@@ -106,6 +106,8 @@ pub struct HubOptions {
     pub texts: Option<FullTextLocation>,
     /// Amounts of money that alerts are about.
     pub budgets: Budgets,
+    /// The zone whose days budgets and statistics count, where a question names no other.
+    pub zone: Zone,
     /// Whether the hub orders a stalled subagent to stop, as a user could.
     pub stops_stalled: bool,
     /// Idle time after which a session without running agents is evicted from memory. It is served from the store, and
@@ -120,6 +122,7 @@ impl Default for HubOptions {
             limits: Limits::default(),
             texts: None,
             budgets: Budgets::default(),
+            zone: Zone::default(),
             stops_stalled: false,
             evict_after: Duration::from_secs(60),
         }
@@ -174,6 +177,7 @@ pub struct Hub {
     commands: SyncSender<Command>,
     router: EventRouter,
     questions: QuestionCount,
+    zone: Zone,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -189,7 +193,7 @@ impl Hub {
         options: HubOptions,
     ) -> Result<Self, HubError> {
         let (commands, queue) = sync_channel(QUEUE_COMMANDS);
-        let waker = Waker::new(commands.clone());
+        let (waker, zone) = (Waker::new(commands.clone()), options.zone.clone());
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
             .spawn(move || {
@@ -198,7 +202,7 @@ impl Hub {
             })
             .map_err(HubError::Thread)?;
         let (router, questions) = (EventRouter::default(), QuestionCount::default());
-        Ok(Self { commands, router, questions, thread: Some(thread) })
+        Ok(Self { commands, router, questions, zone, thread: Some(thread) })
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
@@ -213,7 +217,7 @@ impl Hub {
     pub fn handle(&self) -> HubHandle {
         // A hub that has ended rejects every later query.
         let _ = self.commands.send(Command::EnableWaking);
-        HubHandle::new(self.commands.clone(), self.router.clone(), self.questions.clone())
+        HubHandle::new(self.commands.clone(), self.router.clone(), self.questions.clone(), self.zone.clone())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{
 
 use subscope_model::{
     Agent, AgentId, Event, Hits, IdMatches, SearchQuery, Session, SessionId, SessionRow, Stats, StatsQuery,
-    Tree,
+    Tree, Zone,
 };
 use subscope_store::{Commit, ListQuery};
 
@@ -55,6 +55,7 @@ pub struct HubHandle {
     commands: SyncSender<Command>,
     router: EventRouter,
     questions: QuestionCount,
+    zone: Zone,
 }
 
 impl std::fmt::Debug for HubHandle {
@@ -64,8 +65,13 @@ impl std::fmt::Debug for HubHandle {
 }
 
 impl HubHandle {
-    pub(crate) fn new(commands: SyncSender<Command>, router: EventRouter, questions: QuestionCount) -> Self {
-        Self { commands, router, questions }
+    pub(crate) fn new(
+        commands: SyncSender<Command>,
+        router: EventRouter,
+        questions: QuestionCount,
+        zone: Zone,
+    ) -> Self {
+        Self { commands, router, questions, zone }
     }
 
     /// Sends a question, which may be about one session. Its reply includes everything that was acknowledged before.
@@ -162,8 +168,9 @@ impl HubHandle {
         self.ask(None, reply, move |view| view.list(&query))
     }
 
-    /// Queries statistics; `None` if the store fails.
-    pub fn stats(&self, query: StatsQuery, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
+    /// Queries statistics, by days of the hub's zone if the query names none; `None` if the store fails.
+    pub fn stats(&self, mut query: StatsQuery, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
+        query.time_zone.get_or_insert_with(|| self.zone.clone());
         self.ask(None, reply, move |view| view.stats(&query))
     }
 

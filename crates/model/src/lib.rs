@@ -3,7 +3,8 @@
 //! Decoded input ([`Observation`]), derived rows ([`Tree`], [`Agent`], [`ToolCall`]), the live feed ([`Event`],
 //! [`Update`]), and export formats ([`Trace`], [`ExecutionTrace`], [`Checkpoint`]).
 //!
-//! This crate does no I/O, reads no clock, needs no runtime and knows no vendor.
+//! This crate reads no clock, needs no runtime and knows no vendor. It does no I/O, but that [`Zone`] reads the system's
+//! database of time zones.
 
 mod atif;
 mod attention;
@@ -37,6 +38,7 @@ mod time;
 mod trajectory;
 mod tree;
 mod usage;
+mod zone;
 
 pub use atif::{ATIF_EXTRA_SCHEMA, AtifCall, AtifSession, AtifStep, AtifTrajectory};
 pub use attention::Attention;
@@ -91,3 +93,4 @@ pub use tree::{
     ToolStatus, Tree,
 };
 pub use usage::{MicroUsd, Usage};
+pub use zone::Zone;

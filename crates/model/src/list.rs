@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Agent, AgentId, AgentStatus, Attention, Flag, MicroUsd, Millis, Problem, SessionId, Text, ToolStatus,
-    Tree, Usage,
+    Tree, Usage, Zone, zone::is_unnamed,
 };
 
 /// Schema version of session lists.
@@ -242,10 +242,10 @@ impl StatsRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct StatsQuery {
-    /// From the day (UTC) of this time on.
+    /// From the day of this time on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Millis>,
-    /// Up to the day (UTC) of this time, that day included.
+    /// Up to the day of this time, that day included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
     /// Only sessions whose root's working directory is this one or lies below it.
@@ -254,6 +254,10 @@ pub struct StatsQuery {
     /// Only sessions of this harness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub harness: Option<Text>,
+    /// The zone whose days are counted; without it, that of the process that answers.
+    #[serde(skip_serializing_if = "is_unnamed")]
+    #[schemars(with = "Option<String>")]
+    pub time_zone: Option<Zone>,
 }
 
 /// What the rows of statistics are grouped by.
@@ -275,7 +279,7 @@ pub enum StatsGroup {
 /// Statistics of one group on one day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DayGroup {
-    /// The day (UTC, `2026-11-22`).
+    /// The day (`2026-11-22`).
     pub day: Text,
     /// What the group is: a type of agent, a model, a project or a harness.
     pub by: StatsGroup,
@@ -331,6 +335,10 @@ pub struct ConcurrencySpan {
 pub struct Stats {
     /// Always [`STATS_SCHEMA`].
     pub schema: Text,
+    /// The zone whose days are counted: `Europe/Berlin`, `UTC`; `local` if it has no name. Empty from a team's server,
+    /// where each session counts on the days of its own machine.
+    #[serde(default)]
+    pub time_zone: Text,
     /// Totals.
     pub total: StatsRow,
     /// By type of agent, `main` for roots; most tokens first.
@@ -339,7 +347,7 @@ pub struct Stats {
     pub by_tool: Vec<StatsRow>,
     /// By model; most tokens first.
     pub by_model: Vec<StatsRow>,
-    /// By day (UTC, `2026-11-22`), newest first.
+    /// By day of `time_zone` (`2026-11-22`), newest first.
     pub by_day: Vec<StatsRow>,
     /// By working directory of the root; most tokens first.
     #[serde(default)]

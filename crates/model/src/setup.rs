@@ -20,7 +20,10 @@ pub struct Setup {
     pub hooks: Option<bool>,
     /// Command that resumes a session, by harness; the session's id follows.
     pub resume: BTreeMap<String, String>,
-    /// Budget of all sessions of a day (UTC) together; `None` without one.
+    /// The zone whose days are counted, as in [`crate::Stats::time_zone`].
+    #[serde(default)]
+    pub time_zone: Text,
+    /// Budget of all sessions of a day together; `None` without one.
     pub budget_day_micro_usd: Option<MicroUsd>,
     /// Budget of each session; `None` without one.
     pub budget_session_micro_usd: Option<MicroUsd>,

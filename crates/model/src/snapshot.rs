@@ -58,6 +58,9 @@ pub struct Snapshot {
     pub rev: u64,
     /// Day (UTC, `2026-11-21`) of the session's first event when it was first sent; it never changes afterwards.
     pub day: Text,
+    /// The machine's time zone, on whose days the session counts; `None` for UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<Text>,
     /// Whether the session is to be removed; it has no tree then.
     #[serde(default)]
     pub deleted: bool,

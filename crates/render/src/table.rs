@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{
-    Concurrency, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus,
-    iso8601,
+    Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, Zone,
 };
 
 use crate::{
@@ -186,10 +185,18 @@ pub fn render_stats(stats: &Stats, style: &Style) -> String {
     lines.extend(stats_lines(stats, style));
     section(&mut lines, "projects", &stats.by_project, style);
     section(&mut lines, "harnesses", &stats.by_harness, style);
-    section(&mut lines, "days (UTC)", &stats.by_day, style);
+    section(&mut lines, &days_of(stats), &stats.by_day, style);
     slowest(&mut lines, &stats.slowest, style);
-    at_once(&mut lines, &stats.concurrency, style);
+    at_once(&mut lines, stats, style);
     write_lines(lines, style)
+}
+
+/// Heading of days: whose they are.
+fn days_of(stats: &Stats) -> String {
+    match &*stats.time_zone {
+        "" => "days".to_owned(),
+        zone => format!("days ({zone})"),
+    }
 }
 
 /// Renders statistics by agent type, tool and model as lines.
@@ -293,14 +300,16 @@ pub fn slow_call(call: &SlowCall, style: &Style) -> StyledLine {
 }
 
 /// The greatest number of agents at work at the same time.
-fn at_once(out: &mut Vec<StyledLine>, concurrency: &Concurrency, style: &Style) {
-    let Some(most) = concurrency.spans.iter().max_by_key(|span| (span.agents, -span.at_ms)) else { return };
-    let time = iso8601(most.at_ms);
-    let minute = time.get(..16).unwrap_or_default().replace('T', " ");
+fn at_once(out: &mut Vec<StyledLine>, stats: &Stats, style: &Style) {
+    let Some(most) = stats.concurrency.spans.iter().max_by_key(|span| (span.agents, -span.at_ms)) else {
+        return;
+    };
+    let zone = Zone::named(&stats.time_zone).unwrap_or_default();
+    let minute = zone.minute(most.at_ms);
     let (agents, sessions) =
         (text::plural(u64::from(most.agents), "agent"), text::plural(u64::from(most.sessions), "session"));
     out.push(StyledLine::default());
-    let line = format!("at once       at most {agents} of {sessions}, from {minute} UTC");
+    let line = format!("at once       at most {agents} of {sessions}, from {minute} {zone}");
     out.push(StyledLine::default().with(None, &style.one_line(&line, style.width)));
 }
 

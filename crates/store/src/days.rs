@@ -1,12 +1,12 @@
-//! Statistics by day: each session has rows of its own, replaced together with it, so that sums never count anything
-//! twice.
+//! Statistics by quarter-hour: each session has rows of its own, replaced together with it, so that sums never count
+//! anything twice. Days are made of them when a query names its zone: clocks of all zones differ by whole quarters.
 
 use std::{
     collections::BTreeMap,
     ops::{Add, Sub},
 };
 
-use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage};
+use subscope_model::{Agent, MicroUsd, Millis, StatsRow, ToolStatus, Tree, Usage, Zone};
 
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,18 +29,41 @@ const ROOT_TYPE: &str = "main";
 const UNATTRIBUTED: &str = "unattributed";
 /// Name if there is none.
 pub(crate) const UNKNOWN: &str = "unknown";
-pub(crate) const DAY_MS: Millis = 86_400_000;
+/// Length of a quarter-hour.
+const QUARTER_MS: Millis = 900_000;
 
-/// Day since 1970, dimension and name → figures.
-pub(crate) type DayRows = BTreeMap<(i64, By, String), StatsRow>;
+/// Place in time (a quarter-hour or a day, counted from 1970), dimension and name → figures.
+pub(crate) type PlacedRows = BTreeMap<(i64, By, String), StatsRow>;
 
-/// Returns the rows of a session.
-pub(crate) fn days(tree: &Tree) -> DayRows {
-    let mut days = agent_days(tree);
+/// Returns the quarter-hour of a time, counted from 1970.
+fn quarter_of(at: Millis) -> i64 {
+    at.div_euclid(QUARTER_MS)
+}
+
+/// Returns the day of a quarter-hour, both counted from 1970.
+pub(crate) fn day_of_quarter(quarter: i64, zone: &Zone) -> i64 {
+    zone.day_of(quarter.saturating_mul(QUARTER_MS))
+}
+
+/// Returns the first and the last quarter-hour of days, all counted from 1970.
+pub(crate) fn quarters_of(first: i64, last: i64, zone: &Zone) -> (i64, i64) {
+    let after = zone.start_of(last.saturating_add(1));
+    let first = zone.start_of(first).saturating_add(QUARTER_MS - 1);
+    (quarter_of(first), quarter_of(after.saturating_sub(1)))
+}
+
+/// Returns the rows of a session, by quarter-hour.
+pub(crate) fn quarters(tree: &Tree) -> PlacedRows {
+    rows_by(tree, quarter_of)
+}
+
+/// Returns the rows of a session by place in time.
+fn rows_by(tree: &Tree, place: impl Fn(Millis) -> i64) -> PlacedRows {
+    let mut days = agent_rows(tree, &place);
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         for call in &agent.tools {
-            let day = call.started_at_ms.or(agent.started_at_ms).unwrap_or(fallback).div_euclid(DAY_MS);
+            let day = place(call.started_at_ms.or(agent.started_at_ms).unwrap_or(fallback));
             let row = days.entry((day, By::Tool, call.name.to_string())).or_default();
             row.tool_calls += 1;
             row.tool_errors += u64::from(call.status == ToolStatus::Error);
@@ -57,25 +80,29 @@ pub(crate) fn days(tree: &Tree) -> DayRows {
 }
 
 /// Returns the rows by type and model, without names.
-fn agent_days(tree: &Tree) -> DayRows {
-    let mut days = DayRows::new();
+fn agent_rows(tree: &Tree, place: impl Fn(Millis) -> i64) -> PlacedRows {
+    let mut days = PlacedRows::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
-        let day = day_of(agent, fallback);
+        let day = place(agent.started_at_ms.unwrap_or(fallback));
         days.entry((day, By::Type, type_of(agent).to_owned())).or_default().add_agent(agent);
         if agent.usage.is_some() {
             let model = agent.model.as_deref().unwrap_or(UNKNOWN);
             days.entry((day, By::Model, model.to_owned())).or_default().add_agent(agent);
         }
     }
-    add_unattributed(tree, fallback, &mut days);
+    add_unattributed(
+        tree,
+        place(tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback)),
+        &mut days,
+    );
     days
 }
 
 /// Figures of a session's agents of one type and model that started on one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFigures {
-    /// Days since 1970 (UTC).
+    /// Days since 1970.
     pub day: i64,
     /// Type of agent, as in [`subscope_model::Stats::by_type`].
     pub agent_type: String,
@@ -87,14 +114,18 @@ pub struct ModelFigures {
     pub cost_micro_usd: MicroUsd,
 }
 
-/// Returns a session's figures by day, type and model: they sum to its rows by type, and those that have a model to its
+/// Returns a session's figures by day of a zone, type and model: they sum to its rows by type, and those that have a model to its
 /// rows by model.
-pub fn agent_figures(tree: &Tree) -> Vec<ModelFigures> {
+pub fn agent_figures(tree: &Tree, zone: &Zone) -> Vec<ModelFigures> {
     let mut found: BTreeMap<(i64, String, String), StatsRow> = BTreeMap::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         let model = agent.usage.map(|_| agent.model.as_deref().unwrap_or(UNKNOWN)).unwrap_or_default();
-        let key = (day_of(agent, fallback), type_of(agent).to_owned(), model.to_owned());
+        let key = (
+            zone.day_of(agent.started_at_ms.unwrap_or(fallback)),
+            type_of(agent).to_owned(),
+            model.to_owned(),
+        );
         found.entry(key).or_default().add_agent(agent);
     }
     let mut rows: BTreeMap<(i64, String, String), (StatsRow, MicroUsd)> = BTreeMap::new();
@@ -106,7 +137,7 @@ pub fn agent_figures(tree: &Tree) -> Vec<ModelFigures> {
         sum.1 += cost;
         rows.insert((day, kind, model), (row, cost));
     }
-    for ((day, by, kind), row) in agent_days(tree) {
+    for ((day, by, kind), row) in agent_rows(tree, |at| zone.day_of(at)) {
         if by != By::Type {
             continue;
         }
@@ -129,19 +160,14 @@ pub fn agent_figures(tree: &Tree) -> Vec<ModelFigures> {
         .collect()
 }
 
-/// Returns a session's figures by tool with their day (days since 1970, UTC), as in [`subscope_model::Stats::by_tool`].
-pub fn tool_figures(tree: &Tree) -> Vec<(i64, StatsRow)> {
-    let rows = days(tree).into_iter().filter(|((_, by, _), _)| *by == By::Tool);
+/// Returns a session's figures by tool with their day in a zone (days since 1970), as in [`subscope_model::Stats::by_tool`].
+pub fn tool_figures(tree: &Tree, zone: &Zone) -> Vec<(i64, StatsRow)> {
+    let rows = rows_by(tree, |at| zone.day_of(at)).into_iter().filter(|((_, by, _), _)| *by == By::Tool);
     rows.map(|((day, ..), row)| (day, row)).collect()
 }
 
 fn micro_usd(cost: u64) -> MicroUsd {
     MicroUsd::try_from(cost).unwrap_or(MicroUsd::MAX)
-}
-
-/// Returns the day on which an agent counts.
-fn day_of(agent: &Agent, fallback: Millis) -> i64 {
-    agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS)
 }
 
 /// Returns the type under which an agent counts.
@@ -184,10 +210,11 @@ impl Sub for DayCost {
     }
 }
 
-/// Returns what the agents of a session that started on a day (days since 1970, UTC) have cost.
-pub fn cost_of_day(tree: &Tree, day: i64) -> DayCost {
-    let rows = agent_days(tree);
-    let of_day = || rows.iter().filter(|((row_day, by, _), _)| *row_day == day && *by == By::Type);
+/// Returns what the agents of a session that started on a day of a zone (days since 1970) have cost.
+pub fn cost_of_day(tree: &Tree, day: i64, zone: &Zone) -> DayCost {
+    let rows = agent_rows(tree, quarter_of);
+    let (first, last) = quarters_of(day, day, zone);
+    let of_day = || rows.iter().filter(|((at, by, _), _)| (first..=last).contains(at) && *by == By::Type);
     let cost = of_day().map(|(_, row)| row.cost_micro_usd).sum::<u64>();
     // Where the session's own cost is exact, what an agent lacks is in the row of another.
     let is_exact = tree.summary.cost_micro_usd.is_some() && !tree.summary.cost_floor;
@@ -197,8 +224,8 @@ pub fn cost_of_day(tree: &Tree, day: i64) -> DayCost {
 
 /// Adjusts the sums by type to the session's own total, which the list of sessions shows: usage in the total that
 /// belongs to no agent gets a type of its own. A total below the agents' sum (other prices, rounding) reduces each of
-/// them by the same share.
-fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
+/// them by the same share. `began` is the place of its beginning.
+fn add_unattributed(tree: &Tree, began: i64, days: &mut PlacedRows) {
     let (mut usage, mut cost) = (Usage::default(), 0_u64);
     for row in rows_by_type(days) {
         usage += row.usage;
@@ -219,12 +246,11 @@ fn add_unattributed(tree: &Tree, fallback: Millis, days: &mut DayRows) {
         return;
     }
     let name = if usage.total_tokens > 0 { UNATTRIBUTED } else { ROOT_TYPE };
-    let began = tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback);
-    let row = days.entry((began.div_euclid(DAY_MS), By::Type, name.to_owned())).or_default();
+    let row = days.entry((began, By::Type, name.to_owned())).or_default();
     row.usage += usage;
     row.cost_micro_usd += missing;
 }
 
-fn rows_by_type(days: &mut DayRows) -> impl Iterator<Item = &mut StatsRow> {
+fn rows_by_type(days: &mut PlacedRows) -> impl Iterator<Item = &mut StatsRow> {
     days.iter_mut().filter(|((_, by, _), _)| *by == By::Type).map(|(_, row)| row)
 }

@@ -29,7 +29,7 @@ pub use sqlite::{
 };
 pub use stats::is_below;
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
 };
 pub use texts::{
     ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounter, TextCounts, TextFile,
@@ -410,8 +410,8 @@ pub trait History: SessionQueries {
     /// Returns a session's keys, sorted and without repeats; `None` if none were stored.
     fn session_keys(&self, session: &SessionId) -> StoreResult<Option<SessionKeys>>;
 
-    /// Returns what the agents that started on a day (days since 1970, UTC) have cost: those of one session, or all.
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost>;
+    /// Returns what the agents that started on a day of a zone (days since 1970) have cost: those of one session, or all.
+    fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> StoreResult<DayCost>;
 
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;

@@ -9,6 +9,7 @@ use std::{
 
 use subscope_model::{
     AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery, Text, Tree,
+    Zone,
 };
 
 use crate::{
@@ -288,10 +289,10 @@ impl History for MemoryStore {
         Ok(rows.session_keys.get(session).cloned())
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost> {
+    fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> StoreResult<DayCost> {
         let rows = self.rows();
         let of = rows.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
-        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day)).fold(DayCost::default(), Add::add))
+        Ok(of.map(|(_, tree)| days::cost_of_day(tree, day, zone)).fold(DayCost::default(), Add::add))
     }
 
     fn last_seq(&self) -> u64 {

@@ -8,21 +8,23 @@ use std::{
 
 use subscope_model::{
     Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, SessionRow, SlowCall, Stats, StatsGroup,
-    StatsQuery, StatsRow, Tree, iso8601,
+    StatsQuery, StatsRow, Tree, Zone,
 };
 
-use crate::days::{By, DAY_MS, UNKNOWN, days};
+use crate::days::{By, UNKNOWN, day_of_quarter, quarters, quarters_of};
 
 /// Most slow calls of a session, and of the answer.
 const SLOW_CALLS_OF_SESSION: usize = 5;
 const SLOW_CALLS: usize = 20;
 
+const DAY_MS: Millis = 86_400_000;
+
 /// Lengths of the spans of [`Concurrency`]: the first one that needs at most [`MAX_SPANS`] is used, else the last.
 const SPANS_MS: [Millis; 7] = [60_000, 600_000, 3_600_000, 6 * 3_600_000, DAY_MS, 7 * DAY_MS, 28 * DAY_MS];
 const MAX_SPANS: Millis = 400;
 
-/// A row of [`crate::days::days`]: day since 1970, dimension, figures with the name.
-pub(crate) type DayFigures = (i64, By, StatsRow);
+/// A row of [`quarters`]: quarter-hour since 1970, dimension, figures with the name.
+pub(crate) type QuarterFigures = (i64, By, StatsRow);
 
 /// Figures of a group, to which sessions are added one after the other.
 #[derive(Default)]
@@ -66,6 +68,9 @@ impl Sum {
 /// Sums over the sessions that a query covers.
 pub(crate) struct Sums<'q> {
     query: &'q StatsQuery,
+    zone: Zone,
+    /// First and last day (since 1970) that the query covers.
+    days_covered: (i64, i64),
     /// Number of sessions that were added.
     sessions: u64,
     total: Sum,
@@ -80,8 +85,13 @@ pub(crate) struct Sums<'q> {
 
 impl<'q> Sums<'q> {
     pub(crate) fn new(query: &'q StatsQuery) -> Self {
+        let zone = query.time_zone.clone().unwrap_or_default();
+        let day = |at: Option<Millis>, none: i64| at.map_or(none, |at| zone.day_of(at));
+        let days_covered = (day(query.since, i64::MIN), day(query.until, i64::MAX));
         Self {
             query,
+            zone,
+            days_covered,
             sessions: 0,
             total: Sum::default(),
             by_name: BTreeMap::new(),
@@ -93,10 +103,16 @@ impl<'q> Sums<'q> {
         }
     }
 
-    /// First and last day (since 1970, UTC) that the query covers.
-    pub(crate) fn day_range(&self) -> (i64, i64) {
-        let day = |at: Millis| at.div_euclid(DAY_MS);
-        (self.query.since.map_or(i64::MIN, day), self.query.until.map_or(i64::MAX, day))
+    /// Returns the first and the last quarter-hour (since 1970) that the query covers.
+    pub(crate) fn quarters_covered(&self) -> (i64, i64) {
+        let (first, last) = self.days_covered;
+        quarters_of(first, last, &self.zone)
+    }
+
+    /// Returns the span of time that the query covers; its end is not in it.
+    pub(crate) fn span_covered(&self) -> (Millis, Millis) {
+        let (first, last) = self.days_covered;
+        (self.zone.start_of(first), self.zone.start_of(last.saturating_add(1)))
     }
 
     /// Whether the query covers a session.
@@ -106,11 +122,11 @@ impl<'q> Sums<'q> {
             && project.as_deref().is_none_or(|wanted| is_below(session.cwd.as_deref(), wanted))
     }
 
-    /// Adds a session's rows of [`crate::days::days`] that lie in [`Sums::day_range`].
+    /// Adds a session's rows of [`quarters`] that lie in [`Sums::quarters_covered`].
     pub(crate) fn add_session<'r>(
         &mut self,
         session: &SessionRow,
-        rows: impl IntoIterator<Item = &'r DayFigures>,
+        rows: impl IntoIterator<Item = &'r QuarterFigures>,
     ) {
         self.sessions += u64::from(!session.is_own);
         let number = (!session.is_own).then_some(self.sessions);
@@ -118,21 +134,27 @@ impl<'q> Sums<'q> {
         let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
         let is_exact = session.cost_micro_usd.is_some() && !session.cost_floor;
         let (session, part) = (Adding { number, is_exact }, Adding { number, is_exact: false });
-        for (day, by, row) in rows {
+        // The rows of a session stand close together.
+        let mut known: Option<(i64, i64)> = None;
+        for (quarter, by, row) in rows {
+            let (_, day) = match known {
+                Some(same) if same.0 == *quarter => same,
+                _ => *known.insert((*quarter, day_of_quarter(*quarter, &self.zone))),
+            };
             self.by_name.entry((*by, row.name.to_string())).or_default().add(row, part);
             let group = match by {
                 By::Tool => continue,
                 By::Type => StatsGroup::Type,
                 By::Model => StatsGroup::Model,
             };
-            self.days.entry((*day, group, row.name.to_string())).or_default().add(row, part);
+            self.days.entry((day, group, row.name.to_string())).or_default().add(row, part);
             // Each agent has one type: sums by type are totals.
             if group == StatsGroup::Type {
                 self.total.add(row, session);
-                self.by_day.entry(*day).or_default().add(row, session);
+                self.by_day.entry(day).or_default().add(row, session);
                 for (group, name) in [(StatsGroup::Project, project), (StatsGroup::Harness, harness)] {
                     self.groups.entry((group, name.to_owned())).or_default().add(row, session);
-                    let of_day = self.days.entry((*day, group, name.to_owned())).or_default();
+                    let of_day = self.days.entry((day, group, name.to_owned())).or_default();
                     of_day.add(row, session);
                 }
             }
@@ -145,9 +167,9 @@ impl<'q> Sums<'q> {
         if !self.covers(&session) {
             return;
         }
-        let (first, last) = self.day_range();
-        let rows = days(tree).into_iter().filter(|((day, ..), _)| (first..=last).contains(day));
-        let rows: Vec<_> = rows.map(|((day, by, _), row)| (day, by, row)).collect();
+        let (first, last) = self.quarters_covered();
+        let rows = quarters(tree).into_iter().filter(|((quarter, ..), _)| (first..=last).contains(quarter));
+        let rows: Vec<_> = rows.map(|((quarter, by, _), row)| (quarter, by, row)).collect();
         self.add_session(&session, &rows);
         self.add_work(&at_work(tree));
         let named = |call| SlowCall { session_title: session.title.clone(), ..call };
@@ -156,8 +178,7 @@ impl<'q> Sums<'q> {
 
     /// Adds the intervals of a session's agents ([`at_work`]).
     pub(crate) fn add_work(&mut self, intervals: &[[Millis; 2]]) {
-        let (first, last) = self.day_range();
-        let (from, to) = (first.saturating_mul(DAY_MS), last.saturating_add(1).saturating_mul(DAY_MS));
+        let (from, to) = self.span_covered();
         // An agent that is seen at one moment only is at work in that millisecond.
         let clipped = intervals.iter().map(|[start, end]| (*start.max(&from), (*end).max(start + 1).min(to)));
         let mut own: Vec<(Millis, Millis)> = clipped.filter(|(start, end)| start < end).collect();
@@ -178,10 +199,9 @@ impl<'q> Sums<'q> {
 
     /// Adds a session's slow calls ([`slow_calls`]).
     pub(crate) fn add_calls(&mut self, calls: impl IntoIterator<Item = SlowCall>) {
-        let (first, last) = self.day_range();
-        let days = first..=last;
+        let (from, to) = self.span_covered();
         let calls = calls.into_iter();
-        self.slowest.extend(calls.filter(|call| days.contains(&call.started_at_ms.div_euclid(DAY_MS))));
+        self.slowest.extend(calls.filter(|call| (from..to).contains(&call.started_at_ms)));
     }
 
     pub(crate) fn finish(mut self) -> Stats {
@@ -200,17 +220,22 @@ impl<'q> Sums<'q> {
         self.slowest.truncate(SLOW_CALLS);
         Stats {
             schema: STATS_SCHEMA.into(),
+            time_zone: self.zone.name().into(),
             total: self.total.named("all"),
             by_type: sorted(by_name.remove(&By::Type)),
             by_tool: sorted(by_name.remove(&By::Tool)),
             by_model: sorted(by_name.remove(&By::Model)),
-            by_day: self.by_day.into_iter().rev().map(|(day, sum)| sum.named(&date(day))).collect(),
+            by_day: self.by_day.into_iter().rev().map(|(day, sum)| sum.named(&Zone::date(day))).collect(),
             by_project: sorted(groups.remove(&StatsGroup::Project)),
             by_harness: sorted(groups.remove(&StatsGroup::Harness)),
             days: self
                 .days
                 .into_iter()
-                .map(|((day, by, name), sum)| DayGroup { day: date(day).into(), by, row: sum.named(&name) })
+                .map(|((day, by, name), sum)| DayGroup {
+                    day: Zone::date(day).into(),
+                    by,
+                    row: sum.named(&name),
+                })
                 .collect(),
             slowest: self.slowest,
             concurrency: concurrency(self.edges),
@@ -304,23 +329,9 @@ pub(crate) fn slow_calls(tree: &Tree) -> Vec<SlowCall> {
     calls
 }
 
-/// Returns the date of a day since 1970, as `2026-11-22`.
-fn date(day: i64) -> String {
-    let midnight = iso8601(day.saturating_mul(DAY_MS));
-    midnight.split_once('T').map_or(String::new(), |(date, _)| date.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn date_of_days_since_1970() {
-        assert_eq!(
-            [date(0), date(-1), date(20_779), date(11_016)],
-            ["1970-01-01", "1969-12-31", "2026-11-22", "2000-02-29"]
-        );
-    }
 
     /// Greatest numbers of agents and sessions at work, by minute.
     fn by_minute(query: &StatsQuery, sessions: &[&[[Millis; 2]]]) -> Vec<(Millis, u32, u32)> {

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
-use subscope_model::{Event, SessionId, SessionKeys, StatsQuery, Tree};
+use subscope_model::{Event, Millis, SessionId, SessionKeys, StatsQuery, Tree, Zone, parse_rfc3339};
 use subscope_store::{
     Access, Commit, DayCost, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
     ReceivedInput, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
@@ -132,10 +136,14 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
             let expected =
                 DayCost { cost: i64::try_from(total).unwrap(), floor_sessions: u64::from(is_floor) };
             for session in [None, Some(&tree.session.id)] {
-                assert_eq!(store.cost_of_day(day, session).unwrap(), expected, "{which}");
-                assert_eq!(store.cost_of_day(day + 1, session).unwrap(), DayCost::default(), "{which}");
+                assert_eq!(store.cost_of_day(day, &Zone::default(), session).unwrap(), expected, "{which}");
+                assert_eq!(
+                    store.cost_of_day(day + 1, &Zone::default(), session).unwrap(),
+                    DayCost::default(),
+                    "{which}"
+                );
             }
-            assert_eq!(subscope_store::cost_of_day(tree, day), expected, "{which}");
+            assert_eq!(subscope_store::cost_of_day(tree, day, &Zone::default()), expected, "{which}");
             let name = |at| if at == 0 { "main".into() } else { kind(tree, at) };
             let is_marked =
                 |kind: &str| stats.by_type.iter().find(|row| &*row.name == kind).unwrap().cost_floor;
@@ -519,11 +527,96 @@ fn forgotten_content_is_overwritten_and_ids_stay() {
     assert!(store.forgotten_sessions().unwrap().is_empty(), "what goes on is there again");
 }
 
+/// A session whose agents begin hours apart, around the change of Europe's clocks.
+fn of_several_days() -> Tree {
+    let mut tree = real("c-nested");
+    let first = parse_rfc3339("2026-03-28T22:50:00Z").unwrap();
+    for (at, agent) in (0..).zip(&mut tree.agents) {
+        agent.started_at_ms = Some(first + at * (11 * 60 + 25) * 60_000);
+        agent.cost_micro_usd = Some(1_000 + at);
+    }
+    tree.summary.cost_micro_usd = tree.agents.iter().map(|agent| agent.cost_micro_usd).sum();
+    tree
+}
+
+/// Agents and cost by day of a zone.
+fn by_day(tree: &Tree, zone: &Zone) -> BTreeMap<i64, (u64, i64)> {
+    let mut days: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
+    for agent in &tree.agents {
+        let day = days.entry(zone.day_of(agent.started_at_ms.unwrap())).or_default();
+        *day = (day.0 + 1, day.1 + agent.cost_micro_usd.unwrap_or(0));
+    }
+    days
+}
+
+#[test]
+fn days_are_those_of_the_zone_that_is_asked_for() {
+    let tree = of_several_days();
+    let mut answers = BTreeSet::new();
+    for name in
+        ["UTC", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Pacific/Niue"]
+    {
+        let zone = Zone::named(name).unwrap();
+        let expected = by_day(&tree, &zone);
+        answers.insert(format!("{expected:?}"));
+        for_each_store(|which, store| {
+            store.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
+            let of = |since: Option<Millis>, until: Option<Millis>| {
+                let time_zone = Some(zone.clone());
+                store.stats(&StatsQuery { since, until, time_zone, ..StatsQuery::default() }).unwrap()
+            };
+            let stats = of(None, None);
+            assert_eq!(&*stats.time_zone, name, "{which}");
+            let found: Vec<(String, u64)> =
+                stats.by_day.iter().rev().map(|row| (row.name.to_string(), row.agents)).collect();
+            let wanted: Vec<(String, u64)> =
+                expected.iter().map(|(day, (agents, _))| (Zone::date(*day), *agents)).collect();
+            assert_eq!(found, wanted, "{which} {name}");
+            for (day, (agents, cost)) in &expected {
+                let (from, to) = (zone.start_of(*day), zone.start_of(day + 1) - 1);
+                for (since, until) in [(from, from), (from, to), (to, to)] {
+                    let stats = of(Some(since), Some(until));
+                    assert_eq!((stats.total.agents, stats.by_day.len()), (*agents, 1), "{which} {name}");
+                }
+                let of_day = |session| store.cost_of_day(*day, &zone, session).unwrap().cost;
+                assert_eq!([of_day(None), of_day(Some(&tree.session.id))], [*cost; 2], "{which} {name}");
+                assert_eq!(subscope_store::cost_of_day(&tree, *day, &zone).cost, *cost, "{which} {name}");
+            }
+            let sent: BTreeSet<i64> =
+                subscope_store::agent_figures(&tree, &zone).iter().map(|figures| figures.day).collect();
+            assert!(sent.iter().eq(expected.keys()), "{which} {name}");
+        });
+    }
+    assert!(answers.len() > 3, "the zones differ: {answers:?}");
+}
+
+#[test]
+fn figures_by_day_of_version_4_are_made_anew_from_trees() {
+    let folder = tempfile::tempdir().unwrap();
+    let query = StatsQuery { time_zone: Zone::named("Asia/Kolkata"), ..StatsQuery::default() };
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    store
+        .commit(&Commit { trees: vec![of_several_days(), real("b-parallel")], ..Commit::default() })
+        .unwrap();
+    let expected = store.stats(&query).unwrap();
+    drop(store);
+    let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    db.execute_batch(
+        "DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL); PRAGMA user_version = 4",
+    )
+    .unwrap();
+    drop(db);
+    let store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    assert_eq!(store.stats(&query).unwrap(), expected);
+    assert_eq!(expected.problems, [], "from rows, not from trees");
+    assert_eq!(SqliteStore::find_damage(folder.path()).unwrap(), None);
+}
+
 #[test]
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [5, 1_000, -1] {
+    for version in [6, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();
@@ -551,15 +644,15 @@ fn a_file_is_a_source_of_each_session_that_its_lines_name() {
     // Of version 3, which knew one session of a file.
     drop(SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    let sql =
-        "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'sources')";
+    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'quarters', 'sources')";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for table in tables {
         db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
     }
     db.execute_batch(
-        "DROP TABLE sources; DROP TABLE facts; PRAGMA user_version = 3;
+        "DROP TABLE sources; DROP TABLE facts; DROP TABLE quarters; PRAGMA user_version = 3;
+        CREATE TABLE days(session_no INTEGER NOT NULL);
         CREATE TABLE sources(
             path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,
             modified_ns INTEGER NOT NULL) WITHOUT ROWID;

@@ -156,9 +156,12 @@ fn downgrade(folder: &Path, version: i64) {
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert_eq!(tables.len(), 15);
-    db.execute_batch("DROP TABLE facts").unwrap();
-    for table in tables.iter().filter(|table| *table != "facts") {
-        db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
+    db.execute_batch("DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL)").unwrap();
+    if version < 4 {
+        db.execute_batch("DROP TABLE facts").unwrap();
+        for table in tables.iter().filter(|table| !["facts", "quarters"].contains(&table.as_str())) {
+            db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
+        }
     }
     if version < 3 {
         db.execute_batch("DROP INDEX sessions_rev; ALTER TABLE sessions DROP COLUMN rev").unwrap();
@@ -194,7 +197,7 @@ fn spoil(folder: &Path, how: &str) {
 
 #[test]
 fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
-    for version in [4, 3, 2, 1] {
+    for version in [5, 4, 3, 2, 1] {
         for how in ["header", "first page", "index page", "index pages"] {
             let folder = tempfile::tempdir().unwrap();
             fill(folder.path());
@@ -202,7 +205,7 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
             assert_eq!((before.rows.len(), before.shared.len(), before.sources.len()), (4, 1, 5));
             assert_eq!(before.is_frozen, [false, false, true, true, false]);
             assert!(before.rows.iter().all(|row| row.kept_at_ms.is_some()));
-            if version < 4 {
+            if version < 5 {
                 downgrade(folder.path(), version);
             }
             spoil(folder.path(), how);
@@ -218,7 +221,7 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
 
 #[test]
 fn an_older_store_is_read_and_brought_up_to_date() {
-    for version in [3, 2, 1] {
+    for version in [4, 3, 2, 1] {
         let folder = tempfile::tempdir().unwrap();
         fill(folder.path());
         let before = known(folder.path());
@@ -387,7 +390,7 @@ fn a_damaged_store_does_not_replace_its_backup() {
     fill(folder.path());
     let location = open(folder.path(), Access::Read).location().clone();
     let db = Connection::open(folder.path().join("store.db")).unwrap();
-    db.execute("UPDATE days SET cost = cost + 1", []).unwrap();
+    db.execute("UPDATE quarters SET cost = cost + 1", []).unwrap();
     assert!(!location.back_up(1_700_000_000_000).unwrap());
     assert!(!folder.path().join("backup").exists());
 }

@@ -39,7 +39,7 @@ pub(crate) const UNATTRIBUTED: &str = "unattributed";
 pub enum Dimension {
     /// Project.
     Project,
-    /// Day (UTC) on which the agents started.
+    /// Day on which the agents started, in the time zone of the machine that sent them.
     Day,
     /// Team of the user.
     Team,

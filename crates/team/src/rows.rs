@@ -4,6 +4,7 @@ use clickhouse::Row;
 use serde::Serialize;
 use subscope_model::{
     Agent, Flag, LivenessKind, Millis, SNAPSHOT_SCHEMA, SessionId, SessionStatus, Snapshot, ToolStatus, Tree,
+    Zone,
 };
 use subscope_store::{agent_figures, tool_figures};
 
@@ -238,7 +239,9 @@ impl SessionColumns {
         self.level = snapshot.level.as_str().to_owned();
         self.row = serde_json::to_string(row).map_err(|_| "its row cannot be written")?;
         if let Some(tree) = snapshot.tree.as_ref().filter(|_| !snapshot.deleted) {
-            self.fill_from_tree(tree);
+            // One that this server does not know is no reason to refuse the session.
+            let zone = snapshot.time_zone.as_deref().and_then(Zone::named).unwrap_or_default();
+            self.fill_from_tree(tree, &zone);
             let working = working(tree);
             if !working.is_empty() {
                 self.working = serde_json::to_string(&working).map_err(|_| "its agents cannot be written")?;
@@ -247,14 +250,15 @@ impl SessionColumns {
         Ok(())
     }
 
-    fn fill_from_tree(&mut self, tree: &Tree) {
+    /// Counts the agents and calls of a tree, on the days of a zone.
+    fn fill_from_tree(&mut self, tree: &Tree, zone: &Zone) {
         self.harness_version = tree.session.harness_version.as_deref().unwrap_or_default().to_owned();
         self.tool_errors = tree.summary.tool_errors;
         self.tools_denied = tree.summary.tools_denied;
         self.cost_floor = u8::from(tree.summary.cost_floor);
         // Where the session's own cost is exact, what it has of no price is in the cost of another element.
         let is_exact = tree.summary.cost_micro_usd.is_some() && !tree.summary.cost_floor;
-        for figures in agent_figures(tree) {
+        for figures in agent_figures(tree, zone) {
             let row = &figures.row;
             let [input, output, cache_read, cache_write] = row.usage.kinds();
             self.model_day.push(date_of(figures.day));
@@ -276,7 +280,7 @@ impl SessionColumns {
             );
             self.model_cost.push(figures.cost_micro_usd);
         }
-        for (day, row) in tool_figures(tree) {
+        for (day, row) in tool_figures(tree, zone) {
             self.tool_day.push(date_of(day));
             self.tool_name.push(row.name.to_string());
             self.tool_calls_of.push(clamp(row.tool_calls));

@@ -72,6 +72,7 @@ fn head(tree: &Tree, rev: u64) -> SnapshotHead {
         machine: "laptop".into(),
         rev,
         day: "2026-11-21".into(),
+        time_zone: None,
         project: tree.session.cwd.clone(),
         level: ContentLevel::Text,
     }

@@ -137,6 +137,7 @@ fn loaded(load: Load) -> UiState {
         palette: Palette::Dark,
         style: Style { color: true, ascii: false, width: 80 },
         offset_minutes: 0,
+        zone: subscope_model::Zone::default(),
         editor: None,
         budgets: BudgetLimits::default(),
     };

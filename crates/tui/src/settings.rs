@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{MicroUsd, Millis};
+use subscope_model::{MicroUsd, Millis, Zone};
 use subscope_render::{Detail, Style};
 
 use crate::theme::Palette;
@@ -22,6 +22,8 @@ pub struct Settings {
     pub style: Style,
     /// Time zone of displayed times, in minutes east of UTC.
     pub offset_minutes: i32,
+    /// Time zone whose days statistics count.
+    pub zone: Zone,
     /// Shell command that opens a text file.
     pub editor: Option<String>,
     /// Budgets to show what is used of.
@@ -57,7 +59,7 @@ pub enum Alerts {
 /// Budgets, in millionths of a dollar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetLimits {
-    /// For all sessions of a day (UTC) together.
+    /// For all sessions of a day together.
     pub day: Option<MicroUsd>,
     /// For each session.
     pub session: Option<MicroUsd>,

@@ -60,6 +60,7 @@ pub(crate) fn settings() -> Settings {
         palette: Palette::Dark,
         style: Style { color: true, ascii: false, width: 80 },
         offset_minutes: 0,
+        zone: subscope_model::Zone::default(),
         editor: None,
         budgets: BudgetLimits::default(),
     }

@@ -69,6 +69,11 @@ export function clock(ms: number | null | undefined): string {
 export const milliseconds = (ms: number): string => `${clock(ms)}.${String(Math.abs(Math.trunc(ms) % 1000)).padStart(3, "0")}`;
 
 /** `22 Nov 2026`. */
+const dateFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+
+/** A day by its start in the form of UTC. */
+export const date = (ms: number): string => dateFormat.format(ms);
+
 export function day(ms: number | null | undefined): string {
   return ms === null || ms === undefined ? "" : dayFormat.format(ms);
 }

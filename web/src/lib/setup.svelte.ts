@@ -7,6 +7,11 @@ class HubSetup {
   /** Null until the hub has answered. */
   state: Setup | null = $state.raw(null);
 
+  /** The time zone whose days are counted; undefined for that of this browser. */
+  get zone(): string | undefined {
+    return isZone(this.state?.time_zone) ? this.state?.time_zone : undefined;
+  }
+
   async refresh(): Promise<void> {
     try {
       this.state = await api.setup();
@@ -21,6 +26,15 @@ class HubSetup {
     const isPlain = (text: string): boolean => visible(text) === text && !/[\n\t]/.test(text);
     if (!command || !isPlain(id) || (cwd !== null && !isPlain(cwd))) return "";
     return `${cwd === null ? "" : `cd ${quoted(cwd)} && `}${command} ${quoted(id)}`;
+  }
+}
+
+/** Whether the browser knows a zone by this name: rules in the form of POSIX have none. */
+function isZone(name: string | undefined): boolean {
+  try {
+    return !!name && !!new Intl.DateTimeFormat("en", { timeZone: name });
+  } catch {
+    return false;
   }
 }
 

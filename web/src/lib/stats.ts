@@ -7,7 +7,7 @@ export const DAY_MS = 86_400_000;
 /** Most groups of a plot; the smaller ones are summed as one. */
 export const GROUPS = 6;
 
-/** A range of days (UTC): both ends are included, `null` is open. */
+/** A range of days by their starts in the form of UTC: both ends are included, `null` is open. */
 export interface Range {
   since: number | null;
   until: number | null;
@@ -23,7 +23,20 @@ export const costOf = (row: Pick<StatsRow, "cost_micro_usd" | "cost_floor">): st
 /** The tokens of a group; a dash where none are known. */
 export const tokensOf = ({ usage }: Pick<StatsRow, "usage">): string => (usage.total_tokens > 0 ? (usage.floor ? "≥" : "") + count(usage.total_tokens) : "—");
 
-/** The day (UTC) of a moment, `2026-11-22`. */
+/** What the clocks of a zone show at a moment, in the form of UTC; without a zone those of this browser. */
+export const clockOf = (ms: number, timeZone?: string): number =>
+  Date.parse(`${new Date(ms).toLocaleString("sv", { ...(timeZone === undefined ? {} : { timeZone }) }).replace(" ", "T")}Z`);
+
+/** The moment at which the clocks of a zone show a time. */
+export function momentOf(clock: number, timeZone?: string): number {
+  const near = 2 * clock - clockOf(clock, timeZone);
+  return clock + near - clockOf(near, timeZone);
+}
+
+/** A moment of a day of a zone. At noon no clocks are changed. */
+export const withinDay = (day: number, timeZone?: string): number => momentOf(day + DAY_MS / 2, timeZone);
+
+/** The date of a time in the form of UTC, `2026-11-22`. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** The start of a day; null for anything else. */

@@ -332,7 +332,9 @@ class Setup(TypedDict):
     hooks: bool | None
     # Command that resumes a session, by harness; the session's id follows.
     resume: dict[str, str]
-    # Budget of all sessions of a day (UTC) together; `None` without one.
+    # The zone whose days are counted, as in [`crate::Stats::time_zone`].
+    time_zone: str
+    # Budget of all sessions of a day together; `None` without one.
     budget_day_micro_usd: int | None
     # Budget of each session; `None` without one.
     budget_session_micro_usd: int | None
@@ -493,7 +495,7 @@ StatsGroup = Literal["type", "model", "project", "harness"]
 class DayGroup(TypedDict):
     """Statistics of one group on one day."""
 
-    # The day (UTC, `2026-11-22`).
+    # The day (`2026-11-22`).
     day: str
     # What the group is: a type of agent, a model, a project or a harness.
     by: StatsGroup
@@ -549,6 +551,8 @@ class Stats(TypedDict):
 
     # Always [`STATS_SCHEMA`].
     schema: str
+    # The zone whose days are counted: `Europe/Berlin`, `UTC`; `local` if it has no name.
+    time_zone: str
     # Totals.
     total: StatsRow
     # By type of agent, `main` for roots; most tokens first.
@@ -557,7 +561,7 @@ class Stats(TypedDict):
     by_tool: list[StatsRow]
     # By model; most tokens first.
     by_model: list[StatsRow]
-    # By day (UTC, `2026-11-22`), newest first.
+    # By day of `time_zone` (`2026-11-22`), newest first.
     by_day: list[StatsRow]
     # By working directory of the root; most tokens first.
     by_project: list[StatsRow]

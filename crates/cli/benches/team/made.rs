@@ -81,6 +81,7 @@ impl Made {
                 machine: format!("laptop-{:04}", developer.number).into(),
                 rev: 1_795_000_000_000_000 + *day as u64,
                 day: iso8601(at).chars().take(10).collect::<String>().into(),
+                time_zone: None,
                 project: Some(self.project(developer, *day).into()),
                 level: ContentLevel::Titles,
             };

@@ -139,7 +139,8 @@ pub(crate) struct ShowArgs {
 
 /// Print statistics over all sessions.
 ///
-/// Counts agents, calls, tokens and cost by agent type, tool, model, project and day.
+/// Counts agents, calls, tokens and cost by agent type, tool, model, project and day. Days are those of the time zone of
+/// `TZ`, else of this machine; the setting `time_zone` overrides both.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
 Examples:
@@ -147,10 +148,10 @@ Examples:
   subscope stats --since -30d --harness claude-code
   subscope stats --project . --json")]
 pub(crate) struct StatsArgs {
-    /// Count from the day (UTC) of this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
+    /// Count from the day of this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Moment>,
-    /// Count up to the day (UTC) of this time, including that day.
+    /// Count up to the day of this time, including that day.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<Moment>,
     /// Count only sessions that were started in this folder or below it.

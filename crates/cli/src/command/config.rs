@@ -163,6 +163,7 @@ mod tests {
         color = "auto"                          # default
         ascii = "auto"                          # default
         # prices is not set                     # default
+        # time_zone is not set                  # default
 
         [watch]
         verbose = false                         # default

@@ -56,6 +56,7 @@ pub(crate) fn options(
         rules: history::rows_fingerprint(context)?,
         archive: history::archive(context)?,
         machine: machine.map_or_else(|| machine_name(settings), Into::into),
+        time_zone: Some(context.zone()).filter(|zone| zone.is_named()).map(|zone| zone.name().into()),
         level,
         names: ProjectNames::new(settings),
         exclusions: Exclusions::new(settings, &context.environment),

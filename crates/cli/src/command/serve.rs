@@ -345,6 +345,7 @@ fn setup_reader(context: &Context) -> SetupReader {
         folders: root_folders(context).iter().map(|folder| folder.display().to_string()).collect(),
         hooks: None,
         resume: harnesses().filter_map(resume_command).collect(),
+        time_zone: context.zone().name().into(),
         budget_day_micro_usd: budgets.day,
         budget_session_micro_usd: budgets.session,
         demo: Some(SessionId::from(demo::OWN_SESSION)),

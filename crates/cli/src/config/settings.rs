@@ -10,7 +10,7 @@ use std::{
 use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{ContentLevel, MicroUsd, Millis};
+use subscope_model::{ContentLevel, MicroUsd, Millis, Zone};
 use subscope_render::Detail;
 use subscope_tui::{Alerts, Palette, TreePanel};
 
@@ -64,6 +64,10 @@ pub(crate) struct Settings {
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
     pub(crate) prices: Option<PathBuf>,
+    /// Time zone of days and of shown times; without it, that of `TZ`, else of the machine.
+    #[serde(deserialize_with = "words::zone")]
+    #[schemars(with = "String", example = "Europe/Berlin")]
+    pub(crate) time_zone: Option<Zone>,
     /// Output, heartbeats and stall limits.
     pub(crate) watch: WatchSettings,
     /// Archive and retention.
@@ -141,7 +145,7 @@ pub(crate) struct HubSettings {
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct BudgetSettings {
-    /// US dollars for all sessions of a day (UTC) together.
+    /// US dollars for all sessions of a day of `time_zone` together.
     #[serde(with = "words::dollars")]
     #[schemars(with = "Option<f64>", range(min = 0.01), example = 20)]
     pub(crate) day: Option<MicroUsd>,

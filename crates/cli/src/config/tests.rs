@@ -103,7 +103,7 @@ fn flag_wins_over_variable_wins_over_files() {
 #[test]
 fn every_setting_is_read_from_a_file_and_from_a_variable() {
     let text = "subagent_tracing_detail = 'full'\ncode_tools = ['a', 'b']\ncolor = 'never'\nascii = false\n\
-                prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
+                prices = 'p.toml'\ntime_zone = 'Asia/Kolkata'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
                 stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n\
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
@@ -134,7 +134,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 28);
+    assert_eq!(config.rows().len(), 29);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
@@ -160,7 +160,7 @@ fn unknown_names_are_warned_of_and_the_rest_holds() {
 fn wrong_values_name_their_line_and_leave_the_lower_layer() {
     let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n\
                    stall_open = '1ms'\nlimits = ['x']\n[ui]\ntheme = 1979-05-27\ntree = 'up'\nalerts = ['bell']\n";
-    let user = "color = 'always'\n[store]\nkeep_days = 0\narchive = 1\n[hub]\nlisten = 'x'\nidle = '400d'\n";
+    let user = "color = 'always'\ntime_zone = 'Mars/Olympus'\n[store]\nkeep_days = 0\narchive = 1\n[hub]\nlisten = 'x'\nidle = '400d'\n";
     let folder = folders(Some(user), Some(project));
     let loaded = load_in(
         folder.path(),
@@ -169,10 +169,11 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
     assert_eq!(
         messages(&loaded, folder.path()),
         [
-            "/.config/subscope/config.toml:3: store.keep_days: 0 days would keep nothing; leave the option out to keep everything",
-            "/.config/subscope/config.toml:4: store.archive: must be true or false, not a number",
-            "/.config/subscope/config.toml:6: hub.listen: \"x\" is not an address: write 127.0.0.1:7337 or [::1]:7337",
-            "/.config/subscope/config.toml:7: hub.idle: \"400d\" is longer than 366d",
+            "/.config/subscope/config.toml:2: time_zone: \"Mars/Olympus\" is no time zone: write Europe/Berlin or UTC",
+            "/.config/subscope/config.toml:4: store.keep_days: 0 days would keep nothing; leave the option out to keep everything",
+            "/.config/subscope/config.toml:5: store.archive: must be true or false, not a number",
+            "/.config/subscope/config.toml:7: hub.listen: \"x\" is not an address: write 127.0.0.1:7337 or [::1]:7337",
+            "/.config/subscope/config.toml:8: hub.idle: \"400d\" is longer than 366d",
             "/project/.subscope/config.toml:1: color: \"blue\" is none of auto, always, never",
             "/project/.subscope/config.toml:2: ascii: must be true or false, not text",
             "/project/.subscope/config.toml:3: code_tools: must be a list of texts, such as [\"run_code\"]",
@@ -299,12 +300,13 @@ fn locked_keys_stay_but_a_user_may_send_less() {
 }
 
 /// TOML of a value of each setting that differs from its default, with what a project may do with it.
-const EVERY_SETTING: [(&str, &str, bool); 28] = [
+const EVERY_SETTING: [(&str, &str, bool); 29] = [
     ("subagent_tracing_detail", "'full'", true),
     ("code_tools", "['a']", true),
     ("color", "'never'", true),
     ("ascii", "true", true),
     ("prices", "'/dev/stdin'", false),
+    ("time_zone", "'Asia/Kolkata'", false),
     ("watch.verbose", "true", true),
     ("watch.heartbeat", "'5s'", true),
     ("watch.stall", "'1m'", true),

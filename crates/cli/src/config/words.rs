@@ -7,6 +7,7 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Unexpected, Visitor},
 };
+use subscope_model::Zone;
 use subscope_render::Detail;
 
 use super::AsciiChoice;
@@ -56,6 +57,11 @@ pub(super) fn editor<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::E
 pub(super) fn word<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
     let word = String::deserialize(value)?;
     if word.trim().is_empty() { Err(D::Error::custom("must not be empty")) } else { Ok(Some(word)) }
+}
+
+/// Reads a time zone.
+pub(super) fn zone<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Zone>, D::Error> {
+    Zone::deserialize(value).map(Some)
 }
 
 /// Shows the name of a file, with replacement characters if it is not Unicode.

@@ -60,6 +60,8 @@ pub(crate) struct ForwardOptions {
     pub(crate) archive: Archive,
     /// Name of the machine.
     pub(crate) machine: Text,
+    /// Name of its time zone, if it has one.
+    pub(crate) time_zone: Option<Text>,
     /// What leaves it.
     pub(crate) level: ContentLevel,
     /// Names of projects.
@@ -321,6 +323,7 @@ impl SessionForwarder {
             machine: self.options.machine.clone(),
             rev,
             day,
+            time_zone: self.options.time_zone.clone(),
             project,
             level: self.options.level,
         };

@@ -5,8 +5,7 @@
 
 use serde_json::json;
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventKind, EventSchema, MicroUsd, Millis, SessionId, Tree, event_id,
-    iso8601,
+    Actor, AgentId, Basis, Event, EventKind, EventSchema, MicroUsd, Millis, SessionId, Tree, Zone, event_id,
 };
 use subscope_store::{DayCost, cost_of_day};
 
@@ -14,8 +13,6 @@ use super::{hub_store::HubStore, session_table::SessionTable};
 
 /// Marks, in percent of the budget.
 const MARKS: [u8; 2] = [80, 100];
-
-const DAY_MS: Millis = 86_400_000;
 
 /// Most alerts of days that are looked for in the change log.
 const MAX_ALERTS: usize = 1_000;
@@ -25,14 +22,14 @@ const MAX_ALERTS: usize = 1_000;
 pub struct Budgets {
     /// For each session.
     pub session: Option<MicroUsd>,
-    /// For all sessions of a day (UTC) together.
+    /// For all sessions of a day together.
     pub day: Option<MicroUsd>,
 }
 
 /// What all sessions have cost on the current day.
 #[derive(Debug)]
 pub(super) struct TotalOfDay {
-    /// Days since 1970, UTC.
+    /// Days since 1970.
     day: i64,
     cost: DayCost,
     /// Highest mark that was alerted, in percent; 0 for none.
@@ -51,6 +48,8 @@ pub(super) struct SessionCost {
 /// The parts of the event loop that alerts depend on.
 pub(super) struct BudgetWatch<'l> {
     pub(super) budgets: Budgets,
+    /// Whose days are counted.
+    pub(super) zone: &'l Zone,
     pub(super) day_cost: &'l mut Option<TotalOfDay>,
     pub(super) sessions: &'l mut SessionTable,
     pub(super) store: &'l HubStore,
@@ -69,7 +68,7 @@ impl BudgetWatch<'_> {
             }
         }
         if let Some(budget) = budgets.day
-            && let Some(total) = self.count_cost(tree, at.div_euclid(DAY_MS))
+            && let Some(total) = self.count_cost(tree, self.zone.day_of(at))
             && let Some(mark) = passed_mark(total.cost.cost, budget, total.alerted)
         {
             total.alerted = mark;
@@ -82,8 +81,8 @@ impl BudgetWatch<'_> {
     /// Counts what a session has cost on a day. `None` if the store cannot be read.
     fn count_cost(&mut self, tree: &Tree, day: i64) -> Option<&mut TotalOfDay> {
         let session = &tree.session.id;
-        let store = self.store;
-        let stored = |of| store.read("the cost of a day", store.cost_of_day(day, of));
+        let (store, zone) = (self.store, self.zone);
+        let stored = |of| store.read("the cost of a day", store.cost_of_day(day, zone, of));
         if self.day_cost.as_ref().is_none_or(|known| known.day != day) {
             let cost = stored(None)?;
             let log = self.store.latest_events(&SessionId::from(""), MAX_ALERTS);
@@ -99,7 +98,7 @@ impl BudgetWatch<'_> {
             Some((counted_day, cost)) if counted_day == day => cost,
             _ => stored(Some(session))?,
         };
-        let now = cost_of_day(tree, day);
+        let now = cost_of_day(tree, day, zone);
         self.sessions.load(session).cost.counted = Some((day, now));
         let total = self.day_cost.as_mut()?;
         total.cost = total.cost + now - before;
@@ -110,7 +109,7 @@ impl BudgetWatch<'_> {
 /// What a budget is for.
 enum Scope {
     Session,
-    /// Days since 1970, UTC.
+    /// Days since 1970.
     Day(i64),
 }
 
@@ -119,13 +118,9 @@ impl Scope {
     fn key(&self, mark: u8) -> String {
         match self {
             Self::Session => format!("budget/session/{mark}"),
-            Self::Day(day) => format!("budget/{}/{mark}", date(*day)),
+            Self::Day(day) => format!("budget/{}/{mark}", Zone::date(*day)),
         }
     }
-}
-
-fn date(day: i64) -> String {
-    iso8601(day.saturating_mul(DAY_MS)).chars().take(10).collect()
 }
 
 /// Returns the highest mark that a cost has passed, if it is higher than the one that was alerted.
@@ -151,7 +146,7 @@ fn alert(
         Scope::Session => tree.session.id.clone(),
         Scope::Day(day) => {
             data["scope"] = "day".into();
-            data["day"] = date(*day).into();
+            data["day"] = Zone::date(*day).into();
             SessionId::from("")
         }
     };

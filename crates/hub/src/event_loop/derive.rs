@@ -197,6 +197,7 @@ impl EventLoop {
             }
             let mut budget = BudgetWatch {
                 budgets: self.options.budgets,
+                zone: &self.options.zone,
                 day_cost: &mut self.day_cost,
                 sessions: &mut self.sessions,
                 store: &self.store,

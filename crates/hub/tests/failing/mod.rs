@@ -12,7 +12,7 @@ use subscope_hub::{
     AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, SessionQueries, Store, StoreError,
 };
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
 };
 use subscope_store::{DayCost, KeySet, OpenReader, StoredFacts};
 
@@ -169,8 +169,8 @@ impl<S: Store> History for Failing<S> {
         self.read(|store| store.received_row(row))
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> Result<DayCost, StoreError> {
-        self.read(|store| store.cost_of_day(day, session))
+    fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> Result<DayCost, StoreError> {
+        self.read(|store| store.cost_of_day(day, zone, session))
     }
 
     fn last_seq(&self) -> u64 {

@@ -137,8 +137,9 @@ pub(super) async fn search(
 #[utoipa::path(
     get, path = "/api/v1/stats",
     params(
-        ("since" = Option<i64>, Query, description = "Count from the day (UTC) of this time on, in milliseconds since 1970."),
-        ("until" = Option<i64>, Query, description = "Count up to the day (UTC) of this time, including that day."),
+        ("since" = Option<i64>, Query, description = "Count from the day of this time on, in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Count up to the day of this time, including that day."),
+        ("time_zone" = Option<String>, Query, description = "The zone whose days are counted, such as Europe/Berlin; without it, the hub's."),
         ("project" = Option<String>, Query, description = "Only sessions whose root's working directory is this one or lies below it."),
         ("harness" = Option<String>, Query, description = "Only sessions of this harness."),
     ),

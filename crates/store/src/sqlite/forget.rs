@@ -116,7 +116,7 @@ fn delete_sessions(
         }
         delete_received(&transaction, session)?;
         let Some(no) = super::write::session_no(&transaction, session)? else { continue };
-        for table in ["trees", "agents", "days", "at_work", "slow_calls", "facts"] {
+        for table in ["trees", "agents", "quarters", "at_work", "slow_calls", "facts"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
         count += transaction.execute(

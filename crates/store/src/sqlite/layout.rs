@@ -108,11 +108,11 @@ pub(super) static AGENTS: Table = Table::new(
     5,
     Conflict::Ignore,
 );
-pub(super) static DAYS: Table = Table::new(
-    "days",
+pub(super) static QUARTERS: Table = Table::new(
+    "quarters",
     &[
         Column("session_no", Integer, Covered),
-        Column("day", Integer, Covered),
+        Column("quarter", Integer, Covered),
         Column("by", Integer, Covered),
         Column("name", Text, Covered),
         Column("agents", Integer, Covered),
@@ -239,7 +239,7 @@ pub(super) static CHECKED: [&Table; 15] = [
     &TREES,
     &FACTS,
     &AGENTS,
-    &DAYS,
+    &QUARTERS,
     &AT_WORK,
     &SLOW_CALLS,
     &SOURCES,

@@ -145,6 +145,8 @@ pub struct SqliteStore {
     next_rev: u64,
     /// Whether rows have sums; not in a store of an older version that is only read.
     has_sums: bool,
+    /// Whether it has figures by quarter-hour.
+    has_quarters: bool,
     packer: Packer,
     /// Held as long as this lives; the system releases it when the process ends, however it ends.
     _lock: Option<File>,
@@ -177,14 +179,15 @@ impl SqliteStore {
             return Err(database_error(repair::malformed()));
         }
         let mut db = connect(&path, access).map_err(database_error)?;
-        let mut has_sums = true;
+        let (mut has_sums, mut has_quarters) = (true, true);
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
-            // Only statistics and forwarding need what they lack.
+            // Only statistics and forwarding need what they lack, and statistics can be made of trees.
             schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS if access == Access::Read => {
-                has_sums = false;
+                (has_sums, has_quarters) = (false, false);
             }
-            found @ (schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS) => {
+            schema::WITHOUT_QUARTERS if access == Access::Read => has_quarters = false,
+            found @ schema::WITHOUT_WORK..=schema::WITHOUT_QUARTERS => {
                 schema::upgrade(&mut db, found).map_err(database_error)?;
             }
             0 if repair::has_tables(&db).map_err(database_error)? => {
@@ -217,6 +220,7 @@ impl SqliteStore {
             next_seq,
             next_rev,
             has_sums,
+            has_quarters,
             packer: Packer::default(),
             _lock: lock,
         })

@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueR
 use serde::Deserialize;
 use subscope_model::{
     AgentId, Event, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
-    StatsRow, Text, Tree, Usage,
+    StatsRow, Text, Tree, Usage, Zone,
 };
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
-    layout::{AT_WORK, DAYS, FACTS, INBOX, INBOX_PARTS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
+    layout::{AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
     pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
@@ -20,8 +20,8 @@ use super::{
 use crate::{
     Access, AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, OpenReader, ReceivedInput,
     SessionPart, SessionQueries, SourceFile, StoreError, StoreResult, StoredFacts,
-    days::{By, DAY_MS},
-    stats::{DayFigures, Sums},
+    days::{By, quarters_of},
+    stats::{QuarterFigures, Sums},
 };
 
 /// Returns the rows of a query.
@@ -89,10 +89,11 @@ const LAST_MS: usize = 1;
 const ROW: usize = 5;
 const AFTER_SESSION: usize = 7;
 
-/// Rows of `days` in a range of days, session by session; with their checked columns [`figures_row`] reads them.
-const FIGURES: &str = "FROM days WHERE day BETWEEN ?1 AND ?2 ORDER BY session_no";
+/// Rows of `quarters` in a range of quarter-hours, session by session; with their checked columns [`figures_row`] reads
+/// them.
+const FIGURES: &str = "FROM quarters WHERE quarter BETWEEN ?1 AND ?2 ORDER BY session_no";
 
-fn figures_row(row: &Row<'_>) -> rusqlite::Result<DayFigures> {
+fn figures_row(row: &Row<'_>) -> rusqlite::Result<QuarterFigures> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let by: u8 = row.get(2)?;
     let floor: u8 = row.get(13)?;
@@ -484,22 +485,22 @@ impl SqliteStore {
             }
             Ok(())
         })?;
-        let (first, last) = sums.day_range();
-        let sql = format!("SELECT {} {FIGURES}", DAYS.checked_columns(self.has_sums));
+        let (first, last) = sums.quarters_covered();
+        let sql = format!("SELECT {} {FIGURES}", QUARTERS.checked_columns(self.has_sums));
         let rows = self.select(&sql, [first, last], |row| {
-            if !DAYS.is_read_intact(row)? {
+            if !QUARTERS.is_read_intact(row)? {
                 is_intact = false;
                 return Ok(None);
             }
             Ok(Some((row.get(0)?, figures_row(row)?)))
         })?;
-        let rows: Vec<(i64, DayFigures)> = rows.into_iter().flatten().collect();
+        let rows: Vec<(i64, QuarterFigures)> = rows.into_iter().flatten().collect();
         for rows in rows.chunk_by(|(one, _), (other, _)| one == other) {
             if let Some(session) = rows.first().and_then(|(no, _)| sessions.get(no)) {
                 sums.add_session(session, rows.iter().map(|(_, figures)| figures));
             }
         }
-        let from = first.saturating_mul(DAY_MS);
+        let (from, _) = sums.span_covered();
         let mut read = |table: &Table, text: usize, each: &mut dyn FnMut(&SessionRow, &str) -> bool| {
             let (name, columns) = (table.name, table.checked_columns(self.has_sums));
             let sql =
@@ -532,16 +533,17 @@ impl SqliteStore {
         Ok(is_intact.then(|| sums.finish()))
     }
 
-    /// Sums the figures of all trees, `unsaved` ones in place of the stored, and names the sessions without one that can
-    /// be read.
-    fn stats_of_trees(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
+    /// Sums the figures of all trees, `unsaved` ones in place of the stored, and adds the sessions without one that can
+    /// be read to the problems.
+    fn stats_of_trees(
+        &self,
+        query: &StatsQuery,
+        unsaved: &[&Tree],
+        mut problems: Vec<Problem>,
+    ) -> StoreResult<Stats> {
         let mut sums = Sums::new(query);
         let is_unsaved: HashSet<&SessionId> = unsaved.iter().map(|tree| &tree.session.id).collect();
         unsaved.iter().for_each(|tree| sums.add_tree(tree));
-        let mut problems = vec![Problem {
-            at: FILE.to_owned(),
-            what: "stored figures are damaged: these are made from the sessions' trees".to_owned(),
-        }];
         let sessions = self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])?;
         for session in sessions.into_iter().filter(|session| !is_unsaved.contains(session)) {
             match self.tree(&session) {
@@ -577,9 +579,15 @@ impl History for SqliteStore {
     }
 
     fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
+        if !self.has_quarters {
+            return self.stats_of_trees(query, unsaved, Vec::new());
+        }
         match self.stats_of_rows(query, unsaved)? {
             Some(stats) => Ok(stats),
-            None => self.stats_of_trees(query, unsaved),
+            None => {
+                let what = "stored figures are damaged: these are made from the sessions' trees".to_owned();
+                self.stats_of_trees(query, unsaved, vec![Problem { at: FILE.to_owned(), what }])
+            }
         }
     }
 
@@ -664,23 +672,24 @@ impl History for SqliteStore {
         Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys, keys }))
     }
 
-    fn cost_of_day(&self, day: i64, session: Option<&SessionId>) -> StoreResult<DayCost> {
+    fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> StoreResult<DayCost> {
         let types = By::Type as u8;
+        let (first, last) = quarters_of(day, day, zone);
         // Where the session's own cost is exact, what an agent lacks is in the row of another.
         let sum = format!(
             "SELECT COALESCE(SUM(cost), 0), COUNT(DISTINCT CASE WHEN floor & {COST_FLOOR} \
                 AND (json_extract(row, '$.cost_micro_usd') IS NULL OR json_extract(row, '$.cost_floor')) \
                 THEN session_no END) \
-             FROM days JOIN sessions ON no = session_no WHERE by = ?1 AND day = ?2"
+             FROM quarters JOIN sessions ON no = session_no WHERE by = ?1 AND quarter BETWEEN ?2 AND ?3"
         );
         let read = |row: &Row<'_>| {
             Ok(DayCost { cost: row.get(0)?, floor_sessions: row.get::<_, i64>(1)?.cast_unsigned() })
         };
         Ok(match session {
-            None => self.db.query_row(&sum, params![types, day], read)?,
+            None => self.db.query_row(&sum, params![types, first, last], read)?,
             Some(session) => {
-                let own = format!("{sum} AND id = ?3");
-                self.db.query_row(&own, params![types, day, session.as_str()], read)?
+                let own = format!("{sum} AND id = ?4");
+                self.db.query_row(&own, params![types, first, last, session.as_str()], read)?
             }
         })
     }

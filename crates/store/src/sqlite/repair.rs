@@ -20,8 +20,8 @@ use subscope_model::{Millis, SessionId, Tree};
 use super::{
     Access, FILE, LOCK, OpenError, SqliteStore, backup, clamp, connect, create_private_folder, forget,
     layout::{
-        AGENTS, AT_WORK, CHANGES, DAYS, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, SESSIONS, SLOW_CALLS,
-        SOURCES, TREES, Table, UNSETTLED,
+        AGENTS, AT_WORK, CHANGES, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, QUARTERS, SESSIONS,
+        SLOW_CALLS, SOURCES, TREES, Table, UNSETTLED,
     },
     lock, pack,
     pack::Packer,
@@ -362,7 +362,7 @@ const OF_SESSIONS: [(&Table, usize); 9] = [
     // After `holdings`, of which old rows, without a sum, look the same.
     (&FACTS, 0),
     (&AGENTS, 1),
-    (&DAYS, 0),
+    (&QUARTERS, 0),
     (&AT_WORK, 0),
     (&SLOW_CALLS, 0),
 ];

@@ -5,10 +5,14 @@
 use rusqlite::{Connection, Transaction};
 use subscope_model::Tree;
 
-use super::{layout::CHECKED, pack, write::write_work};
+use super::{
+    layout::{CHECKED, QUARTERS, Table},
+    pack,
+    write::{write_quarters, write_work},
+};
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 4;
+pub(super) const VERSION: i64 = 5;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
@@ -16,16 +20,17 @@ pub(super) const WITHOUT_REV: i64 = 2;
 /// Version without the columns `sum` ([`super::layout`]) and the table of [`FACTS_TABLE`], and in which a file is a source of
 /// one session only, which is brought up to date.
 pub(super) const WITHOUT_SUMS: i64 = 3;
+/// Version without the table of [`QUARTERS_TABLE`], with figures by day of UTC, which is brought up to date.
+pub(super) const WITHOUT_QUARTERS: i64 = 4;
 
-/// Bits of `days.floor`.
+/// Bits of `quarters.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
 pub(super) const COST_FLOOR: u8 = 2;
 
 /// * `trees`: a session's tree, whole and compressed: it is read whole and replaced whole. What is queried across sessions (list,
-///   agents by id, figures by day) has tables of its own.
+///   agents by id, figures by quarter-hour) has tables of its own.
 /// * `sessions.kept_ms`: when the row last changed in the store; input received a moment ago may be about long ago.
 /// * `agents`: search hits belong to many sessions; decompressing as many trees took most of a search's time.
-/// * `days.floor`: what is a lower bound: 1 the tokens, 2 the cost, 3 both.
 /// * `held`, `holdings`: a session's keys (8 bytes each, one blob per write). Look-ups scan all blobs: an index by key would cost each
 ///   commit a write to nearly every page of it. `held.is_compared` is 0 if nothing is compared, 2 if keys were added after the
 ///   first keys had been compared, else 1.
@@ -47,12 +52,6 @@ CREATE TABLE agents(
     id TEXT NOT NULL, session_no INTEGER NOT NULL, spawned_by TEXT, type TEXT, description TEXT,
     PRIMARY KEY(id, session_no)) WITHOUT ROWID;
 CREATE INDEX agents_session ON agents(session_no, spawned_by);
-CREATE TABLE days(
-    session_no INTEGER NOT NULL, day INTEGER NOT NULL, by INTEGER NOT NULL, name TEXT NOT NULL,
-    agents INTEGER NOT NULL, calls INTEGER NOT NULL, errors INTEGER NOT NULL, denied INTEGER NOT NULL,
-    busy_ms INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
-    cache_write INTEGER NOT NULL, floor INTEGER NOT NULL, cost INTEGER NOT NULL,
-    PRIMARY KEY(session_no, day, by, name)) WITHOUT ROWID;
 CREATE TABLE held(
     session_no INTEGER PRIMARY KEY, began_ms INTEGER, heads BLOB NOT NULL, is_compared INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX held_uncompared ON held(session_no) WHERE is_compared <> 1;
@@ -100,6 +99,17 @@ const FACTS_TABLE: &str = "
 CREATE TABLE facts(session_no INTEGER PRIMARY KEY, is_needed INTEGER NOT NULL, body BLOB NOT NULL);
 ";
 
+/// Table that versions 1 to 4 do not have: a session's figures by quarter-hour since 1970. Queries make days of them, in any
+/// time zone. `floor`: what is a lower bound: 1 the tokens, 2 the cost, 3 both.
+const QUARTERS_TABLE: &str = "
+CREATE TABLE quarters(
+    session_no INTEGER NOT NULL, quarter INTEGER NOT NULL, by INTEGER NOT NULL, name TEXT NOT NULL,
+    agents INTEGER NOT NULL, calls INTEGER NOT NULL, errors INTEGER NOT NULL, denied INTEGER NOT NULL,
+    busy_ms INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL, floor INTEGER NOT NULL, cost INTEGER NOT NULL,
+    PRIMARY KEY(session_no, quarter, by, name)) WITHOUT ROWID;
+";
+
 /// Files that the rows of sessions were derived from, each with its state when the rows were: a file may have lines of
 /// several sessions.
 const SOURCES: &str = "
@@ -109,9 +119,9 @@ CREATE TABLE sources(
 CREATE INDEX sources_session ON sources(session_no);
 ";
 
-/// Adds what version 3 lacks. Rows that are there have no sum until they are written again.
-fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
-    for table in CHECKED {
+/// Adds what version 3 lacks to tables. Rows that are there have no sum until they are written again.
+fn add_sums(db: &Transaction<'_>, tables: &[&Table]) -> rusqlite::Result<()> {
+    for table in tables {
         db.execute_batch(&format!("ALTER TABLE {} ADD COLUMN sum BLOB", table.name))?;
     }
     Ok(())
@@ -120,31 +130,43 @@ fn add_sums(db: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch(FACTS_TABLE)?;
-    transaction.execute_batch("ALTER TABLE sources RENAME TO old_sources; DROP INDEX sources_session;")?;
-    transaction.execute_batch(SOURCES)?;
-    transaction.execute_batch("INSERT INTO sources SELECT * FROM old_sources; DROP TABLE old_sources;")?;
+    transaction.execute_batch("DROP TABLE days")?;
+    transaction.execute_batch(QUARTERS_TABLE)?;
+    if found < WITHOUT_QUARTERS {
+        transaction.execute_batch(FACTS_TABLE)?;
+        transaction
+            .execute_batch("ALTER TABLE sources RENAME TO old_sources; DROP INDEX sources_session;")?;
+        transaction.execute_batch(SOURCES)?;
+        transaction
+            .execute_batch("INSERT INTO sources SELECT * FROM old_sources; DROP TABLE old_sources;")?;
+    }
     if found < WITHOUT_SUMS {
         transaction.execute_batch(REV_COLUMN)?;
     }
     if found == WITHOUT_WORK {
         transaction.execute_batch(WORK_TABLES)?;
     }
-    add_sums(&transaction)?;
-    if found == WITHOUT_WORK {
-        let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let tree =
-                pack::unpack(row.get(1)?).ok().and_then(|body| serde_json::from_slice::<Tree>(&body).ok());
-            // A tree of another version of the model has other rules: the next index run rebuilds it.
-            if let Some(tree) = tree {
-                write_work(&transaction, row.get(0)?, &tree)?;
-            }
-        }
-    }
+    let lack_sums: &[&Table] = if found < WITHOUT_QUARTERS { &CHECKED } else { &[&QUARTERS] };
+    add_sums(&transaction, lack_sums)?;
+    fill_from_trees(&transaction, found)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
+}
+
+/// Fills the tables that an older version lacks, and that are made from trees.
+fn fill_from_trees(transaction: &Transaction<'_>, found: i64) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let tree = pack::unpack(row.get(1)?).ok().and_then(|body| serde_json::from_slice::<Tree>(&body).ok());
+        // A tree of another version of the model has other rules: the next index run rebuilds it.
+        let Some(tree) = tree else { continue };
+        write_quarters(transaction, row.get(0)?, &tree)?;
+        if found == WITHOUT_WORK {
+            write_work(transaction, row.get(0)?, &tree)?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates the tables in one transaction. `first` is the first event number and the first rev.
@@ -155,7 +177,8 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     transaction.execute_batch(WORK_TABLES)?;
     transaction.execute_batch(REV_COLUMN)?;
     transaction.execute_batch(FACTS_TABLE)?;
-    add_sums(&transaction)?;
+    transaction.execute_batch(QUARTERS_TABLE)?;
+    add_sums(&transaction, &CHECKED)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()

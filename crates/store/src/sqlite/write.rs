@@ -8,13 +8,15 @@ use subscope_model::{Event, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
     SqliteStore, deferred_index,
-    layout::{AGENTS, AT_WORK, CHANGES, DAYS, FACTS, INBOX_PARTS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
+    layout::{AGENTS, AT_WORK, CHANGES, FACTS, INBOX_PARTS, QUARTERS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
     pack::Packer,
     query::{clamp, select_one},
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys,
 };
-use crate::{Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, StoredFacts, days::days, stats};
+use crate::{
+    Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, StoredFacts, days::quarters, stats,
+};
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
 const MAX_LOG_EVENTS: u64 = 1_000_000;
@@ -116,12 +118,18 @@ pub(super) fn write_session(
             agent.description.as_deref()
         ])?;
     }
-    db.prepare_cached("DELETE FROM days WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached(DAYS.insert())?;
-    for ((day, by, name), row) in days(tree) {
+    write_quarters(db, no, tree)?;
+    Ok(write_work(db, no, tree)?)
+}
+
+/// Replaces a session's figures by quarter-hour.
+pub(super) fn write_quarters(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM quarters WHERE session_no = ?1")?.execute([no])?;
+    let mut add = db.prepare_cached(QUARTERS.insert())?;
+    for ((quarter, by, name), row) in quarters(tree) {
         add.execute(params![
             no,
-            day,
+            quarter,
             by as u8,
             name,
             clamp(row.agents),
@@ -137,10 +145,10 @@ pub(super) fn write_session(
             clamp(row.cost_micro_usd),
         ])?;
     }
-    Ok(write_work(db, no, tree)?)
+    Ok(())
 }
 
-/// Replaces a session's data for statistics other than its days.
+/// Replaces a session's data for statistics other than [`write_quarters`].
 pub(super) fn write_work(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
     let json_error = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let intervals = serde_json::to_string(&stats::at_work(tree)).map_err(json_error)?;

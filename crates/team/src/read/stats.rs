@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{DayGroup, Millis, STATS_SCHEMA, Stats, StatsGroup, StatsQuery, StatsRow, Text, Usage};
+use subscope_model::{
+    DayGroup, Millis, STATS_SCHEMA, Stats, StatsGroup, StatsQuery, StatsRow, Text, Usage, Zone,
+};
 use subscope_store::StoreResult;
 
 use super::Reader;
@@ -13,8 +15,6 @@ use crate::{
     figures::{Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups, UNATTRIBUTED},
     rows::{COST_FLOOR, SESSION_COST_FLOOR, TOKENS_FLOOR},
 };
-
-const DAY_MS: Millis = 86_400_000;
 
 /// Name of a group whose sessions have no value for it, as in the stores of machines.
 const UNKNOWN: &str = "unknown";
@@ -251,8 +251,8 @@ impl Reader {
 
     /// Returns the statistics that the stores of machines return, without those that need trees.
     pub(super) async fn statistics(&self, query: &StatsQuery) -> StoreResult<Stats> {
-        let day = |at: Millis| subscope_model::iso8601(at.div_euclid(DAY_MS).saturating_mul(DAY_MS));
-        let day = |at: Option<Millis>| at.map(|at| day(at).chars().take(10).collect::<String>());
+        let zone = query.time_zone.clone().unwrap_or_default();
+        let day = |at: Option<Millis>| at.map(|at| Zone::date(zone.day_of(at)));
         // `toDateOrZero` has no day before 1970.
         let from = day(query.since.map(|at| at.max(0)));
         let mut conditions = Vec::new();

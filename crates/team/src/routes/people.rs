@@ -31,7 +31,7 @@ pub(super) struct PeopleParameters {
 #[utoipa::path(
     get, path = "/api/v1/people",
     params(
-        ("from" = Option<String>, Query, description = "First day of the sums, 2026-11-01 (UTC)."),
+        ("from" = Option<String>, Query, description = "First day of the sums, 2026-11-01."),
         ("to" = Option<String>, Query, description = "Last day of the sums."),
         ("project" = Option<String>, Query, description = "Only sessions of this project."),
         ("user" = Option<String>, Query, description = "Only this user."),

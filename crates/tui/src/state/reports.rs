@@ -1,6 +1,6 @@
 //! Reports over many sessions: statistics, a comparison, recorded iterations. Each is a list of lines with a cursor.
 
-use subscope_model::{AgentId, Iteration, Millis, SessionId, Stats, StatsQuery};
+use subscope_model::{AgentId, Iteration, Millis, SessionId, Stats, StatsQuery, Zone};
 
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: Millis = 86_400_000;
@@ -28,9 +28,9 @@ impl StatsRange {
         }
     }
 
-    pub(crate) fn query(self, now_ms: Millis) -> StatsQuery {
-        let today = now_ms.div_euclid(DAY_MS) * DAY_MS;
-        StatsQuery { since: self.days().map(|days| today - (days - 1) * DAY_MS), ..StatsQuery::default() }
+    pub(crate) fn query(self, now_ms: Millis, zone: &Zone) -> StatsQuery {
+        let first = |days: i64| zone.start_of(zone.day_of(now_ms) - (days - 1));
+        StatsQuery { since: self.days().map(first), time_zone: Some(zone.clone()), ..StatsQuery::default() }
     }
 }
 
@@ -85,8 +85,11 @@ mod tests {
     #[test]
     fn range_begins_at_a_day_and_has_today() {
         let now = 100 * DAY_MS + 5;
-        assert_eq!(StatsRange::Week.query(now).since, Some(94 * DAY_MS));
-        assert_eq!(StatsRange::All.query(now), StatsQuery::default());
+        let since = |range: StatsRange, zone: &str| range.query(now, &Zone::named(zone).unwrap()).since;
+        assert_eq!(since(StatsRange::Week, "UTC"), Some(94 * DAY_MS));
+        // There it is still yesterday.
+        assert_eq!(since(StatsRange::Week, "America/New_York"), Some(93 * DAY_MS + 5 * 3_600_000));
+        assert_eq!(since(StatsRange::All, "America/New_York"), None);
     }
 
     #[test]

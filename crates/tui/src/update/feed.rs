@@ -181,7 +181,7 @@ fn on_answer(state: &mut UiState, answer: Answer) {
         }
         Answer::Stats(query, stats) => {
             // Another range may have been chosen meanwhile.
-            if query == state.reports.range.query(state.now_ms) {
+            if query == state.reports.range.query(state.now_ms, &state.settings.zone) {
                 state.reports.stats = Some((state.reports.range, stats));
             }
         }

@@ -34,7 +34,7 @@ pub(super) fn load(state: &mut UiState) -> Vec<Effect> {
     match state.view {
         View::Stats => {
             state.reports.stats_ms = state.awake_ms;
-            let question = Question::Stats(state.reports.range.query(state.now_ms));
+            let question = Question::Stats(state.reports.range.query(state.now_ms, &state.settings.zone));
             ask(state, &mut effects, question);
         }
         View::Iterations => ask(state, &mut effects, Question::Iterations),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratatui::layout::Rect;
-use subscope_model::{Concurrency, MicroUsd, Millis, Stats, StatsRow, iso8601, parse_rfc3339};
+use subscope_model::{Concurrency, MicroUsd, Millis, Stats, StatsRow, Zone, parse_rfc3339};
 use subscope_render::{
     Ink, Style,
     chart::{bar, sparkline},
@@ -43,17 +43,17 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         lines.push(StyledLine::painted(Ink::Done, "no session in these days"));
         return lines.draw(state, area, canvas);
     }
-    let days = bars_of(stats, *range, state.now_ms);
+    let days = bars_of(stats, *range, state.settings.zone.day_of(state.now_ms));
     if area.width < TWO_COLUMNS {
         lines.extend(day_lines(&days, &style));
-        lines.extend(concurrency_lines(&stats.concurrency, &style));
+        lines.extend(concurrency_lines(&stats.concurrency, &state.settings.zone, &style));
         lines.push(StyledLine::default());
         lines.extend(groups(stats, &style));
     } else {
         let half = style.width / 2 - 2;
         let halves = Style { width: half, ..style };
         let mut left = day_lines(&days, &halves);
-        left.extend(concurrency_lines(&stats.concurrency, &halves));
+        left.extend(concurrency_lines(&stats.concurrency, &state.settings.zone, &halves));
         lines.extend(side_by_side(left, groups(stats, &halves), half + 3));
     }
     if !stats.slowest.is_empty() {
@@ -88,7 +88,7 @@ fn ranges(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         x + 1,
         area.y,
         area.right().saturating_sub(x + 1),
-        StyledLine::painted(Ink::Done, "F other days (UTC)"),
+        StyledLine::painted(Ink::Done, &format!("F other days ({})", state.settings.zone)),
     );
 }
 
@@ -110,7 +110,7 @@ fn totals(total: &StatsRow, style: &Style) -> StyledLine {
 
 /// Used shares of the day's budget and of the most expensive live session's budget.
 fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine> {
-    let today = date(state.now_ms);
+    let today = Zone::date(state.settings.zone.day_of(state.now_ms));
     let used = stats
         .by_day
         .iter()
@@ -147,11 +147,6 @@ fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine
     [of_day, of_session].into_iter().flatten().map(line).collect()
 }
 
-/// The date of a time: `2026-11-22`.
-fn date(at_ms: Millis) -> String {
-    text::prefix(&iso8601(at_ms), 10).to_owned()
-}
-
 /// A bar: first day, cost and tokens of one or more days.
 struct DayBar {
     from: String,
@@ -161,14 +156,14 @@ struct DayBar {
     is_tokens_floor: bool,
 }
 
-/// The bars of a range, the oldest first; days without a session are bars, too.
-fn bars_of(stats: &Stats, range: StatsRange, now_ms: Millis) -> Vec<DayBar> {
+/// The bars of a range up to a day (since 1970), the oldest first; days without a session are bars, too.
+fn bars_of(stats: &Stats, range: StatsRange, today: i64) -> Vec<DayBar> {
     let by_day: BTreeMap<Millis, &StatsRow> = stats
         .by_day
         .iter()
         .filter_map(|row| Some((parse_rfc3339(&format!("{}T00:00:00Z", row.name))? / DAY_MS, row)))
         .collect();
-    let today = now_ms.div_euclid(DAY_MS).max(by_day.keys().next_back().copied().unwrap_or(0));
+    let today = today.max(by_day.keys().next_back().copied().unwrap_or(0));
     let first = by_day.keys().next().copied().unwrap_or(today);
     let first = range.days().map_or(first, |days| (today - days + 1).min(first));
     let length = [1, 7, 28].into_iter().find(|length| (today - first) / length < MAX_BARS).unwrap_or(364);
@@ -177,7 +172,7 @@ fn bars_of(stats: &Stats, range: StatsRange, now_ms: Millis) -> Vec<DayBar> {
         let rows = || by_day.range(from..from + length).map(|(_, row)| *row);
         let cost = rows().map(|row| row.cost_micro_usd).sum();
         DayBar {
-            from: date(from * DAY_MS),
+            from: Zone::date(from),
             cost,
             is_cost_floor: rows().any(|row| row.cost_floor),
             tokens: rows().map(|row| row.usage.total_tokens).sum(),
@@ -216,7 +211,7 @@ fn day_lines(days: &[DayBar], style: &Style) -> Vec<StyledLine> {
 }
 
 /// How many agents were at work at once, over the time from the first to the last.
-fn concurrency_lines(concurrency: &Concurrency, style: &Style) -> Vec<StyledLine> {
+fn concurrency_lines(concurrency: &Concurrency, zone: &Zone, style: &Style) -> Vec<StyledLine> {
     let (Some(first), Some(last)) = (concurrency.spans.first(), concurrency.spans.last()) else {
         return Vec::new();
     };
@@ -237,7 +232,7 @@ fn concurrency_lines(concurrency: &Concurrency, style: &Style) -> Vec<StyledLine
     let head = StyledLine::default()
         .with(None, "agents at work at once")
         .with(Some(Ink::Done), &format!("  at most {most}"));
-    let [from, to] = [first.at_ms, last.at_ms].map(|at| text::prefix(&iso8601(at), 16).replace('T', " "));
+    let [from, to] = [first.at_ms, last.at_ms].map(|at| zone.minute(at));
     let gap = columns.saturating_sub(from.len() + to.len());
     let axis = format!("{from}{}{to}", " ".repeat(gap.max(1)));
     vec![

@@ -110,7 +110,7 @@ fn statistics_at_each_size() {
         ui.change(|tree| tree.summary.cost_micro_usd = Some(1_700_000));
         ui.state.settings.budgets = BudgetLimits { day: Some(10_000_000), session: Some(2_000_000) };
         ui.press(&[KeyCode::Char('5')]);
-        let query = StatsRange::Week.query(ui.state.now_ms);
+        let query = StatsRange::Week.query(ui.state.now_ms, &ui.state.settings.zone);
         let stats = some_stats(ui.state.now_ms);
         ui.reply(Question::Stats(query.clone()), Answer::Stats(query, Box::new(stats)));
         shot("stats", &mut ui);
@@ -141,7 +141,7 @@ fn costs_that_are_lower_bounds_are_marked_everywhere() {
         assert!(words(&mut ui) >= 2, "header and mission control: {}", ui.screen());
         ui.state.settings.budgets = BudgetLimits { day: Some(10_000_000), session: Some(2_000_000) };
         ui.press(&[KeyCode::Char('5')]);
-        let query = StatsRange::Week.query(ui.state.now_ms);
+        let query = StatsRange::Week.query(ui.state.now_ms, &ui.state.settings.zone);
         let mut stats = some_stats(ui.state.now_ms);
         let rows = [&mut stats.by_day, &mut stats.by_type, &mut stats.by_model];
         let rows = rows.into_iter().flatten().chain([&mut stats.total]);
@@ -157,7 +157,8 @@ fn costs_that_are_lower_bounds_are_marked_everywhere() {
 fn other_days_are_asked_for_by_key_and_mouse_and_late_answers_are_dropped() {
     let mut ui = TestUi::live(120, 40);
     ui.press(&[KeyCode::Char('5'), KeyCode::Char('F')]);
-    let [week, month] = [StatsRange::Week, StatsRange::Month].map(|range| range.query(ui.state.now_ms));
+    let [week, month] = [StatsRange::Week, StatsRange::Month]
+        .map(|range| range.query(ui.state.now_ms, &ui.state.settings.zone));
     assert!(ui.asked().contains(&Question::Stats(month.clone())));
     let stats = some_stats(ui.state.now_ms);
     ui.reply(Question::Stats(week.clone()), Answer::Stats(week, Box::new(stats.clone())));
@@ -168,7 +169,7 @@ fn other_days_are_asked_for_by_key_and_mouse_and_late_answers_are_dropped() {
     let (area, _) = *ui.state.drawn.mouse_targets.iter().find(is_all).unwrap();
     let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
     ui.send(UiMessage::Mouse(MouseEvent { kind, column: area.x + 1, row: area.y, modifiers }));
-    assert_eq!(ui.asked(), [Question::Stats(StatsRange::All.query(0))]);
+    assert_eq!(ui.asked(), [Question::Stats(StatsRange::All.query(0, &ui.state.settings.zone))]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
         until: args.until.map(|moment| moment.resolve(now)),
         project: args.project.as_deref().map(|folder| context.project_folder(folder)),
         harness: args.harness.as_deref().map(Text::from),
+        time_zone: Some(context.zone().clone()),
     };
     let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
     if args.json {

@@ -17,6 +17,7 @@ pub(super) fn settings(context: &Context) -> Settings {
         palette: ui.theme.palette().unwrap_or_else(|| guess_palette(&context.environment)),
         style: context.style(None),
         offset_minutes: context.offset_minutes(),
+        zone: context.zone().clone(),
         budgets: BudgetLimits { day: settings.budget.day, session: settings.budget.session },
         editor: ["EDITOR", "PAGER"].iter().find_map(|name| context.environment.text(name)),
     }

@@ -248,7 +248,9 @@ fn reports(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str)
     assert!(ui.state.view == view && ui.screen().contains(words), "{what}: {}", ui.screen());
     let asked = ui.asked();
     let expected = match action {
-        Action::Stats => vec![Question::Stats(StatsRange::Week.query(ui.state.now_ms))],
+        Action::Stats => {
+            vec![Question::Stats(StatsRange::Week.query(ui.state.now_ms, &ui.state.settings.zone))]
+        }
         Action::Iterations => vec![Question::Iterations],
         _ => Vec::new(),
     };
