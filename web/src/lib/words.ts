@@ -3,11 +3,13 @@ import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall,
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
-/** `Explore: Map the checkout flow`. */
+/** What an agent is called and does: `ada: Map the checkout flow`. Without a type, the name stands in its place. */
+export const words = ({ type, name, description }: Agent): string => [type === null ? null : name, description].filter((word) => word !== null).map(oneLine).join(": ");
+
+/** `Explore: Map the checkout flow`, `general-purpose: ada: Map the checkout flow`. */
 export function title(agent: Agent): string {
-  const kind = agent.type ?? agent.name;
-  const words = [kind, agent.description].filter((word) => word !== null).map(oneLine);
-  if (words.length > 0) return words.join(": ");
+  const known = [oneLine(agent.type ?? agent.name), words(agent)].filter((word) => word !== "");
+  if (known.length > 0) return known.join(": ");
   return agent.id === "root" ? "main" : oneLine(agent.id);
 }
 
