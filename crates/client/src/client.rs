@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use serde::de::DeserializeOwned;
 use subscope_model::{
     AgentId, Health, Hits, IdMatches, OneAgent, Ordered, SearchQuery, SessionId, SessionPage, Stats,
-    StatsQuery, Status, Tree,
+    StatsQuery, Status, Tree, Zone,
 };
 
 use crate::{
@@ -183,12 +183,15 @@ impl Client {
 
     /// Requests statistics.
     pub fn stats(&mut self, query: &StatsQuery) -> Result<Stats, ClientError> {
-        let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
+        let StatsQuery { since, until, project, harness, time_zone } = query;
+        let (since, until) = (since.map(|at| at.to_string()), until.map(|at| at.to_string()));
+        let zone = time_zone.as_ref().filter(|zone| zone.is_named());
         let parts = [
             ("since", since.as_deref()),
             ("until", until.as_deref()),
-            ("project", query.project.as_deref()),
-            ("harness", query.harness.as_deref()),
+            ("project", project.as_deref()),
+            ("harness", harness.as_deref()),
+            ("time_zone", zone.map(Zone::name)),
         ];
         self.get(&with_query("/api/v1/stats", &parts))
     }

@@ -17,6 +17,7 @@ use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, SessionQuery}
 use subscope_hub::clock;
 use subscope_model::{
     AgentId, EventKind, Feed, FeedItem, HubMode, LiveView, SearchQuery, SessionId, StatsQuery, Text, Update,
+    Zone,
 };
 use subscope_server::Timeouts;
 
@@ -75,6 +76,11 @@ fn questions_are_answered_over_both_doors() {
         assert_eq!((status.sessions, status.running), (3, 1));
         assert_eq!(client.status(Some(&SessionId::from("a-1"))).unwrap().running, 0);
         assert_eq!(client.stats(&StatsQuery::default()).unwrap().total.sessions, 3);
+        for name in ["UTC", "America/New_York", "XST+9:30", "<+02>-2"] {
+            let time_zone = Zone::named(name);
+            let stats = client.stats(&StatsQuery { time_zone, ..StatsQuery::default() }).unwrap();
+            assert_eq!((stats.time_zone, stats.total.sessions), (name.into(), 3));
+        }
         let query = SearchQuery { terms: vec!["x".to_owned()], limit: 5, ..SearchQuery::default() };
         assert_eq!(client.search(&query).unwrap(), None, "there is no full-text index");
     }
