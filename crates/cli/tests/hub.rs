@@ -30,7 +30,7 @@ use std::{
 use common::{env, json, listed};
 use serde_json::Value;
 use subscope_hub::clock;
-use subscope_model::iso8601;
+use subscope_model::{Zone, iso8601};
 use subscope_testkit::{
     env::{Ran, TestEnv, run},
     fixtures::{self, Recording, recording},

@@ -9,7 +9,10 @@ fn alerts(watching: &Going) -> Vec<(String, u64, i64)> {
         .map(|event| {
             let data = &event["data"];
             let (scope, percent) = (data["scope"].as_str().unwrap(), data["percent"].as_u64().unwrap());
-            assert_eq!(data["day"].is_string(), scope == "day", "{event}");
+            let day = data["day"].as_str().map(str::to_owned);
+            let zone = data["time_zone"].as_str().map(|zone| Zone::named(zone).unwrap());
+            let of_zone = zone.map(|zone| Zone::date(zone.day_of(event["at_ms"].as_i64().unwrap())));
+            assert_eq!((day.is_some(), of_zone), (scope == "day", day), "{event}");
             assert_eq!(event["session_id"] == "", scope == "day", "{event}");
             (scope.to_owned(), percent, data["cost_micro_usd"].as_i64().unwrap())
         })
@@ -22,9 +25,10 @@ fn each_passed_mark_is_published_once_even_if_the_hub_is_killed() {
     fs::create_dir_all(hubs.env.home().join(".claude/projects")).unwrap();
     let mut growing = Growing::of(&hubs.env, &recording);
     let total = growing.0.len();
+    let zone = far_zone();
     // The recording costs $0.75.
     let mut command = hubs.command("watch --json");
-    command.env("SUBSCOPE_BUDGET_SESSION", "0.3").env("SUBSCOPE_BUDGET_DAY", "0.5");
+    command.env("SUBSCOPE_BUDGET_SESSION", "0.3").env("SUBSCOPE_BUDGET_DAY", "0.5").env("TZ", zone);
     let mut watching = Going::start(command);
     until("the watcher is there", || {
         hubs.env.run(&["status", "--json"]).code == Some(0) && readers(&hubs) > 0
@@ -50,7 +54,16 @@ fn each_passed_mark_is_published_once_even_if_the_hub_is_killed() {
         };
         assert!(alerts.iter().all(reached), "{alerts:?}");
     }
+    let zones = watching.seen.iter().map(|line| json(line)["data"]["time_zone"].clone());
+    let zones: BTreeSet<String> = zones.filter_map(|zone| zone.as_str().map(str::to_owned)).collect();
+    assert!(zones.iter().eq([zone]), "{zones:?}");
     watching.end();
+}
+
+/// A zone in which it is another day than in UTC.
+fn far_zone() -> &'static str {
+    let hour = clock::now_ms() / 3_600_000 % 24;
+    if hour < 11 { "Pacific/Niue" } else { "Pacific/Kiritimati" }
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(super) struct BudgetWatch<'l> {
 impl BudgetWatch<'_> {
     /// Returns the alerts that follow from new rows of a session.
     pub(super) fn alerts(&mut self, tree: &Tree, at: Millis) -> Vec<Event> {
-        let budgets = self.budgets;
+        let (budgets, zone) = (self.budgets, self.zone);
         let mut events = Vec::new();
         if let (Some(budget), Some(cost)) = (budgets.session, tree.summary.cost_micro_usd) {
             let own = &mut self.sessions.load(&tree.session.id).cost;
@@ -68,12 +68,12 @@ impl BudgetWatch<'_> {
             }
         }
         if let Some(budget) = budgets.day
-            && let Some(total) = self.count_cost(tree, self.zone.day_of(at))
+            && let Some(total) = self.count_cost(tree, zone.day_of(at))
             && let Some(mark) = passed_mark(total.cost.cost, budget, total.alerted)
         {
             total.alerted = mark;
             let cost = (total.cost.cost, total.cost.floor_sessions > 0);
-            events.push(alert(tree, at, &Scope::Day(total.day), cost, budget, mark));
+            events.push(alert(tree, at, &Scope::Day(total.day, zone), cost, budget, mark));
         }
         events
     }
@@ -88,7 +88,7 @@ impl BudgetWatch<'_> {
             let log = self.store.latest_events(&SessionId::from(""), MAX_ALERTS);
             let log = self.store.read("alerts of the day", log)?;
             let is_alerted = |mark: u8| {
-                let id = event_id("", &Scope::Day(day).key(mark));
+                let id = event_id("", &Scope::Day(day, zone).key(mark));
                 log.iter().any(|(known, _)| **known == *id)
             };
             let alerted = MARKS.into_iter().rev().find(|mark| is_alerted(*mark)).unwrap_or(0);
@@ -107,18 +107,18 @@ impl BudgetWatch<'_> {
 }
 
 /// What a budget is for.
-enum Scope {
+enum Scope<'z> {
     Session,
-    /// Days since 1970.
-    Day(i64),
+    /// Days since 1970, of a zone.
+    Day(i64, &'z Zone),
 }
 
-impl Scope {
+impl Scope<'_> {
     /// Key of the event of a mark.
     fn key(&self, mark: u8) -> String {
         match self {
             Self::Session => format!("budget/session/{mark}"),
-            Self::Day(day) => format!("budget/{}/{mark}", Zone::date(*day)),
+            Self::Day(day, _) => format!("budget/{}/{mark}", Zone::date(*day)),
         }
     }
 }
@@ -133,7 +133,7 @@ fn passed_mark(cost: MicroUsd, budget: MicroUsd, alerted: u8) -> Option<u8> {
 fn alert(
     tree: &Tree,
     at: Millis,
-    scope: &Scope,
+    scope: &Scope<'_>,
     (cost, is_floor): (MicroUsd, bool),
     budget: MicroUsd,
     mark: u8,
@@ -144,8 +144,9 @@ fn alert(
     });
     let session = match scope {
         Scope::Session => tree.session.id.clone(),
-        Scope::Day(day) => {
+        Scope::Day(day, zone) => {
             data["scope"] = "day".into();
+            data["time_zone"] = zone.name().into();
             data["day"] = Zone::date(*day).into();
             SessionId::from("")
         }
