@@ -234,6 +234,38 @@ fn a_dropped_line_is_found() {
     }
 }
 
+#[test]
+fn elements_of_an_array_are_lines_and_counts_that_begin_again_are_added() {
+    let env = env();
+    let verified = |name: &str, text: &str| {
+        let path = env.write(name, text);
+        let (code, report) = verify(&env, &path);
+        assert_eq!(
+            (&report["lines_damaged"], &report["lines_not_understood"]),
+            (&json!(0), &json!(0)),
+            "{report}"
+        );
+        (code, report)
+    };
+    let array = fixtures::text(&fixtures::root().join("wild/action-execution-output.json"));
+    let stating = |output: u32| {
+        let models = json!({"claude-opus-4-6": {"inputTokens": 1, "outputTokens": output}});
+        array.replace("\"num_turns\": 1,", &format!("\"num_turns\": 1, \"modelUsage\": {models},"))
+    };
+    for (output, expected) in [(2, 0), (9, 1)] {
+        let (code, report) = verified(&format!("output-{output}.json"), &stating(output));
+        assert_eq!((code, &report["lines"]), (expected, &json!(3)), "{report}");
+        assert_eq!(places(&report).contains("result.modelUsage"), expected == 1, "{report}");
+    }
+    // A review counts by itself; then the thread's own count goes on.
+    let review = fixtures::text(&fixtures::root().join("wild/codex-review.jsonl"));
+    for (stated, other, expected) in [(2200, 2200, 0), (2200, 2300, 1), (700, 900, 1)] {
+        let text = review.replace(&format!("_tokens\":{stated}"), &format!("_tokens\":{other}"));
+        let (code, report) = verified(&format!("review-{other}.jsonl"), &text);
+        assert_eq!(code, expected, "{stated} {report}");
+    }
+}
+
 /// A transcript of one prompt and its answer.
 fn transcript(session: &str, prompt: &str) -> String {
     let line = |kind: &str, id: u32, message: Value| {
@@ -300,7 +332,7 @@ fn a_report_has_no_texts_paths_titles_and_ids() {
     for (name, session) in [("secret-one", session), ("secret-two", "bbbbbbbb-0000-4000-8000-000000000002")] {
         env.write(
             &format!("home/.claude/projects/-{name}/{session}.jsonl"),
-            transcript(session, "# Secret plan"),
+            transcript(session, "## Secret plan"),
         );
     }
     let file = env.path("report.txt");

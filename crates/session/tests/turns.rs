@@ -497,13 +497,18 @@ mod gemini {
 
     #[test]
     fn call_that_a_person_or_a_rule_refuses_is_denied() {
-        for (status, error, ended) in [
-            ("cancelled", "[Operation Cancelled] Reason: User denied execution.", "denied"),
-            ("cancelled", "[Operation Cancelled] Reason: User cancelled the operation.", "error"),
-            ("error", "Tool execution denied by policy.", "denied"),
+        for (status, error, root, ended) in [
+            ("cancelled", "[Operation Cancelled] Reason: User denied execution.", "lost", "denied"),
+            // It was cancelled with its turn.
+            ("cancelled", "[Operation Cancelled] Reason: User cancelled the operation.", "stopped", "error"),
+            ("error", "Tool execution denied by policy.", "lost", "denied"),
         ] {
             let lines = [answer("g1", 2, "", &[call("c1", 3, status, json!({ "error": error }))])];
-            assert_eq!(sketch(&tree(&[chat(&lines)])), format!("root lost: read_file {ended}\n"), "{error}");
+            assert_eq!(
+                sketch(&tree(&[chat(&lines)])),
+                format!("root {root}: read_file {ended}\n"),
+                "{error}"
+            );
         }
     }
 

@@ -807,3 +807,187 @@ fn events_of_untimed_hooks_are_in_the_order_of_the_log() {
         assert_eq!(kinds.join(" "), expected, "{name}");
     }
 }
+
+#[test]
+fn tokens_of_a_review_and_lines_that_a_file_has_twice_count_once() {
+    let once = part("codex-review.jsonl");
+    let usage = |part: Part| {
+        let usage = tree(&[part]).summary.usage.unwrap();
+        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+    };
+    // 1,000 and 1,200 of the thread, 300 and 400 of its review.
+    let all = (1_200, 1_700, 200);
+    assert_eq!(usage(once.clone()), all);
+    let lines = once.lines();
+    for from in 0..lines.len() {
+        let twice = [lines.concat(), lines[from..].concat()].concat();
+        assert_eq!(usage(Part { bytes: twice, ..once.clone() }), all, "from {from}");
+    }
+}
+
+#[test]
+fn sessions_of_which_nothing_was_asked_are_not_lost() {
+    let meta = r#"{"timestamp":"2025-10-18T15:49:55.475Z","type":"session_meta","payload":{"id":"0199f803-0000-7000-8000-000000000001","timestamp":"2025-10-18T15:49:55.474Z","cwd":"/work","originator":"codex_cli_rs","cli_version":"0.47.0","source":"cli"}}
+{"timestamp":"2025-10-18T15:49:55.491Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"}]}}
+"#;
+    let event = r#"{"timestamp":"2025-10-18T15:49:55.500Z","type":"event_msg","payload":{"type":"user_message","message":"<user_instructions>\nx\n</user_instructions>"}}
+"#;
+    let bare = r#"{"id":"a29ccb55-0000-4000-8000-000000000001","timestamp":"2025-09-06T18:55:46.947Z","instructions":"x"}
+{"record_type":"state"}
+{"type":"message","id":null,"role":"user","content":[{"type":"input_text","text":"<user_instructions>\n\nx\n\n</user_instructions>"}]}
+{"type":"message","id":null,"role":"user","content":[{"type":"input_text","text":"<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"}]}
+"#;
+    let claude = r#"{"parentUuid":null,"isSidechain":false,"cwd":"/work","sessionId":"s","version":"2.1.71","type":"progress","data":{"type":"hook_progress","hookEvent":"SessionStart","hookName":"SessionStart:startup"},"uuid":"u1","timestamp":"2026-03-09T10:00:00.000Z"}
+"#;
+    let qwen = r#"{"uuid":"u1","parentUuid":null,"sessionId":"q","timestamp":"2026-04-08T07:33:17.358Z","type":"system","cwd":"/work","version":"0.14.1","subtype":"slash_command","systemPayload":{"phase":"invocation","rawCommand":"/stats model"}}
+"#;
+    let bare_asked = format!(
+        "{bare}{}\n",
+        r#"{"type":"message","id":null,"role":"user","content":[{"type":"input_text","text":"hi"}]}"#
+    );
+    for (text, harness, status) in [
+        (meta.to_owned(), "codex", AgentStatus::Completed),
+        (format!("{meta}{event}"), "codex", AgentStatus::Completed),
+        (bare.to_owned(), "codex", AgentStatus::Completed),
+        (claude.to_owned(), "claude-code", AgentStatus::Completed),
+        (qwen.to_owned(), "qwen", AgentStatus::Completed),
+        (bare_asked, "codex", AgentStatus::Lost),
+        (format!("{meta}{}", event.replace("user_instructions", "b")), "codex", AgentStatus::Lost),
+    ] {
+        let tree = tree(&[Part::new("main.jsonl", text.clone())]);
+        let root = &tree.agents[0];
+        assert_eq!((tree.session.harness.as_deref(), root.status), (Some(harness), status), "{text}");
+        assert_eq!(tree.session.title.is_some(), status == AgentStatus::Lost, "{text}");
+    }
+}
+
+#[test]
+fn what_a_local_command_prints_is_no_prompt_and_a_filler_no_answer() {
+    let line = |uuid: &str, parent: &str, rest: &str| {
+        format!(
+            r#"{{"uuid":"{uuid}","parentUuid":"{parent}","sessionId":"s","version":"2.1.89","cwd":"/work","timestamp":"2026-04-01T09:36:{}.000Z",{rest}}}"#,
+            30 + uuid.len()
+        )
+    };
+    let user = |text: &str| format!(r#""type":"user","message":{{"role":"user","content":"{text}"}}"#);
+    let caveat = |uuid: &str, parent: &str| {
+        line(
+            uuid,
+            parent,
+            &format!(r#"{},"isMeta":true"#, user("<local-command-caveat>Caveat</local-command-caveat>")),
+        )
+    };
+    let filler = r#""type":"assistant","message":{"id":"f1","model":"<synthetic>","role":"assistant","stop_reason":"stop_sequence","type":"message","usage":{"input_tokens":0,"output_tokens":0},"content":[{"type":"text","text":"No response requested."}]}"#;
+    let asked = line("u", "", &user("fix it"));
+    let stopped = line("uu", "u", &user("[Request interrupted by user]"));
+    let printed = line("uuuu", "uuu", &user("Unknown skill: usage"));
+    for (lines, status, title, runs) in [
+        (vec![caveat("uuu", ""), printed.clone()], AgentStatus::Completed, None, 0),
+        (
+            vec![asked.clone(), stopped.clone(), caveat("uuu", "uu"), printed],
+            AgentStatus::Stopped,
+            Some("fix it"),
+            1,
+        ),
+        (vec![asked.clone(), stopped, line("uuu", "uu", filler)], AgentStatus::Stopped, Some("fix it"), 1),
+        (vec![asked, line("uuu", "u", filler)], AgentStatus::Lost, Some("fix it"), 1),
+    ] {
+        let tree = tree(&[Part::new("main.jsonl", lines.join("\n") + "\n")]);
+        let got = (tree.agents[0].status, tree.session.title.as_deref(), tree.session.runs);
+        assert_eq!(got, (status, title, runs), "{lines:?}");
+    }
+}
+
+#[test]
+fn titles_are_words_and_no_parts_of_templates() {
+    for (prompt, title) in [
+        ("fix it\nnow", "fix it"),
+        ("# Fix the parser\n\nIt is slow.", "Fix the parser"),
+        (
+            "\n## User Input\n\n```text\na game of stones\n```\n\nYou **MUST** consider it.",
+            "a game of stones",
+        ),
+        (
+            "---\ndescription: Make the plan of a feature\n---\n\n## User Input\n\n```text\n$ARGUMENTS\n```",
+            "Make the plan of a feature",
+        ),
+        ("---\nname: x\n---\n\ngo on", "go on"),
+        ("---", "---"),
+        ("## Only a heading", "## Only a heading"),
+        ("#42 is broken", "#42 is broken"),
+    ] {
+        let line = serde_json::json!({
+            "timestamp": "2025-12-25T10:00:00.000Z", "type": "event_msg",
+            "payload": {"type": "user_message", "message": prompt},
+        });
+        let tree = tree(&[Part::new("main.jsonl", format!("{line}\n"))]);
+        assert_eq!(tree.session.title.as_deref(), Some(title), "{prompt:?}");
+    }
+}
+
+#[test]
+fn an_investigation_of_gemini_in_a_file_of_the_session_is_an_agent() {
+    let chat = |second: u32, asked: &str, answer: &str| {
+        let [began, ended] = [second, second + 2].map(|at| format!("2025-12-02T05:08:{at}.000Z"));
+        Part::new(
+            "session-2025-12-02T05-08-aaaaaaaa.json",
+            serde_json::json!({
+                "sessionId": "aaaaaaaa-1111-4222-8333-444455556666", "projectHash": "h", "startTime": began,
+                "lastUpdated": ended,
+                "messages": [
+                    {"id": format!("{began}-1"), "timestamp": began, "type": "user", "content": asked},
+                    {"id": format!("{began}-2"), "timestamp": ended, "type": "gemini", "content": answer, "model": "gemini-2.5-pro",
+                     "tokens": {"input": 100, "output": 10, "cached": 0, "thoughts": 0, "tool": 0, "total": 110}},
+                ],
+            })
+            .to_string(),
+        )
+    };
+    let main = chat(15, "where is the parser?", "In src.");
+    let task = "Your task is to do a deep investigation of the codebase to find all relevant files\n<objective>\nthe parser\n</objective>";
+    let own = chat(20, task, "It is in src/parser.rs.");
+    for parts in [[main.clone(), own.clone()], [own, main]] {
+        let tree = tree(&parts);
+        assert_eq!((tree.session.runs, tree.session.title.as_deref()), (1, Some("where is the parser?")));
+        let [root, agent] = &tree.agents[..] else { panic!("{tree:?}") };
+        assert_eq!(agent.agent_type.as_deref(), Some("codebase_investigator"));
+        assert_eq!((root.status, agent.status), (AgentStatus::Completed, AgentStatus::Completed));
+        assert_eq!([root, agent].map(|row| row.usage.unwrap().total_tokens), [110, 110]);
+    }
+}
+
+#[test]
+fn a_turn_whose_last_call_was_interrupted_is_stopped() {
+    let qwen = |rest: &str| {
+        format!(
+            r#"{{"sessionId":"q","version":"0.14.2","cwd":"/work","timestamp":"2026-04-10T12:46:0{rest}}}"#
+        )
+    };
+    let lines = [
+        qwen(
+            r#"1.000Z","uuid":"u1","type":"user","message":{"role":"user","parts":[{"text":"look for bugs"}]}"#,
+        ),
+        qwen(
+            r#"2.000Z","uuid":"u2","type":"assistant","model":"m","message":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"run_shell_command","args":{"command":"ls"}}}]}"#,
+        ),
+        qwen(
+            r#"3.000Z","uuid":"u3","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"run_shell_command","response":{"error":"[Operation Cancelled] Reason: User cancelled tool execution."}}}]},"toolCallResult":{"callId":"c1","status":"cancelled"}"#,
+        ),
+        qwen(r#"4.000Z","uuid":"u4","type":"user","message":{"role":"user","parts":[{"text":"go on"}]}"#),
+    ];
+    let status =
+        |many: usize| tree(&[Part::new("q.jsonl", lines[..many].join("\n") + "\n")]).agents[0].status;
+    assert_eq!([2, 3, 4].map(status), [AgentStatus::Lost, AgentStatus::Stopped, AgentStatus::Lost]);
+    // A Codex that does not say when a turn ends: a text after a turn that was stopped is of another.
+    let codex = |time: u32, payload: &str| {
+        format!(r#"{{"timestamp":"2025-11-11T10:00:0{time}.000Z","type":"event_msg","payload":{payload}}}"#)
+    };
+    let asked = codex(1, r#"{"type":"user_message","message":"x"}"#);
+    let aborted = codex(2, r#"{"type":"turn_aborted","reason":"interrupted"}"#);
+    let again = codex(3, r#"{"type":"user_message","message":"y"}"#);
+    let text = r#"{"timestamp":"2025-11-11T10:00:04.000Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}}"#;
+    let lines = [asked, aborted, again, text.to_owned()];
+    let status =
+        |many: usize| tree(&[Part::new("c.jsonl", lines[..many].join("\n") + "\n")]).agents[0].status;
+    assert_eq!([2, 3, 4].map(status), [AgentStatus::Stopped, AgentStatus::Lost, AgentStatus::Completed]);
+}

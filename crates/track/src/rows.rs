@@ -82,13 +82,31 @@ fn title_of(facts: &Facts) -> Option<Text> {
         .or_else(|| best_value(&facts.title))
 }
 
-/// Returns the first line of a prompt, at most 120 characters.
+/// Returns the first words of a prompt, at most 120 characters.
 fn shorten_title(prompt: &str) -> Text {
-    let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let line = first_words(prompt).or_else(|| prompt.lines().map(str::trim).find(|line| !line.is_empty()));
+    let line = line.unwrap_or_default();
     match line.char_indices().nth(120) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()).into(),
         None => line.into(),
     }
+}
+
+/// Returns the first line of a prompt that is words: no metadata, fence or heading of a section, which templates of prompts
+/// begin with.
+fn first_words(prompt: &str) -> Option<&str> {
+    let text = prompt.trim_start();
+    let metadata = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
+    let described = metadata.and_then(|(fields, _)| {
+        fields.lines().find_map(|field| field.strip_prefix("description:")).map(str::trim)
+    });
+    if let Some(description) = described.filter(|description| !description.is_empty()) {
+        return Some(description.trim_matches('"'));
+    }
+    let body = metadata.map_or(text, |(_, body)| body);
+    let is_words = |line: &&str| !line.is_empty() && !line.starts_with("##") && !line.starts_with("```");
+    let line = body.lines().map(str::trim).find(is_words)?;
+    Some(line.strip_prefix("# ").map_or(line, str::trim_start))
 }
 
 /// Lists problems of decoding and stop hooks of ghosts.

@@ -431,14 +431,19 @@ impl Derivation<'_> {
         }
         let last_line = self.last_line(root);
         let latest = endings.iter().map(|(order, ..)| order.time).max();
+        let is_stopped = endings.iter().max().is_some_and(|(.., status, _)| *status == AgentStatus::Stopped);
         match last_line {
             Some((order, LastLine::EndTurn)) => endings.push((order, 1, AgentStatus::Completed, "last line")),
             Some((order, LastLine::ApiError)) => endings.push((order, 1, AgentStatus::Failed, "last line")),
             Some((order, LastLine::Interrupted)) => {
                 endings.push((order, 3, AgentStatus::Stopped, "last line"))
             }
-            Some((order, LastLine::Open)) if latest.is_none_or(|latest| order.time > latest) => {
-                endings.clear()
+            // What comes after a turn was stopped is of another.
+            Some((order, line))
+                if latest.is_none_or(|latest| order.time > latest)
+                    && (line == LastLine::Open || line == LastLine::TextOnly && is_stopped) =>
+            {
+                endings.clear();
             }
             Some(_) | None => {}
         }
@@ -502,9 +507,28 @@ impl Derivation<'_> {
             Some(_) if (self.is_opened() || self.process_note().is_some()) && self.awaits_prompt() => {
                 DerivedState::new(AgentStatus::Running, None)
             }
+            Some(_) if self.ends_interrupted() => {
+                DerivedState::new(AgentStatus::Stopped, Some("its last call was interrupted"))
+            }
+            // Nothing was ever asked.
+            Some(why) if !self.has_begun() && drafts.len() <= 1 => {
+                DerivedState::new(AgentStatus::Completed, Some(&why))
+            }
             Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
             None => DerivedState::new(AgentStatus::Running, None),
         }
+    }
+
+    /// Whether the root did nothing after a call of its own was interrupted: some harnesses write no other word of that.
+    fn ends_interrupted(&self) -> bool {
+        let acted = self.facts_of(self.identity(0)).filter_map(|root| root.last_acted).max();
+        let is_last = |ended: Millis| acted.is_none_or(|acted| acted.time <= ended);
+        let is_interrupted = |number: CallIndex| {
+            let end = self.call_end(number).filter(|(outcome, _)| *outcome == Outcome::Interrupted);
+            self.owners.of_call(number).is_some_and(|(owner, _)| owner == 0)
+                && end.and_then(|(_, at)| at).is_some_and(is_last)
+        };
+        self.facts.numbered_calls().any(|(number, _)| is_interrupted(number))
     }
 
     /// Whether the root certainly continued after a last line of text: a call since its last prompt is open, or there

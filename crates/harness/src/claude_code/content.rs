@@ -168,7 +168,17 @@ impl Tokens {
 /// The model name of messages that the harness makes up itself.
 const SYNTHETIC_MODEL: &str = "<synthetic>";
 
+/// The harness's own answer where a session is opened again behind a prompt that was interrupted or never answered.
+/// Observed: 1.0 to 2.1, public transcripts.
+const NO_RESPONSE: &str = "\"No response requested.\"";
+
 impl<'a> Message<'a> {
+    /// Whether the harness made it up to stand behind a prompt: it ends no turn and begins none.
+    pub(super) fn answers_nothing(&self) -> bool {
+        let is_filler = |block: &Block<'_>| block.text.is_some_and(|text| text.get() == NO_RESPONSE);
+        self.model.is(SYNTHETIC_MODEL) && self.blocks().iter().any(is_filler)
+    }
+
     /// The blocks, if there are any.
     pub(super) fn blocks(&self) -> &[Block<'a>] {
         match &self.content {

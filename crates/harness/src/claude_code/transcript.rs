@@ -44,7 +44,12 @@ pub(super) struct Transcript {
     /// Agents of which the file has lines of progress.
     in_progress: HashSet<String>,
     summaries: Summaries,
+    /// Id of the last line that says that a local command follows.
+    caveat: String,
 }
+
+/// What such a line begins with. Observed: 1.0 to 2.1, public transcripts. What the command prints may have no tag.
+const CAVEAT: &str = "<local-command-caveat>";
 
 /// Summaries of conversations with the last line of each (1.0 and 2.0). A file may have those of other sessions, too.
 #[derive(Debug, Default)]
@@ -129,6 +134,9 @@ struct Line<'a> {
     max_retries: Num,
     retry_in_ms: Num,
     error: Option<&'a RawValue>,
+    /// Whether it is of a local command.
+    #[serde(skip)]
+    is_local: bool,
 }
 
 /// Origin of a text of the user's role. Observed: Claude Code 2.1.330; a prompt of `claude -p` has none.
@@ -202,7 +210,11 @@ pub(super) const COMPACTED: Fact<'static> =
 
 impl LineDecoder for Transcript {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
-        let line: Line<'_> = serde_json::from_str(text.text)?;
+        let mut line: Line<'_> = serde_json::from_str(text.text)?;
+        line.is_local = line.parent_uuid.filled() == Some(&self.caveat);
+        if line.is_meta.is_true() && text.text.contains(CAVEAT) {
+            line.uuid.filled().unwrap_or_default().clone_into(&mut self.caveat);
+        }
         let progress = AgentProgress::of(&line);
         let nested = progress.as_ref().and_then(AgentProgress::line);
         let summary = self.summaries.take(&line);
@@ -234,7 +246,7 @@ impl LineDecoder for Transcript {
         }
         match line.kind.get() {
             Some("assistant") => match &line.message {
-                Some(message) => {
+                Some(message) if !message.answers_nothing() => {
                     let mode = tools::default_mode(line.version.get().unwrap_or_default());
                     emit_message(
                         message,
@@ -244,7 +256,7 @@ impl LineDecoder for Transcript {
                         &mut out,
                     );
                 }
-                None => out.emit(Fact::Activity),
+                Some(_) | None => out.emit(Fact::Activity),
             },
             Some("user") => user(&line, &mut out),
             Some("attachment") => {
@@ -415,7 +427,7 @@ fn prompt<'a>(line: &'a Line<'_>, text: RawJson<'a>, out: &mut Emitter<'a, '_>) 
     let what = match told {
         // The summary of a compaction begins no turn: the work before it continues. There was none if the user
         // requested it.
-        PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
+        PromptKind::Asked if line.is_compact_summary.is_true() || line.is_local => PromptKind::Local,
         // The harness's own notes for the model, as the table that `/context` prints (2.1.330), begin none either: the
         // root waits for the next prompt. After a stop hook's feedback the root appears idle until its next line.
         PromptKind::Asked if is_harness && is_root => PromptKind::Local,

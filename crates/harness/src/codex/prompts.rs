@@ -36,8 +36,10 @@ const OWN: &[&str] = &[
 /// Emits a prompt, and the title that it makes where that is not its beginning.
 pub(super) fn emit_prompt(text: Option<&RawValue>, what: PromptKind, out: &mut Emitter<'_, '_>) {
     let words = words(text);
-    let is_own = what == PromptKind::Asked && is_of_program(&words);
-    let what = if is_own { PromptKind::Meta } else { what };
+    // It begins no turn: a session may be closed without one.
+    if what == PromptKind::Asked && is_of_program(&words) {
+        return out.emit(Fact::Activity);
+    }
     let empty = (what == PromptKind::Asked).then_some(EMPTY_TEXT);
     if what == PromptKind::Asked
         && matches!(out.head.claim, Claim::Root(_))

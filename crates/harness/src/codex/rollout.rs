@@ -47,16 +47,18 @@ pub(super) struct Rollout {
     has_records: bool,
     /// Whether there was a response.
     has_responded: bool,
-    /// The last total of counted tokens, and how many responses there were.
-    counted: (Tokens, u64),
+    /// The last total of counted tokens.
+    counted: Tokens,
+    /// Totals that went back: to 0 in a new process, or for a review, which is counted by itself before the total goes on.
+    interrupted: Vec<Tokens>,
+    /// Number of records of responses.
+    records: u64,
     /// Whether turns have records of their own.
     has_tasks: bool,
     /// Tier of service of the next responses.
     tier: ServiceTier,
     /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
     last_time: Option<i64>,
-    /// How often the total began anew.
-    recounts: u64,
 }
 
 /// What responses are billed by.
@@ -229,11 +231,12 @@ impl Rollout {
             spawning: HashSet::new(),
             has_records: false,
             has_responded: false,
-            counted: (Tokens::default(), 0),
+            counted: Tokens::default(),
+            interrupted: Vec::new(),
+            records: 0,
             has_tasks: false,
             tier: ServiceTier::default(),
             last_time: None,
-            recounts: 0,
         }
     }
 
@@ -315,11 +318,11 @@ impl Rollout {
         let Some(kind) = payload.kind.filled() else { return };
         let raw = first_text(payload.content);
         match kind {
-            "message" if payload.role.is("user") => {
-                // What the program adds to the conversation is in elements.
-                let is_own = words(raw).trim_start().starts_with('<');
-                emit_prompt(raw, if is_own { PromptKind::Meta } else { PromptKind::Asked }, &mut out);
+            // What the program adds to the conversation is in elements.
+            "message" if payload.role.is("user") && words(raw).trim_start().starts_with('<') => {
+                out.emit(Fact::Activity);
             }
+            "message" if payload.role.is("user") => emit_prompt(raw, PromptKind::Asked, &mut out),
             "message" => {
                 message(payload.id.filled(), raw, &mut out);
                 self.response_item(&payload, &mut out);
@@ -413,17 +416,22 @@ impl Rollout {
 
     fn count(&mut self, counts: Option<&Counts>, out: &mut Emitter<'_, '_>) {
         let Some(counts) = counts.filter(|_| !self.has_records) else { return out.emit(Fact::Activity) };
-        let (last, number) = self.counted;
+        let total = counts.total_token_usage;
         // It is written again with the same numbers.
-        if counts.total_token_usage == last {
+        if total == self.counted {
             return out.emit(Fact::Activity);
         }
-        self.counted = (counts.total_token_usage, number + 1);
-        let [total, before] = [counts.total_token_usage, last].map(|tokens| tokens.usage().total_tokens);
-        self.recounts += u64::from(total < before);
-        // By its numbers, not by its place: a file may begin anew with some of its last lines.
-        let [input, output, read, write] = counts.total_token_usage.usage().kinds();
-        let id = format!("count {} {input} {output} {read} {write}", self.recounts);
+        let last = std::mem::replace(&mut self.counted, total);
+        if self.interrupted.contains(&total) {
+            return out.emit(Fact::Activity);
+        }
+        let size = |tokens: Tokens| tokens.usage().total_tokens;
+        if size(total) < size(last) {
+            self.interrupted.push(last);
+        }
+        // By its time and numbers, not by its place: a file may have some lines twice.
+        let [input, output, read, write] = total.usage().kinds();
+        let id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
         self.respond(&id, &counts.last_token_usage, out);
     }
 
@@ -568,9 +576,8 @@ impl LineDecoder for Rollout {
             "token_usage_record" => {
                 self.has_records = true;
                 if let Some(tokens) = &payload.usage {
-                    let (_, number) = self.counted;
-                    self.counted.1 += 1;
-                    let made = format!("record {number}");
+                    let made = format!("record {}", self.records);
+                    self.records += 1;
                     self.respond(payload.response_id.filled().unwrap_or(&made), tokens, &mut out);
                 }
             }

@@ -97,9 +97,9 @@ pub(super) fn with_begin(
     each(call);
 }
 
-/// Beginnings of the output of a call that failed before it did anything. Observed: rollouts of 0.118 to 0.171, and the
-/// strings of those programs.
-const FAILED: [&str; 16] = [
+/// Beginnings of the output of a call that failed before it did anything, or was stopped. Observed: public rollouts of 2025,
+/// rollouts of 0.118 to 0.171, and the strings of those programs.
+const FAILED: [&str; 20] = [
     "unsupported call:",
     "unsupported custom tool call",
     "collab spawn failed:",
@@ -112,6 +112,10 @@ const FAILED: [&str; 16] = [
     "exec_command failed",
     "write_stdin failed",
     "apply_patch verification failed",
+    "error: Failed to ",
+    "error: invalid hunk",
+    "error: invalid patch",
+    "failed in sandbox",
     "execution error:",
     "command timed out",
     "unable to locate image",
@@ -123,10 +127,11 @@ const NO_AGENT: [(&str, &str); 3] =
 /// Text at the end of the output of a call that was stopped with its agent; a duration may follow it.
 const ABORTED: &str = "aborted by user";
 /// Beginnings of the output of a call that a hook, a person or a rule refused.
-const REFUSED: [&str; 5] = [
+const REFUSED: [&str; 6] = [
     "Command blocked by PreToolUse hook",
     "rejected by user",
-    "exec command rejected by user",
+    "exec command rejected",
+    "approval policy is Never; reject command",
     "patch rejected by user",
     "exec_command rejected",
 ];
@@ -266,7 +271,12 @@ mod tests {
             ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 1", Outcome::Ok),
             (r#"{"output":"x","metadata":{"exit_code":2,"duration_seconds":0.1}}"#, Outcome::Error),
             (r#"{"output":"x","metadata":{"exit_code":0,"duration_seconds":0.1}}"#, Outcome::Ok),
+            ("failed in sandbox LinuxSeccomp with execution error: command timed out", Outcome::Error),
+            ("error: Failed to find expected lines in /w/a.rs:\nfn a() {}", Outcome::Error),
+            ("error: the words of a tool", Outcome::Ok),
             ("exec command rejected by user", Outcome::Denied),
+            ("exec command rejected: dangerous command detected", Outcome::Denied),
+            ("approval policy is Never; reject command — ask for no more", Outcome::Denied),
             ("Command blocked by PreToolUse hook: no. Command: rm", Outcome::Denied),
             ("{\"agent_id\":\"1\"}", Outcome::Ok),
             ("", Outcome::Ok),

@@ -37,6 +37,8 @@ pub(super) struct Chat {
     session: Option<String>,
     /// The agent whose chat it is.
     agent: Option<String>,
+    /// Its type, where the chat shows it.
+    kind: Option<&'static str>,
     is_announced: bool,
     cwd: String,
     /// Records that were read, by type and id: whether one had tokens, and whether one had calls.
@@ -76,6 +78,10 @@ struct Changes<'a> {
 const CONTEXT: &str = "<session_context>";
 /// Beginning of the text before the files that a prompt names; the person's words are another part.
 const REFERENCED: &str = "--- Content from referenced files";
+/// Beginning of the task of the agent that explores a codebase, and its type. Up to 0.2x its chat has the session's id, in a
+/// file of its own. Observed: public chats of December 2025.
+const INVESTIGATES: &str = "Your task is to do a deep investigation of the codebase";
+const INVESTIGATOR: &str = "codebase_investigator";
 /// Message of the program to an agent that stopped without finishing its task.
 const REMINDERS: &[&str] = &["You have stopped calling tools", "You have exceeded the"];
 /// The line of the context before the folders that the session works in.
@@ -87,6 +93,7 @@ impl Chat {
         Self {
             session: hint.session.clone(),
             agent: hint.agent.clone(),
+            kind: None,
             hint: hint.clone(),
             is_announced: false,
             cwd: String::new(),
@@ -101,8 +108,14 @@ impl Chat {
         let named = line.session_id.filled().map(str::to_owned);
         if line.kind.is("subagent") {
             self.agent = self.agent.take().or(named);
-        } else if self.session.is_none() {
-            self.session = named;
+            return;
+        }
+        self.session = self.session.take().or(named);
+        let first = elements::<Record<'_>>(line.messages).into_iter().next();
+        let task = first.and_then(|first| string(first.content));
+        if self.agent.is_none() && task.is_some_and(|task| task.starts_with(INVESTIGATES)) {
+            let began = line.start_time.get().unwrap_or_default();
+            (self.agent, self.kind) = (Some(format!("{INVESTIGATOR}-{began}")), Some(INVESTIGATOR));
         }
     }
 
@@ -123,7 +136,7 @@ impl Chat {
             out.head.time = line.start_time.get().and_then(parse_rfc3339);
             let folders: Vec<Str<'_>> = elements(line.directories);
             let first = folders.first().and_then(|folder| folder.filled()).map(str::to_owned);
-            Self::announce(&mut self.is_announced, agent.as_deref(), &mut out);
+            Self::announce(&mut self.is_announced, agent.as_deref(), self.kind, &mut out);
             emit_folder(&mut self.cwd, first.filter(|_| agent.is_none()), &mut out);
             for record in elements::<Record<'_>>(line.messages) {
                 self.record(&record, &mut out);
@@ -137,20 +150,23 @@ impl Chat {
             summary(changes.summary, &changes.last_updated, &mut out);
         } else {
             let record: Record<'_> = serde_json::from_str(text.text).unwrap_or_default();
-            Self::announce(&mut self.is_announced, agent.as_deref(), &mut out);
+            Self::announce(&mut self.is_announced, agent.as_deref(), self.kind, &mut out);
             self.record(&record, &mut out);
         }
         Ok(())
     }
 
     /// Emits once that the session has the agent whose chat it is. No agent starts agents.
-    fn announce(is_announced: &mut bool, agent: Option<&str>, out: &mut Emitter<'_, '_>) {
+    fn announce(is_announced: &mut bool, agent: Option<&str>, kind: Option<&str>, out: &mut Emitter<'_, '_>) {
         if let Some(agent) = agent
             && !std::mem::replace(is_announced, true)
         {
             out.emit_made(Fact::Spawn(Spawn {
                 agent: Some(agent),
                 parent: Some(Parent::Root),
+                agent_type: kind.map(Into::into),
+                // Its call is in no record.
+                detached: kind.is_some(),
                 ..Spawn::default()
             }));
             if out.head.session.is_some_and(|session| session.starts_with(OWN_AGENTS)) {
@@ -231,7 +247,8 @@ impl Chat {
     }
 
     fn answer<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
-        let is_root = matches!(out.head.claim, Claim::Root(_));
+        // Where no record of the harness ends an agent, its text does.
+        let tells_end = matches!(out.head.claim, Claim::Root(_)) || self.kind.is_some();
         let message_id = record.id.filled();
         if let (Some(tokens), Some(id)) = (record.tokens, message_id) {
             out.emit_made(Fact::Response(Response {
@@ -262,8 +279,8 @@ impl Chat {
             message_id: message_id.filter(|_| record.tokens.is_some()).unwrap_or_default(),
             model: record.model.filled(),
             has_text,
-            has_call: has_call || !is_root,
-            ends_if_last: is_root.then_some(self.longest_behind_text),
+            has_call: has_call || !tells_end,
+            ends_if_last: tells_end.then_some(self.longest_behind_text),
             synthetic: record.tokens.is_none(),
             ..Response::default()
         }));

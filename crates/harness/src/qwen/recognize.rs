@@ -20,6 +20,8 @@ struct Marks<'a> {
     #[serde(rename = "sessionId")]
     session: Str<'a>,
     provenance: Str<'a>,
+    #[serde(rename = "systemPayload")]
+    system_payload: Option<IgnoredAny>,
     message: Option<&'a RawValue>,
     data: Option<IgnoredAny>,
     usage: Option<IgnoredAny>,
@@ -66,7 +68,8 @@ pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
         return (has(&marks.agent_type) && has(&marks.parent_session)).then_some(META);
     }
     if has(&marks.session) {
-        return (has(&marks.provenance) || message.parts.is_some()).then_some(CHAT);
+        let is_chat = has(&marks.provenance) || message.parts.is_some() || marks.system_payload.is_some();
+        return is_chat.then_some(CHAT);
     }
     if !has(&marks.session_id) {
         return None;
@@ -92,7 +95,13 @@ mod tests {
 
     #[test]
     fn lines_like_another_harnesses_are_told_apart() {
-        let cases: [(&str, Option<Dialect>); 10] = [
+        let cases: [(&str, Option<Dialect>); 12] = [
+            // A chat of commands alone has no other lines.
+            (
+                r#"{"uuid":"u","sessionId":"s","type":"system","subtype":"slash_command","systemPayload":{}}"#,
+                Some(CHAT),
+            ),
+            (r#"{"uuid":"u","sessionId":"s","type":"system","subtype":"local_command"}"#, None),
             (
                 r#"{"type":"system","subtype":"init","session_id":"s","qwen_code_version":"0.24.4"}"#,
                 Some(STREAM),

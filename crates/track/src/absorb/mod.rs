@@ -327,6 +327,7 @@ impl Recording<'_, '_> {
             self.observation.fact,
             Fact::Activity
                 | Fact::Heartbeat
+                | Fact::Session { .. }
                 | Fact::Title { .. }
                 | Fact::Progress { .. }
                 | Fact::Retry { .. }

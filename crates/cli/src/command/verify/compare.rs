@@ -108,15 +108,21 @@ fn totals_of<'s>(sources: impl Iterator<Item = &'s SourceStatements>) -> Vec<(&'
             };
             let sum = sums.entry((total.name, of.clone())).or_default();
             sum.of.clone_from(&of);
-            let known = last.get(&(total.name, of.clone())).or_else(|| sum.parts.get(part)).map(size);
-            if part.is_none() && of != StatedScope::Session && known > Some(size(models)) {
+            let own = last.get(&(total.name, of.clone()));
+            let known = sum.parts.get(part).map(size);
+            if part.is_none() && own.is_none() && of != StatedScope::Session && known > Some(size(models)) {
                 // It is cumulative: a source of a later process is read first.
                 continue;
             }
+            // What was counted by itself, as a review, is over: the count before goes on.
+            let known = sum.before.len();
+            sum.before.retain(|before| before != models);
+            let goes_on = sum.before.len() < known;
             let before = sum.parts.insert(part.clone(), models.clone());
             // A process that is started again may count from 0.
-            let began_again = part.is_none() && of == StatedScope::Session;
-            sum.before.extend(before.filter(|before| began_again && size(before) > size(models)));
+            let began_again = part.is_none() && (of == StatedScope::Session || own.is_some());
+            sum.before
+                .extend(before.filter(|before| began_again && (goes_on || size(before) > size(models))));
             sum.is_outdated = source.outdated.contains(total.name);
             if part.is_none() {
                 last.insert((total.name, of), models.clone());

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, io, path::Path};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use subscope_collect::{Found, read::read_file, stated_totals};
-use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_decode::{Decoder, Dialect, Hint, JsonLines, MAX_LINE_BYTES, Parsed};
 use subscope_harness::{
     Role, SelfReport, StatedTotal, Statement, harness_of, harness_of_service, otel_sources, recognize,
     tool_class,
@@ -14,9 +14,6 @@ use subscope_harness::{
 use subscope_model::{Decoded, SessionId};
 
 use crate::command::target::read_head;
-
-/// Longest line, and longest object, whose statements are read.
-const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// What the lines of one source state.
 #[derive(Default)]
@@ -57,7 +54,8 @@ pub(super) fn read(found: &Found, session: &SessionId) -> Option<SourceStatement
         decoder: dialect.decoder(&hint(found)),
         read: SourceStatements { agent, ..SourceStatements::default() },
         last_observed: 0,
-        line: Vec::new(),
+        lines: JsonLines::default(),
+        object: Vec::new(),
     };
     reader.read_all(found.place()).ok()?;
     Some(reader.read)
@@ -89,7 +87,8 @@ struct Reader<'r> {
     read: SourceStatements,
     /// Number of the last line of which there is an observation.
     last_observed: u64,
-    line: Vec<u8>,
+    lines: JsonLines,
+    object: Vec<u8>,
 }
 
 impl Reader<'_> {
@@ -99,8 +98,9 @@ impl Reader<'_> {
             self.cut(bytes);
         })?;
         self.decode(&[]);
-        self.end_line();
+        self.end_part();
         self.cut(&stated_totals(path)?);
+        self.end_part();
         Ok(())
     }
 
@@ -121,36 +121,42 @@ impl Reader<'_> {
         }
     }
 
-    /// Divides bytes into lines; an object is one.
+    /// Divides bytes as the decoder of lines does; an object is one line.
     fn cut(&mut self, bytes: &[u8]) {
         if self.dialect.is_object() {
-            let room = MAX_LINE_BYTES.saturating_sub(self.line.len());
-            return self.line.extend(bytes.iter().take(room));
+            let room = MAX_LINE_BYTES.saturating_sub(self.object.len());
+            return self.object.extend(bytes.iter().take(room));
         }
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.line.len() + part.len() <= MAX_LINE_BYTES {
-                self.line.extend_from_slice(part);
-            }
-            if part.ends_with(b"\n") {
-                self.end_line();
-            }
+        for line in self.lines.push(bytes) {
+            self.count(line);
         }
     }
 
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let text = line.trim_ascii();
-        let text = text.strip_prefix(b"data:").unwrap_or(text);
-        if text.is_empty() {
-            return;
-        }
+    /// Takes the unfinished line, or the object.
+    fn end_part(&mut self) {
+        let object = std::mem::take(&mut self.object);
+        let object = String::from_utf8_lossy(object.trim_ascii());
+        let last = match object.is_empty() {
+            true => self.lines.flush(),
+            false => Some(Parsed::Fallback(object.into_owned())),
+        };
+        last.into_iter().for_each(|line| self.count(line));
+    }
+
+    fn count(&mut self, line: Parsed) {
         self.read.lines.all += 1;
-        let text = String::from_utf8_lossy(text);
-        match serde_json::from_str::<Value>(&text) {
-            Ok(value) => self.state(&value),
-            // Some JSON is no value of this parser: a lone surrogate, a number out of range.
-            Err(_) if serde_json::from_str::<IgnoredAny>(&text).is_ok() => {}
-            Err(_) => self.read.lines.damaged += 1,
+        match line {
+            Parsed::Message(value) => self.state(&value),
+            Parsed::Fallback(text) => {
+                let text = text.trim_start().strip_prefix("data:").unwrap_or(&text);
+                match serde_json::from_str::<Value>(text) {
+                    Ok(value) => self.state(&value),
+                    // Some JSON is no value of this parser: a lone surrogate, a number out of range.
+                    Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {}
+                    Err(_) => self.read.lines.damaged += 1,
+                }
+            }
+            Parsed::TooLong => self.read.lines.damaged += 1,
         }
     }
 
