@@ -58,7 +58,7 @@ export interface Session {
 export type AgentStatus = "pending" | "running" | "completed" | "failed" | "stopped" | "lost";
 
 /** Activity of a running agent, or what it waits for. */
-export type LivenessKind = "model" | "tool" | "permission" | "children" | "retry" | "idle";
+export type LivenessKind = "model" | "tool" | "permission" | "question" | "plan" | "children" | "retry" | "idle";
 
 /** Activity of a running agent, or what it waits for, and since when. */
 export interface Liveness {

@@ -65,7 +65,7 @@ class Session(TypedDict):
 AgentStatus = Literal["pending", "running", "completed", "failed", "stopped", "lost"]
 
 # Activity of a running agent, or what it waits for.
-LivenessKind = Literal["model", "tool", "permission", "children", "retry", "idle"]
+LivenessKind = Literal["model", "tool", "permission", "question", "plan", "children", "retry", "idle"]
 
 
 class Liveness(TypedDict):
