@@ -145,7 +145,7 @@ impl Archive {
     /// # Errors
     ///
     /// If a folder of the archive cannot be read.
-    pub fn originals(&self) -> io::Result<(Vec<(PathBuf, String)>, Vec<Skipped>)> {
+    pub fn originals(&self) -> io::Result<ArchivedOriginals> {
         let (mut originals, mut folders) = (BTreeMap::new(), vec![self.folder.clone()]);
         let mut unread = Vec::new();
         while let Some(folder) = folders.pop() {
@@ -164,7 +164,7 @@ impl Archive {
                 }
             }
         }
-        Ok((originals.into_iter().collect(), unread))
+        Ok(ArchivedOriginals { known: originals.into_iter().collect(), unread })
     }
 
     /// Returns the original of a file of the archive, and its session; `None` if neither path nor first line name one, or
@@ -303,6 +303,15 @@ fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
         Err(error) if is_missing(&error) => Ok(None),
         metadata => Ok(Some(metadata?)),
     }
+}
+
+/// What the archive itself says it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchivedOriginals {
+    /// The originals, by path, each with its session.
+    pub known: Vec<(PathBuf, String)>,
+    /// Archived files whose session is not known, because they cannot be read.
+    pub unread: Vec<Skipped>,
 }
 
 /// Returns the path of a former file: of content that a file had before it was cut or replaced.

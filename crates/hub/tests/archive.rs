@@ -106,7 +106,7 @@ fn forgetting_says_which_archived_file_it_could_not_read() {
         fs_walk(main).into_iter().find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap();
     fs::copy(&named, &nameless).unwrap();
     options.archive.take(&nameless.canonicalize().unwrap()).unwrap();
-    let [(_, session)] = options.archive.originals().unwrap().0.try_into().unwrap();
+    let [(_, session)] = options.archive.originals().unwrap().known.try_into().unwrap();
     let mut texts = TextIndex::open(&data, Access::Write).unwrap();
     let sessions = [SessionId::from(session.as_str())];
     let mut failed = 0;
@@ -114,7 +114,7 @@ fn forgetting_says_which_archived_file_it_could_not_read() {
         fault::fail_after(looks, 1);
         let outcome = forget(&mut store, &mut texts, &options.archive, &sessions);
         let has_failed = fault::end();
-        let left = options.archive.originals().unwrap().0.len();
+        let left = options.archive.originals().unwrap().known.len();
         assert_eq!(outcome.is_ok(), left == 0, "at look {looks}: {outcome:?}");
         failed += u32::from(outcome.is_err());
         if !has_failed {

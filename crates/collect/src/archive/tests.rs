@@ -38,11 +38,11 @@ fn what_is_taken_grows_with_its_original_and_outlives_it() {
     archive.take(&original).unwrap();
     let before = fs::metadata(&original).unwrap();
     let known = [(original.clone(), "s".to_owned())];
-    assert_eq!(archive.originals().unwrap().0, known);
+    assert_eq!(archive.originals().unwrap().known, known);
     fs::remove_file(&original).unwrap();
-    assert_eq!(archive.originals().unwrap().0, known);
+    assert_eq!(archive.originals().unwrap().known, known);
     let kept = archive.settle(&original).unwrap().unwrap();
-    assert_eq!(archive.originals().unwrap().0, known, "also compressed");
+    assert_eq!(archive.originals().unwrap().known, known, "also compressed");
     assert_eq!((kept.bytes, kept.modified_ns), (8, modified_ns(&before)), "it stands as the original stood");
     assert!(frames::is_frames(&kept.path));
     assert_eq!(text(&archive, &original), b"one\ntwo\n");
@@ -135,7 +135,7 @@ fn what_an_original_no_longer_says_is_kept_as_a_former_file() {
         assert_eq!(original_of(former).as_ref(), Some(&original));
     }
     assert_eq!(text(&archive, &original), b"what is longer\n");
-    let all: Vec<PathBuf> = archive.originals().unwrap().0.into_iter().map(|(path, _)| path).collect();
+    let all: Vec<PathBuf> = archive.originals().unwrap().known.into_iter().map(|(path, _)| path).collect();
     assert_eq!(all, [original.clone(), first.clone(), second, third]);
     archive.remove(&original).unwrap();
     assert_eq!((archive.find(&original).unwrap(), archive.find(&first).unwrap()), (None, None));

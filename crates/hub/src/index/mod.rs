@@ -12,7 +12,10 @@ mod text;
 use std::{collections::HashSet, io, ops::ControlFlow, path::PathBuf, time::Duration};
 
 pub use duplicates::elsewhere;
-use subscope_collect::{CollectError, Skipped, archive::Archive};
+use subscope_collect::{
+    CollectError, Skipped,
+    archive::{Archive, ArchivedOriginals},
+};
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_session::Limits;
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
@@ -203,8 +206,8 @@ pub fn forget(
         archive.remove(&source.path).map_err(IndexError::Archive)?;
     }
     // Also files that no row knows.
-    let (originals, unread) = archive.originals().map_err(IndexError::Archive)?;
-    for (original, session) in originals {
+    let ArchivedOriginals { known, unread } = archive.originals().map_err(IndexError::Archive)?;
+    for (original, session) in known {
         if all.contains(&SessionId::from(session.as_str())) {
             archive.remove(&original).map_err(IndexError::Archive)?;
         }

@@ -6,7 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, Skipped, archive::Kept, expand, length};
+use subscope_collect::{
+    CollectError, Expanded, Found, Group, Skipped,
+    archive::{ArchivedOriginals, Kept},
+    expand, length,
+};
 use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_session::OwnedElsewhere;
@@ -427,10 +431,11 @@ impl MissingFiles {
         options: &IndexOptions,
         report: &mut Report,
     ) {
-        let (originals, unread) = options.archive.originals().unwrap_or_else(|error| {
-            report.problems.push(Problem { at: "archive".to_owned(), what: error.to_string() });
-            Default::default()
-        });
+        let ArchivedOriginals { known: originals, unread } =
+            options.archive.originals().unwrap_or_else(|error| {
+                report.problems.push(Problem { at: "archive".to_owned(), what: error.to_string() });
+                ArchivedOriginals::default()
+            });
         let unread = unread
             .into_iter()
             .map(|Skipped { path, why }| Problem { at: path.display().to_string(), what: why });
