@@ -265,7 +265,7 @@ fn repair_changes_no_figure_of_archived_sessions_and_forget_leaves_nothing_of_th
         ("rows", &|| {
             let db = Connection::open(&store).unwrap();
             db.execute_batch("UPDATE sessions SET row = replace(row, 'tool_calls', '#ool_calls')").unwrap();
-            db.execute_batch("UPDATE days SET input = input + 64").unwrap();
+            db.execute_batch("UPDATE quarters SET input = input + 64").unwrap();
         }),
     ];
     for (how, spoil) in spoiled {
@@ -311,7 +311,7 @@ fn damaged_rows_are_problems_where_they_are_shown_and_derived_again_by_the_next_
     for sql in [
         "UPDATE sessions SET row = replace(row, 'tool_calls', '#ool_calls')",
         "UPDATE sessions SET row = replace(row, 'agents', 'bgents')",
-        "UPDATE days SET input = input + 64",
+        "UPDATE quarters SET input = input + 64",
         "UPDATE trees SET body = x'28b52ffd00'",
         "UPDATE at_work SET intervals = '[]'",
         "UPDATE holdings SET keys = x'00'",
@@ -322,7 +322,7 @@ fn damaged_rows_are_problems_where_they_are_shown_and_derived_again_by_the_next_
         let (projects, away) = (env.home().join(".claude/projects"), env.path("away"));
         let doctor = run(&env, "doctor", &[]);
         assert!(doctor.stdout.contains("rows that are not as they were written"), "{sql}: {}", doctor.stdout);
-        if ["UPDATE sessions", "UPDATE days", "UPDATE at_work"].iter().any(|table| sql.starts_with(table)) {
+        if ["UPDATE sessions", "UPDATE quarters", "UPDATE at_work"].iter().any(|table| sql.starts_with(table)) {
             fs::rename(&projects, &away).unwrap();
             let shown = [run(&env, "ls", &[]), run(&env, "stats", &[])];
             let warnings: String = shown.iter().map(|ran| ran.stderr.as_str()).collect();

@@ -1,11 +1,11 @@
-//! A person with agents at a terminal, with hooks and with files only: an agent asks for permission, another is
-//! interrupted by Esc, a third works in the background, and the session is resumed. At each moment the state of every
+//! A person with agents at a terminal, with hooks and with files only: an agent asks for permission, the main thread asks
+//! a question, another is interrupted by Esc, a third works in the background, and the session is resumed. At each moment the state of every
 //! agent and of the root is compared with what the screen shows.
 
 use std::{path::Path, thread};
 
 use anyhow::{Context, Result};
-use subscope_model::{AgentStatus, Flag, LivenessKind, Tree};
+use subscope_model::{AgentStatus, Attention, Flag, LivenessKind, Tree};
 use subscope_rig::tick;
 
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         findings.same(format!("{way}: stalls of the root"), of_root, vec![]);
         findings.losses(way, &heard.losses);
         hub.end()?;
-        findings.note(format!("{way}: permission, Esc, background, resume"));
+        findings.note(format!("{way}: permission, question, Esc, background, resume"));
     }
     Ok(())
 }
@@ -60,15 +60,26 @@ fn moments(world: &World, terminal: &Terminal<'_>, way: &str, findings: &mut Fin
     let when = format!("{way}, asked for permission");
     let tree = rest(world, &when, findings)?;
     agent(&tree, "Prices", AgentStatus::Running, &when, findings);
-    let asked = if way == "hooks" { LivenessKind::Permission } else { LivenessKind::Tool };
-    findings.same(format!("{when}: waits for"), waits_for(&tree, Some("Prices")), Some(asked));
-    is_waiting_for_a_person(&tree, &when, way, findings);
+    asks(&tree, Some("Prices"), LivenessKind::Permission, &when, findings);
     terminal.press("Enter")?;
+    let tree = until(world, |tree| tree.summary.attention != Attention::Waiting)?;
+    let when = format!("{way}, permission granted");
+    findings.same(format!("{when}: runs"), waits_for(&tree, Some("Prices")), Some(LivenessKind::Tool));
     terminal.wait_for("the notification", |screen| screen.contains("The prices are back."))?;
     let when = format!("{way}, after the permission");
     let tree = rest(world, &when, findings)?;
     agent(&tree, "Prices", AgentStatus::Completed, &when, findings);
     is_waiting_for_a_prompt(&tree, &when, way, findings);
+
+    // The main thread asks the person something.
+    terminal.enter("Ask me for a currency.")?;
+    terminal.wait_for("a question", |screen| screen.contains("Which currency?") && screen.contains("Euro"))?;
+    let when = format!("{way}, asked a question");
+    asks(&rest(world, &when, findings)?, None, LivenessKind::Question, &when, findings);
+    terminal.press("Enter")?;
+    terminal.wait_for("thanks", |screen| screen.contains("Thank you for the currency."))?;
+    let when = format!("{way}, after the question");
+    is_waiting_for_a_prompt(&rest(world, &when, findings)?, &when, way, findings);
 
     // The person interrupts the main thread; its agent works on in the background.
     terminal.enter("Take your time with an agent.")?;
@@ -152,6 +163,14 @@ fn waits_for(tree: &Tree, description: Option<&str>) -> Option<LivenessKind> {
 
 fn agent(tree: &Tree, description: &str, wanted: AgentStatus, when: &str, findings: &mut Findings) {
     findings.same(format!("{when}: {description}"), status(tree, description), Some(wanted));
+}
+
+/// An agent, or the root, waits for the person, as a source reports, and nobody else does.
+fn asks(tree: &Tree, description: Option<&str>, kind: LivenessKind, when: &str, findings: &mut Findings) {
+    findings.same(format!("{when}: waits for"), waits_for(tree, description), Some(kind));
+    findings.same(format!("{when}: attention"), tree.summary.attention, Attention::Waiting);
+    let waiting = tree.agents.iter().filter(|agent| agent.waits_for_person()).count();
+    findings.same(format!("{when}: agents that wait for the person"), waiting, 1);
 }
 
 /// Nothing is at work, and the root waits for the person.
