@@ -298,7 +298,7 @@ fn follows_growth_replacement_and_removal() {
     assert_eq!(sessions(&env), before);
     fs::remove_dir_all(main.with_extension("")).unwrap();
     assert_eq!(sessions(&env), before);
-    let kept = tree_of_cut(&env, &truth.session.id[..8]);
+    let kept = answer(&env, &format!("tree {} --json", &truth.session.id[..8]));
     assert_eq!(kept["agents"].as_array().unwrap().len(), truth.agents.len());
     let again = run(&env, "search the --json", &[]);
     assert_eq!(again.code, Some(0));

@@ -500,7 +500,7 @@ impl Another {
                     }
                     let Some(first) = head.lines().next() else { break };
                     let first = first.trim_end_matches(" HTTP/1.1").to_owned();
-                    let body = match first.as_str() {
+                    let body = match first.split('?').next().unwrap_or_default() {
                         "GET /healthz" => health.to_string(),
                         "GET /api/v1/stats" => r#"{"schema":"subscope.stats/1","total":{"name":"another","sessions":7,"agents":0,"tool_calls":0,"tool_errors":0,"tools_denied":0,"busy_ms":0,"usage":{},"cost_micro_usd":0},"by_type":[],"by_tool":[],"by_model":[],"by_day":[]}"#.to_owned(),
                         _ => "{}".to_owned(),

@@ -322,7 +322,8 @@ fn damaged_rows_are_problems_where_they_are_shown_and_derived_again_by_the_next_
         let (projects, away) = (env.home().join(".claude/projects"), env.path("away"));
         let doctor = run(&env, "doctor", &[]);
         assert!(doctor.stdout.contains("rows that are not as they were written"), "{sql}: {}", doctor.stdout);
-        if ["UPDATE sessions", "UPDATE quarters", "UPDATE at_work"].iter().any(|table| sql.starts_with(table)) {
+        if ["UPDATE sessions", "UPDATE quarters", "UPDATE at_work"].iter().any(|table| sql.starts_with(table))
+        {
             fs::rename(&projects, &away).unwrap();
             let shown = [run(&env, "ls", &[]), run(&env, "stats", &[])];
             let warnings: String = shown.iter().map(|ran| ran.stderr.as_str()).collect();

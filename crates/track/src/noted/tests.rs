@@ -1,3 +1,5 @@
+//! Tests of waits that the note of a process reports.
+
 use subscope_model::{
     Agent, AgentStatus, Attention, Claim, Fact, Millis, Outcome, ProcessActivity, ProcessExit, PromptKind,
     SourceKind, Spawn, SpawnMode, ToolClass, Tree,

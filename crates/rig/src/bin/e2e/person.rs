@@ -73,7 +73,8 @@ fn moments(world: &World, terminal: &Terminal<'_>, way: &str, findings: &mut Fin
 
     // The main thread asks the person something.
     terminal.enter("Ask me for a currency.")?;
-    terminal.wait_for("a question", |screen| screen.contains("Which currency?") && screen.contains("Euro"))?;
+    terminal
+        .wait_for("a question", |screen| screen.contains("Which currency?") && screen.contains("Euro"))?;
     let when = format!("{way}, asked a question");
     asks(&rest(world, &when, findings)?, None, LivenessKind::Question, &when, findings);
     terminal.press("Enter")?;
