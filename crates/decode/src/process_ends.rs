@@ -67,12 +67,10 @@ mod tests {
         LinesDecoder::new(SourceId(0), ProcessEnds).push(lines.as_bytes(), &mut |decoded| match decoded {
             Decoded::Observation(seen) => {
                 let session = seen.session.map(str::to_owned);
-                match &seen.fact {
-                    Fact::ProcessEnd(exit) => ends.push((session, seen.time, *exit)),
-                    Fact::ProcessActivity { activity, since } => {
-                        states.push((session, seen.time, *activity, *since))
-                    }
-                    other => panic!("{other:?}"),
+                if let Fact::ProcessEnd(exit) = &seen.fact {
+                    ends.push((session, seen.time, *exit));
+                } else if let Fact::ProcessActivity { activity, since } = &seen.fact {
+                    states.push((session, seen.time, *activity, *since));
                 }
             }
             Decoded::Problem { .. } => problems += 1,

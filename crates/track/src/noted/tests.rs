@@ -204,10 +204,8 @@ fn wait_is_the_same_in_every_order_of_sources() {
         let (has_hooks, has_note, is_answered) = (flags & 1 > 0, flags & 2 > 0, flags & 4 > 0);
         let order = &orders[flags / 8];
         let what = format!("{class:?} hooks {has_hooks} note {has_note} answered {is_answered} {order:?}");
-        let activity = match wait {
-            LivenessKind::Permission => ProcessActivity::Permission,
-            _ => ProcessActivity::Input,
-        };
+        let asks_permission = wait == LivenessKind::Permission;
+        let activity = if asks_permission { ProcessActivity::Permission } else { ProcessActivity::Input };
         let mut session = TestSession::new();
         session.add(TRANSCRIPT, 5, ROOT, Fact::Response(response("m1", 1)));
         for step in order {
