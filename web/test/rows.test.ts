@@ -176,7 +176,10 @@ describe("words", () => {
   it("say what is waited for", () => {
     const live = { count: null, since_ms: 1, inferred: true };
     const asking = agent("a", "root", 0, { liveness: { ...live, kind: "permission", name: "Bash" } });
-    expect([activity(asking), tone(asking)]).toEqual(["~waits for permission Bash", "waiting"]);
+    // A guess has no look of a fact.
+    expect([activity(asking), tone(asking)]).toEqual(["~waits for permission Bash", "running"]);
+    const reported = agent("a", "root", 0, { liveness: { ...live, inferred: false, kind: "permission", name: "Bash" } });
+    expect([activity(reported), tone(reported)]).toEqual(["waits for permission Bash", "waiting"]);
     const silent = agent("a", "root", 0, { flags: ["stalled"], liveness: { ...live, inferred: false, kind: "model", name: null } });
     expect([activity(silent), tone(silent)]).toEqual(["waits for the model", "stalled"]);
   });

@@ -8,7 +8,7 @@ import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import type { Agent, AgentStatus, Attention } from "../src/model";
+import type { Agent, AgentStatus, Attention, Session } from "../src/model";
 import { activityNow, needOf, needWords, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {

@@ -50,19 +50,19 @@ impl ProcessNoteLine {
     pub const SCHEMA: &'static str = "subscope.process-activity/1";
 }
 
-/// What a process does. It names no agent: a process asks its person one thing at a time, for any of its agents.
+/// What a process does. It names no agent: a process asks the user one thing at a time, for any of its agents.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessActivity {
-    /// It waits for the person's next prompt.
+    /// It waits for the user's next prompt.
     Idle,
-    /// It works, and asks the person nothing.
+    /// It works, and asks the user nothing.
     Busy,
-    /// It asks the person for a permission.
+    /// It asks the user for a permission.
     Permission,
-    /// It asks the person for anything else: an answer, a decision, a form.
+    /// It asks the user for anything else: an answer, a decision, a form.
     Input,
 }
 

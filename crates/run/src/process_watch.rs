@@ -23,7 +23,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Number of looks after a note was written at which a session that the hub does not know is tried again: its
 /// transcript may not be read yet. One without a prompt becomes known at the next change of its note.
 const MAX_TRIES: u32 = 20;
-/// Number of looks after which the hub is told again that a process still asks its person: ten minutes.
+/// Number of looks after which a wait for the user that goes on is reported to the hub again: ten minutes.
 const REMIND_AFTER: u32 = 1_200;
 
 /// The processes whose notes were read.
@@ -35,9 +35,9 @@ struct WatchedProcess {
     note: ProcessNote,
     modified: SystemTime,
     state: ProcessState,
-    /// What the hub has been told of what it does.
+    /// The activity that was last reported to the hub.
     reported: Option<(ProcessActivity, Millis)>,
-    /// Looks since the note was written, or the hub was told of it.
+    /// Looks since the note was written, or its activity was reported.
     looks: u32,
 }
 
@@ -46,7 +46,7 @@ struct WatchedProcess {
 struct LookResult {
     /// The sessions whose process was seen and has ended since the last look.
     gone: Vec<SessionId>,
-    /// What running processes do that the hub has not been told.
+    /// Activities of running processes that are to be reported to the hub.
     noted: Vec<NotedActivity>,
 }
 
@@ -94,7 +94,7 @@ impl Watched {
                     if matches!(known.state, ProcessState::Ended) {
                         known.state = ProcessState::Unseen;
                     }
-                    // Another session has not been told anything.
+                    // Nothing was reported for another session.
                     known.reported = known.reported.filter(|_| known.note.session == note.session);
                     (known.note, known.modified, known.looks) = (note, modified, 0);
                 }
@@ -127,7 +127,7 @@ impl Watched {
         LookResult { gone, noted }
     }
 
-    /// Records that the hub was told what these processes do.
+    /// Records that the activities of these processes were reported.
     fn record_reported(&mut self, processes: &[i32], noted: &[NotedActivity]) {
         for noted in noted.iter().filter(|noted| processes.contains(&noted.process)) {
             if let Some(process) = self.0.get_mut(&noted.process) {
@@ -138,7 +138,7 @@ impl Watched {
 }
 
 impl WatchedProcess {
-    /// Returns what the process does, if the hub is to be told now.
+    /// Returns the activity of the process if it is to be reported now.
     fn unreported(&mut self) -> Option<NotedActivity> {
         let (activity, since_ms) = self.note.activity?;
         self.looks = self.looks.saturating_add(1);

@@ -88,7 +88,7 @@ impl Derivation<'_> {
                 let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
                 let limits = self.limits_of(number, own);
                 let (lost_after_ms, text_final_after_ms) = (limits.lost_after_ms(has_open), limits.stall_ms);
-                // A process that asks its person is there, whoever of its agents asks.
+                // A process that asks the user is running, whichever of its agents asks.
                 let asked_at = asked_at.filter(|_| has_open || number == 0);
                 let heard = last.max(asked_at);
                 silences[number] = Silence { last: heard, lost_after_ms, text_final_after_ms, is_in_call };

@@ -7,9 +7,9 @@
 //! Steps of a derivation, one module each: `identities` (which records are the same agent), `hooks` (owners of calls
 //! whose hook names no agent), `owners` (owner of each call and response, parent of each agent), `duplicates` (calls
 //! and responses counted in another session), `status` (running, or ended and how), `intervals` (when agents were
-//! active), `figures` (tokens and cost), `noted` (what the
-//! note of the process says), `liveness`, `flags`, `limits`, `runs`, `drafts` (what rows are built from),
-//! and `rows`, which assembles the tree. `detail` derives what spans need beyond rows, only on request.
+//! active), `figures` (tokens and cost), `noted` (what the note of the process says), `liveness`, `flags`, `limits`,
+//! `runs`, `drafts` (what rows are built from), and `rows`, which assembles the tree. `detail` derives what spans need
+//! beyond rows, only on request.
 //!
 //! Pitfalls: anything that later input can revoke (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers)
 //! must be derived and never stored as a fact; nothing may depend on a source's number.

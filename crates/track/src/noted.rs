@@ -62,10 +62,10 @@ impl Derivation<'_> {
         !self.facts.reports_questions && self.process_note().is_none()
     }
 
-    /// Returns the wait that the note reports, unless another source reports one. `is_reported`: whether a hook does.
-    pub(crate) fn noted_wait(&self, drafts: &[RowDraft], is_reported: bool) -> Option<NotedWait> {
+    /// Returns the wait that the note reports, unless a hook or a call reports one.
+    pub(crate) fn noted_wait(&self, drafts: &[RowDraft]) -> Option<NotedWait> {
         let note = self.process_note()?;
-        let kind = note.activity.wait().filter(|_| !is_reported)?;
+        let kind = note.activity.wait().filter(|_| self.open_questions().is_empty())?;
         let mut asking: Vec<(AgentIndex, &CallFacts)> = Vec::new();
         for (agent, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.state.status.is_live()) {
             for call in draft.calls.iter().filter(|call| self.is_open(**call)) {

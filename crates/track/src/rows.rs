@@ -39,7 +39,7 @@ pub(crate) fn build_tree(
     let own = derive_figures(facts, identities, owners, &duplicates, now.prices);
     let order = derivation.pre_order();
     let mut drafts = derivation.draft_rows(calls, &order, &own);
-    let noted = derivation.noted_wait(&drafts, !derivation.open_questions().is_empty());
+    let noted = derivation.noted_wait(&drafts);
     derivation.open_waiting_root(noted.as_ref(), &mut drafts);
     let activities = derivation.derive_activities(&drafts, noted.as_ref());
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);

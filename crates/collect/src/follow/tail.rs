@@ -24,7 +24,7 @@ const SEAM_BYTES: usize = 64;
 /// place cut it first; its content meanwhile is neither the old nor the new.
 const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
-/// Most former contents of a file that are told apart. One that was replaced more often never counts as restored.
+/// Maximum number of former contents of a file that are compared. A file that was replaced more often never counts as restored.
 const MAX_FORMER: usize = 64;
 
 /// Whether a file is still there.
