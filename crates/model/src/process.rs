@@ -64,13 +64,15 @@ pub enum ProcessActivity {
     Permission,
     /// It asks the user for anything else: an answer, a decision, a form.
     Input,
+    /// It has begun another session: what it does is no longer about this one.
+    Elsewhere,
 }
 
 impl ProcessActivity {
     /// Returns what it waits for; `None` unless it asks the person something.
     pub fn wait(self) -> Option<LivenessKind> {
         match self {
-            Self::Idle | Self::Busy => None,
+            Self::Idle | Self::Busy | Self::Elsewhere => None,
             Self::Permission => Some(LivenessKind::Permission),
             Self::Input => Some(LivenessKind::Question),
         }

@@ -79,6 +79,7 @@ impl Watched {
     /// Looks at all notes and their processes. `start` tells when a running process started.
     fn look(&mut self, homes: &[HarnessHome], start: impl Fn(i32) -> Option<ProcessStart>) -> LookResult {
         let mut listed = BTreeSet::new();
+        let LookResult { mut gone, mut noted } = LookResult::default();
         for file in homes.iter().flat_map(HarnessHome::note_files) {
             listed.insert(file.process);
             let known = self.0.get_mut(&file.process);
@@ -94,8 +95,14 @@ impl Watched {
                     if matches!(known.state, ProcessState::Ended) {
                         known.state = ProcessState::Unseen;
                     }
-                    // Nothing was reported for another session.
-                    known.reported = known.reported.filter(|_| known.note.session == note.session);
+                    if known.note.session != note.session && known.reported.take().is_some() {
+                        noted.push(NotedActivity {
+                            process: file.process,
+                            session: SessionId::from_outside(&known.note.session),
+                            activity: ProcessActivity::Elsewhere,
+                            since_ms: note.activity.map_or(note.started_ms, |(_, since_ms)| since_ms),
+                        });
+                    }
                     (known.note, known.modified, known.looks) = (note, modified, 0);
                 }
                 None => {
@@ -105,7 +112,6 @@ impl Watched {
                 }
             }
         }
-        let LookResult { mut gone, mut noted } = LookResult::default();
         self.0.retain(|number, process| {
             let running = start(*number).filter(|start| match &process.state {
                 ProcessState::Running(seen) => start.ticks == seen.ticks,
@@ -130,7 +136,11 @@ impl Watched {
     /// Records that the activities of these processes were reported.
     fn record_reported(&mut self, processes: &[i32], noted: &[NotedActivity]) {
         for noted in noted.iter().filter(|noted| processes.contains(&noted.process)) {
-            if let Some(process) = self.0.get_mut(&noted.process) {
+            let process = self.0.get_mut(&noted.process);
+            let is_of = |process: &&mut WatchedProcess| {
+                SessionId::from_outside(&process.note.session) == noted.session
+            };
+            if let Some(process) = process.filter(is_of) {
                 (process.reported, process.looks) = (Some((noted.activity, noted.since_ms)), 0);
             }
         }
@@ -225,8 +235,15 @@ mod tests {
         assert_eq!(reminders.count(), 2, "a wait that goes on is not forgotten");
         write("t", asks, 8);
         let other = noted("t", ProcessActivity::Permission, 8);
+        let looked = watched.look(&homes, start(1)).noted;
+        assert_eq!(
+            looked,
+            [noted("s", ProcessActivity::Elsewhere, 8), other.clone()].concat(),
+            "as by /clear"
+        );
+        watched.record_reported(&[11], &looked[..1]);
         let tries = (0..100).filter(|_| watched.look(&homes, start(1)).noted == other).count();
-        assert_eq!(tries, MAX_TRIES as usize, "of a session that the hub does not know");
+        assert_eq!(tries, MAX_TRIES as usize - 1, "of a session that the hub does not know");
     }
 
     #[test]

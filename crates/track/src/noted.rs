@@ -37,12 +37,14 @@ pub(crate) struct NotedWait {
 }
 
 impl Derivation<'_> {
-    /// Returns what the note of the session's process says; `None` without one, or if the process has ended since.
+    /// Returns what the note of the session's process says; `None` without one, or if the process has ended or begun
+    /// another session since.
     pub(crate) fn process_note(&self) -> Option<ProcessNote> {
         let (since, seen_at, activity) = self.facts.process_activity?;
         let ended_at = self.facts.process_end.map(|(at, _)| at).max(self.facts.process_gone);
         let has_ended = self.now.has_ended || ended_at.is_some_and(|ended| ended >= seen_at);
-        (!has_ended).then_some(ProcessNote { activity, since, seen_at })
+        let has_left = self.hooks.has_left || activity == ProcessActivity::Elsewhere;
+        (!has_ended && !has_left).then_some(ProcessNote { activity, since, seen_at })
     }
 
     /// Whether the process has gone on since a question of that time: the person has answered it.

@@ -107,6 +107,24 @@ fn root_that_has_ended_its_turn_waits_if_nobody_else_can() {
 }
 
 #[test]
+fn session_that_its_process_has_left_waits_for_nothing() {
+    let ended = subscope_model::Response { ends_turn: true, has_stop_reason: true, ..response("m1", 1) };
+    let waits = |activities: &[ProcessActivity]| {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::Response(ended.clone()));
+        for (at, activity) in (20..).zip(activities) {
+            note(&mut session, at, *activity);
+        }
+        kind(&session.tree(400), "root")
+    };
+    assert_eq!(waits(&[ProcessActivity::Idle]), Some(LivenessKind::Idle));
+    for last in [ProcessActivity::Idle, ProcessActivity::Permission, ProcessActivity::Input] {
+        assert_eq!(waits(&[last, ProcessActivity::Elsewhere]), None, "{last:?}");
+        assert!(waits(&[last, ProcessActivity::Elsewhere, last]).is_some(), "it came back: {last:?}");
+    }
+}
+
+#[test]
 fn idle_process_has_an_idle_root_until_the_next_prompt() {
     let mut session = TestSession::new();
     let prompt = |at: Millis, session: &mut TestSession| {

@@ -20,13 +20,22 @@ pub(crate) fn compare(
     tree: &Tree,
 ) -> Findings {
     let mut findings = Findings::default();
+    let mut unnamed = unnamed_starts(text);
     for agent in &tree.agents {
         let (Some(known), Some(kind), Some(task)) =
             (known.get(agent.id.as_str()), &agent.agent_type, &agent.description)
         else {
             continue;
         };
-        let printed = of(text, &format!("{kind}: {task}"));
+        let (first, mut printed) = of(text, &format!("{kind}: {task}"));
+        // A hook may report the start before anything says which call it is of: it is printed by the type alone.
+        let is_own = |(line, started): &(usize, &str)| *line < first && *started == kind.as_ref();
+        if printed.first != "▶"
+            && let Some(at) = unnamed.iter().position(is_own)
+        {
+            unnamed.remove(at);
+            "▶".clone_into(&mut printed.first);
+        }
         let place = format!("{what}: blocks of {}", known.actor);
         findings.same(place, printed, wanted(scenario, known, agent));
     }
@@ -65,9 +74,18 @@ struct Printed {
     last: String,
 }
 
-/// Reads an agent's blocks: `TIME ▶ LABEL …`, `TIME   LABEL → TOOL …`, `TIME   LABEL ← TOOL …`,
+/// Returns the starts of agents without a description, `TIME ▶ TYPE  …`: their lines and types.
+fn unnamed_starts(text: &str) -> Vec<(usize, &str)> {
+    let lines = text.lines().enumerate();
+    let starts = lines.filter_map(|(number, line)| Some((number, line.get(TIME..)?.strip_prefix("▶ ")?)));
+    let labels = starts.filter_map(|(number, rest)| Some((number, rest.split_once("  ")?.0)));
+    labels.filter(|(_, label)| !label.contains(": ")).collect()
+}
+
+/// Reads an agent's blocks, with the line of the first: `TIME ▶ LABEL …`, `TIME   LABEL → TOOL …`, `TIME   LABEL ← TOOL …`,
 /// `TIME   LABEL ! stalled: waits for CAUSE since SPAN`, `TIME ✓ LABEL …`.
-fn of(text: &str, label: &str) -> Printed {
+fn of(text: &str, label: &str) -> (usize, Printed) {
+    let mut first = usize::MAX;
     let mut printed = Printed {
         first: String::new(),
         calls: Vec::new(),
@@ -75,7 +93,8 @@ fn of(text: &str, label: &str) -> Printed {
         stalls: Vec::new(),
         last: String::new(),
     };
-    for line in text.lines().filter_map(|line| line.get(TIME..)) {
+    for (number, line) in text.lines().enumerate() {
+        let Some(line) = line.get(TIME..) else { continue };
         let Some((mark, rest)) = line.split_once(label) else { continue };
         let mut words = rest.split_whitespace();
         let mark = match (mark.trim(), words.next()) {
@@ -100,10 +119,11 @@ fn of(text: &str, label: &str) -> Printed {
         };
         if printed.first.is_empty() {
             mark.clone_into(&mut printed.first);
+            first = number;
         }
         mark.clone_into(&mut printed.last);
     }
-    printed
+    (first, printed)
 }
 
 #[cfg(test)]
@@ -123,7 +143,8 @@ mod tests {
 20:38:57 ✓ Plan: Check stock                3s, 6 tools
 20:38:58   ← Agent ok 4s “Plan: Check stock is done”
 ";
-        let printed = of(text, "Plan: Check stock");
+        let (first, printed) = of(text, "Plan: Check stock");
+        assert_eq!(first, 1);
         let wanted = Printed {
             first: "▶".into(),
             calls: vec!["Read".into()],
@@ -132,5 +153,11 @@ mod tests {
             last: "✓".into(),
         };
         assert_eq!(printed, wanted);
+        let text = "\
+20:38:55 ▶ Plan                             by main
+20:38:55 ▶ Plan: Check stock                opus-5-5, by main
+20:38:56 ▶ Explore                          by main
+";
+        assert_eq!(unnamed_starts(text), [(0, "Plan"), (2, "Explore")]);
     }
 }

@@ -56,7 +56,14 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         let stalls: Vec<String> = heard.stalls.iter().map(|event| event.data.to_string()).collect();
         findings.same(format!("{way}: stalls"), stalls, vec![]);
         findings.losses(way, &heard.losses);
-        let trees = trees(&world)?;
+        // The hub looks at processes twice a second.
+        let began = tick();
+        let is_over = |tree: &Tree| tree.agents.first().is_some_and(|root| root.liveness.is_none());
+        let mut trees = self::trees(&world)?;
+        while !trees.iter().all(is_over) && began.elapsed() < STALL {
+            thread::sleep(POLL);
+            trees = self::trees(&world)?;
+        }
         findings.same(format!("{way}: sessions"), trees.len(), 2);
         for tree in &trees {
             let root = tree.agents.first().context("a tree without a root")?;
