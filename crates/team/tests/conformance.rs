@@ -114,6 +114,7 @@ fn comparable(answers: Answers) -> Answers {
     let Answers { rows, mut stats, mut own, trees } = answers;
     for stats in [&mut stats, &mut own] {
         (stats.slowest, stats.concurrency, stats.without) = Default::default();
+        stats.time_zone = Default::default();
     }
     let (rows, trees) = (rows.into_iter().map(row).collect(), trees.into_iter().map(tree).collect());
     Answers { rows, stats, own, trees }
@@ -138,6 +139,7 @@ fn clickhouse_answers_as_the_stores_of_machines() {
     assert!(answers.rows.iter().all(|row| row.user.as_deref() == Some("ana")
         && row.machine.as_deref() == Some("laptop")
         && row.team.as_deref() == Some("web")));
+    assert_eq!(&*answers.stats.time_zone, "", "days are those of each machine");
     let memory = check("memory", &mut Memory(MemoryStore::new()));
     assert_eq!(comparable(answers), comparable(memory));
 }
