@@ -7,7 +7,6 @@ mod common;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{SocketAddr, TcpListener},
     thread,
     time::Duration,
 };
@@ -21,6 +20,7 @@ use common::{
 use opentelemetry_proto::tonic::{common::v1::any_value::Value, trace::v1::Span};
 use subscope_hub::clock;
 use subscope_testkit::{
+    address::RefusingAddress,
     env::TestEnv,
     fixtures::{self, recording},
 };
@@ -77,11 +77,6 @@ fn metric(serving: &Serving, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
 }
 
-/// An address at which nothing listens.
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 #[test]
 fn each_session_arrives_once_and_is_counted() {
     let env = env();
@@ -135,8 +130,8 @@ fn spans_are_those_of_the_tree() {
 #[test]
 fn receiver_that_is_down_gets_everything_when_it_is_up() {
     let env = env();
-    let address = free_address();
-    let serving = forwarding(&env, &format!("http://{address}"));
+    let address = RefusingAddress::default();
+    let serving = forwarding(&env, &address.url());
     ingest(&serving, "c-nested");
     wait_for("spans wait", || metric(&serving, "forwarding_requests_waiting") > 0);
     wait_for("the failure is reported", || metric(&serving, "forwarding_failing") == 1);
@@ -204,8 +199,8 @@ fn request_that_is_too_large_is_forwarded_in_halves() {
 #[test]
 fn killed_hub_forwards_the_rest_when_it_is_back() {
     let env = env();
-    let address = free_address();
-    let url = format!("http://{address}");
+    let address = RefusingAddress::default();
+    let url = address.url();
     let mut serving = forwarding(&env, &url);
     ingest(&serving, "c-nested");
     wait_for("spans wait", || metric(&serving, "forwarding_requests_waiting") > 0);

@@ -22,14 +22,9 @@ use common::{
 use serde_json::{Value, json};
 use subscope_collect::spool;
 use subscope_hub::clock;
-use subscope_testkit::env::TestEnv;
+use subscope_testkit::{address::RefusingAddress, env::TestEnv};
 
 const ADDRESS: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";
-
-/// A port without a listener.
-fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
 
 /// A fake server that answers every request equally, or not at all.
 fn answering(answer: Option<&'static str>) -> SocketAddr {
@@ -232,7 +227,9 @@ fn nothing_happens_where_no_address_is_set() {
 #[test]
 fn wrong_usage_names_what_is_missing() {
     let env = env();
-    let say = |words: &[&str]| with_stdin(publish(&env, &nobody(), words), "");
+    let nobody = RefusingAddress::default();
+    let address = nobody.address().to_string();
+    let say = |words: &[&str]| with_stdin(publish(&env, &address, words), "");
     for (words, what) in [
         (&["--type", "tool_call", "--name", "n"][..], "--run-id"),
         (&["--type", "tool_call", "--run-id", "r"], "--name"),
@@ -298,8 +295,9 @@ fn line_that_is_no_event_aborts_its_run_and_says_which_line() {
 fn event_that_cannot_be_delivered_ends_the_command_with_event_and_cause() {
     let env = env();
     let no = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 20\r\n\r\n{\"error\":\"no room\"}\n";
+    let nobody = RefusingAddress::default();
     for (address, cause) in [
-        (nobody(), "cannot connect: "),
+        (nobody.address().to_string(), "cannot connect: "),
         (answering(Some(no)).to_string(), "the answer is 500: no room"),
         (answering(None).to_string(), "no answer within 5 s"),
     ] {
@@ -683,7 +681,8 @@ fn check_example(file: &str) {
     let kinds = bodies.lock().unwrap().iter().map(|event| event["type"].clone()).collect::<Vec<_>>();
     assert_eq!(kinds, ["subagent_start", "tool_call", "subagent_end"]);
     assert_eq!(bodies.lock().unwrap()[2]["status"], "stopped");
-    let (code, errors) = run(Some(&nobody()), &[three]);
+    let nobody = RefusingAddress::default();
+    let (code, errors) = run(Some(&nobody.address().to_string()), &[three]);
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("subagent_start") && errors.contains("could not be delivered"), "{errors}");
     assert!(errors.contains("refused") || errors.contains("ECONNREFUSED"), "{errors}");

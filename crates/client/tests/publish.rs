@@ -28,6 +28,7 @@ use subscope_client::publish::{
 };
 use subscope_model::{AgentId, SessionId};
 use subscope_server::Timeouts;
+use subscope_testkit::address::RefusingAddress;
 
 fn event(run: &str, kind: EventKind) -> Event {
     Event::new("worker", run, kind)
@@ -44,11 +45,6 @@ fn to(address: SocketAddr) -> Publisher {
 fn cause(error: PublishError) -> Cause {
     let PublishError::Undelivered { cause, .. } = error else { panic!("{error}") };
     cause
-}
-
-/// A port without a listener.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Reads one request; returns its body, or `None` at the end of the connection.
@@ -229,7 +225,8 @@ fn every_status_of_success_is_one_and_every_other_names_itself() {
 
 #[test]
 fn dead_address_aborts_the_run_and_only_warns_at_its_end() {
-    let publisher = to(nobody());
+    let nobody = RefusingAddress::default();
+    let publisher = to(nobody.address());
     let error = publisher.publish(&call("r", "t")).unwrap_err();
     let name = error.event().unwrap();
     assert_eq!(
@@ -339,7 +336,8 @@ fn spooled_run_stays_spooled_in_order_and_what_cannot_be_spooled_aborts() {
     let calls: Vec<_> = kept.iter().map(|event| event.tool_call_id.as_deref()).collect();
     assert_eq!(calls, [Some("bad"), Some("later"), Some("last"), None]);
 
-    let full = to(nobody()).with_spool(|_| Err(std::io::Error::other("the disk is full")));
+    let nobody = RefusingAddress::default();
+    let full = to(nobody.address()).with_spool(|_| Err(std::io::Error::other("the disk is full")));
     let error = full.publish(&call("r", "t")).unwrap_err().to_string();
     assert!(
         error.contains("cannot connect") && error.ends_with("it cannot be spooled: the disk is full"),
@@ -428,6 +426,7 @@ fn example_publishes_the_life_of_its_subagents() {
         assert_eq!((row.status.as_str(), row.tool_calls, row.tool_errors), expected);
         assert_eq!((row.name.as_deref(), row.open_tools), (Some("counter"), 0));
     }
-    let error = agent::count_lines(&to(nobody()), "not there").unwrap_err();
+    let nobody = RefusingAddress::default();
+    let error = agent::count_lines(&to(nobody.address()), "not there").unwrap_err();
     assert_eq!(error.event().unwrap().kind, EventKind::SubagentStart);
 }

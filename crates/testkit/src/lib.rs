@@ -5,6 +5,7 @@
 //! because the test that called it must fail; nothing here reads the machine's clock, and every generator gives the
 //! same bytes for the same seed.
 
+pub mod address;
 pub mod clock;
 pub mod corpus;
 pub mod env;

@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
@@ -11,6 +10,7 @@ use std::{
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::{collector::trace::v1::ExportTraceServiceRequest, trace::v1::Span};
 use prost::Message as _;
+use subscope_testkit::address::RefusingAddress;
 
 /// A request that the receiver got completely.
 #[derive(Clone, Debug)]
@@ -59,16 +59,16 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Starts a receiver that gives these answers, then takes everything. `news` gets a word for each request.
     pub(crate) fn start(answers: Vec<Answer>, news: Option<mpsc::SyncSender<()>>) -> Self {
-        Self::start_at("127.0.0.1:0".parse().unwrap(), answers, news)
+        Self::start_at(RefusingAddress::default(), answers, news)
     }
 
-    /// Starts a receiver at an address.
+    /// Starts a receiver at an address that refused connections until now.
     pub(crate) fn start_at(
-        address: SocketAddr,
+        address: RefusingAddress,
         answers: Vec<Answer>,
         news: Option<mpsc::SyncSender<()>>,
     ) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
+        let listener = address.listen();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
         let kept = received.clone();

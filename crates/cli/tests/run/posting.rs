@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::{Value, json as value};
 
+use subscope_testkit::address::RefusingAddress;
+
 use super::*;
 use crate::common::serving::{Serving, exchange, posting};
 
@@ -295,9 +297,8 @@ fn recording_that_a_command_prints_is_no_session_of_its_process() {
 #[test]
 fn an_outer_run_that_is_gone_is_told_to_who_posts() {
     let env = env();
-    // A port without a listener.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let inner = Posting::start(&env, "--no-store", Some(&format!("http://{gone}")));
+    let gone = RefusingAddress::default();
+    let inner = Posting::start(&env, "--no-store", Some(&gone.url()));
     let (status, answer) = inner.post(&event("r1", "subagent_start", value!({})));
     assert!(status == 503 && answer.contains("outer run"), "{status} {answer}");
     inner.end();
