@@ -47,12 +47,11 @@ class Home:
         ended = time.time() - 2 * 3600  # some take a file that changed of late for an agent at work
         for path in self.path.rglob("*"):
             os.utime(path, (ended, ended))
+        self.session = json.loads((recording / "truth.json").read_text(encoding="utf-8"))["session"]["id"]
         if harness == "claude-code":
             mains = [p for p in (self.path / ".claude/projects").glob("*/*.jsonl") if not p.name.startswith("agent-")]
-            self.transcript = sorted(mains)[0]
+            self.transcript = min(mains, key=lambda path: (path.stem != self.session, path))
             self.session = self.transcript.stem
-        else:
-            self.session = json.loads((recording / "truth.json").read_text(encoding="utf-8"))["session"]["id"]
 
     def run(self, bin_folder, *words):
         environment = {"HOME": str(self.path), "PATH": "/usr/local/bin:/usr/bin:/bin",

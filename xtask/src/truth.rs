@@ -8,6 +8,7 @@ mod recordings;
 mod report;
 mod rivals;
 mod score;
+mod wild;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ const BINARY_VARIABLE: &str = "SUBSCOPE_BIN";
 
 /// Scores everything and writes `TRUTH.md`.
 pub(crate) fn run() -> Result<()> {
-    let recordings = recordings::all()?;
+    let mut recordings = recordings::all()?;
+    recordings.extend(wild::all()?);
     announce("the oracle against truth.json");
     let truths: Vec<Answer> = recordings.iter().map(Recording::truth).collect::<Result<_>>()?;
     println!("the truth of {} recordings is known", recordings.len());
@@ -151,9 +153,20 @@ struct TreeTool {
     name: String,
 }
 
-/// Runs `subscope tree --json` on the file that names the session; it finds the other files from there.
+/// Runs `subscope tree --json` on the file that names the session; it finds the other files from there. A session of a home
+/// with several is asked for by its id.
 fn tree(binary: &Path, recording: &Recording) -> Result<Answer> {
-    let json = output(program(binary).args(["tree", "--json"]).arg(recording.target()?))?;
+    let mut command = program(binary);
+    command.args(["tree", "--json"]);
+    match &recording.session {
+        Some(session) if recording.harness == "claude-code" => {
+            let data = recording.folder.join("no-data");
+            command.env("CLAUDE_CONFIG_DIR", &recording.folder).env("SUBSCOPE_DATA_DIR", data);
+            command.env("SUBSCOPE_NO_AUTOSTART", "1").arg(session)
+        }
+        _ => command.arg(recording.target()?),
+    };
+    let json = output(&mut command)?;
     let tree: Tree = serde_json::from_str(&json).context("this is no subscope.tree/1")?;
     Ok(answer_of(tree))
 }

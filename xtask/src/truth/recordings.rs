@@ -29,6 +29,10 @@ pub(super) struct Recording {
     /// `VERSION/SCENARIO`.
     pub(super) name: String,
     pub(super) folder: PathBuf,
+    /// The session that is asked for among those of the folder; `None`: the only one.
+    pub(super) session: Option<String>,
+    /// What is true of it; `None`: what the oracle or its `truth.json` says.
+    pub(super) truth: Option<Answer>,
 }
 
 /// Returns the recordings with a `truth.json`, by harness, version and scenario. None of a harness is an error.
@@ -40,7 +44,7 @@ pub(super) fn all() -> Result<Vec<Recording>> {
         for version in folders(&fixtures)? {
             for folder in folders(&version)?.into_iter().filter(|folder| folder.join("truth.json").exists()) {
                 let name = folder.strip_prefix(&fixtures).unwrap_or(&folder).display().to_string();
-                found.push(Recording { harness, name, folder });
+                found.push(Recording { harness, name, folder, session: None, truth: None });
             }
         }
         if found.len() == before {
@@ -87,6 +91,9 @@ struct TruthTool {
 impl Recording {
     /// Returns its truth: of Claude Code by the oracle, which must agree with its `truth.json`, of others by that file.
     pub(super) fn truth(&self) -> Result<Answer> {
+        if let Some(truth) = &self.truth {
+            return Ok(truth.clone());
+        }
         if self.harness == "claude-code" {
             let oracle = root().join("xtask/oracle/oracle.py");
             let json = output(program("python3").arg(oracle).arg(&self.folder).arg("--check"))
@@ -108,10 +115,12 @@ impl Recording {
             "claude-code" => find(&folder.join("projects"), &|name| {
                 name.ends_with(".jsonl") && !name.starts_with("agent-")
             })?,
-            "codex" => {
+            "codex" if self.truth.is_none() => {
                 let end = format!("{}.jsonl", self.truth_json()?.session.id);
                 find(&folder.join("sessions"), &|name| name.starts_with("rollout-") && name.ends_with(&end))?
             }
+            // The parent may have no file.
+            "codex" => find(&folder.join("sessions"), &|name| name.starts_with("rollout-"))?,
             "copilot" => find(&folder.join("dot_copilot"), &|name| name == "events.jsonl")?,
             "gemini" => find(&folder.join("dot_gemini_tmp"), &|name| name.starts_with("session-"))?,
             "qwen" => {

@@ -49,8 +49,9 @@ impl Table {
     /// Returns the whole page.
     pub(super) fn to_markdown(&self) -> String {
         let mut page = format!(
-            "# Who is right\n\nWritten by `cargo xtask truth`; do not edit. {} recordings of real sessions of {} harnesses, \
-             read from the harness's own files alone, against what is true of each. For Claude Code that is the word of a \
+            "# Who is right\n\nWritten by `cargo xtask truth`; do not edit. {} recordings of sessions of {} harnesses, \
+             read from the harness's own files alone, against what is true of each. `wild` sessions are made up after public \
+             ones: older versions, half of the files, copies, limits, a clock set back; their truth was worked out by hand. Of the others of Claude Code that is the word of a \
              separate small program (`xtask/oracle/oracle.py`), which agrees with the `truth.json` of each recording; for \
              others it is that file, which was worked out by such programs, for Qwen Code by hand. Each cell is mistakes of \
              cases: smaller is better; `—`: the tool says nothing about it.\n",
@@ -145,6 +146,8 @@ mod tests {
             harness: "codex",
             name: name.to_owned(),
             folder: std::path::PathBuf::new(),
+            session: None,
+            truth: None,
         };
         let mut table = Table::new(&[recording("1.0/a"), recording("1.0/b")]);
         let score = |wrong| Some(Score([figure(wrong), None, figure(0), None, None]));
