@@ -32,6 +32,8 @@ const WANTED: &[(&str, &[&str])] = &[
             "ToolCall",
             "Subtree",
             "Agent",
+            "VendorUnit",
+            "VendorCost",
             "Summary",
             "Tree",
         ],
@@ -167,11 +169,18 @@ fn line(field: &Field, of: &Type, serde: &Serde) -> Result<String> {
 }
 
 fn words(item: &ItemEnum) -> String {
-    let words: Vec<String> = item
-        .variants
-        .iter()
-        .map(|variant| format!("\"{}\"", variant.ident.to_string().to_lowercase()))
-        .collect();
+    let is_snake_case = item.attrs.iter().any(|attribute| {
+        matches!(&attribute.meta, Meta::List(list) if list.tokens.to_string().contains("snake_case"))
+    });
+    let word = |name: String| {
+        let inner = |at: usize, letter: char| is_snake_case && at > 0 && letter.is_uppercase();
+        let split = name.char_indices().flat_map(|(at, letter)| {
+            let gap = inner(at, letter).then_some('_');
+            gap.into_iter().chain(letter.to_lowercase())
+        });
+        format!("\"{}\"", split.collect::<String>())
+    };
+    let words: Vec<String> = item.variants.iter().map(|variant| word(variant.ident.to_string())).collect();
     format!("{}export type {} = {};\n", comment(&item.attrs, ""), item.ident, words.join(" | "))
 }
 
@@ -307,6 +316,11 @@ mod tests {
             text,
             "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n  data: Record<string, unknown>;\n}\n"
         );
+        for (rule, written) in [("lowercase", "aunit"), ("snake_case", "a_unit")] {
+            let item = format!("#[serde(rename_all = \"{rule}\")] enum E {{ AUnit, Other }}");
+            let item = syn::parse_str(&item).unwrap();
+            assert_eq!(words(&item), format!("export type E = \"{written}\" | \"other\";\n"));
+        }
         let unknown = syn::parse_str("struct S { #[serde(with = \"other\")] all: Text }").unwrap();
         assert!(interface(&unknown).is_err());
     }

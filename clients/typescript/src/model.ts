@@ -40,6 +40,8 @@ export interface Session {
   harness_version: string | null;
   /** The working directory of the root. */
   cwd: string | null;
+  /** The folder of its project, if `cwd` is in a linked work tree (`git worktree`): that of the main work tree. */
+  project?: string;
   /** The first prompt, one line, as a title. */
   title: string | null;
   /** Time of the first event. */
@@ -190,6 +192,17 @@ export interface Agent {
   rev?: number;
 }
 
+/** A unit in which a vendor bills. */
+export type VendorUnit = "premium_requests" | "ai_units";
+
+/** A cost in a unit of a vendor, which has no price in dollars of its own. */
+export interface VendorCost {
+  /** The unit. */
+  unit: VendorUnit;
+  /** Millionths of the unit. */
+  amount_micro: number;
+}
+
 /** Statistics over the whole session. */
 export interface Summary {
   /** Subagents. */
@@ -224,6 +237,8 @@ export interface Summary {
   cost_micro_usd: number | null;
   /** Whether the cost is a lower bound. */
   cost_floor: boolean;
+  /** What the session has cost in units of the harness's vendor, as the harness says: by unit. */
+  vendor_costs?: VendorCost[];
   /** Length of the union of all intervals, including the root's. */
   wall_ms: number | null;
   /** Sum of the subagents' intervals. */
@@ -461,13 +476,13 @@ export interface SessionRow {
   kept_at_ms?: number;
   /** What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures. */
   problem?: string;
-  /** The machine that it ran on; only in a team's store, as the next three. */
+  /** The machine that it ran on; only in a team's store, as the next two. */
   machine?: string;
   /** Its user. */
   user?: string;
   /** The user's team. */
   team?: string;
-  /** Name of its project. */
+  /** Its project: in a team's store its name; else the folder of the project, if `cwd` is in a linked work tree, as [`crate::Session::project`]. */
   project?: string;
 }
 

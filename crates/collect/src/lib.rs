@@ -6,6 +6,7 @@
 //! * [`read`] and [`stdin`] read existing content, with bounded memory.
 //! * [`follow`] reads existing content, and then new content as it is written.
 //! * [`archive`] keeps transcripts that the harness deletes.
+//! * [`work_tree()`] finds the project of a working directory that is a linked work tree of git.
 //! * [`spool`] keeps hook payloads that no hub took until one does.
 //!
 //! Nothing here knows what the bytes mean: lines, attribution and display are other crates' matters.
@@ -28,6 +29,7 @@ pub mod spool;
 pub mod stdin;
 mod target;
 mod understood;
+mod work_tree;
 
 pub use bundle::{newest_session, stated_totals};
 pub use error::CollectError;
@@ -36,3 +38,4 @@ pub use found::Found;
 pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};
 pub use understood::{not_understood, unread_databases};
+pub use work_tree::{Repository, repository, work_tree};

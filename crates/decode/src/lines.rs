@@ -1,8 +1,8 @@
 //! Cutting bytes into lines, whatever their chunks, and reading each line by itself.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
-use memchr::memchr;
+use memchr::{memchr, memmem::Finder};
 use serde_json::{Value, error::Category};
 use subscope_model::{Decoded, Sink, SourceId, SourcePosition, replace_lone_surrogates};
 
@@ -389,6 +389,9 @@ impl<D: LineDecoder> Decoder for ObjectsDecoder<D> {
     }
 }
 
+/// What an escaped surrogate begins with.
+static ESCAPE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\\u"));
+
 /// Reads one line's text, and emits a problem if it cannot be read.
 fn read_line(place: SourcePosition, cut: Option<&[u8]>, lines: &mut impl LineDecoder, sink: &mut Sink<'_>) {
     let Some(bytes) = cut else {
@@ -406,7 +409,7 @@ fn read_line(place: SourcePosition, cut: Option<&[u8]>, lines: &mut impl LineDec
         }
     };
     // One of them would make the whole line unreadable.
-    let text = match memchr::memmem::find(line.text.as_bytes(), b"\\u") {
+    let text = match ESCAPE.find(line.text.as_bytes()) {
         Some(_) => replace_lone_surrogates(line.text),
         None => Cow::Borrowed(line.text),
     };

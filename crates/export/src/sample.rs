@@ -69,6 +69,7 @@ pub(crate) fn tree(below: Vec<Agent>) -> Tree {
             harness: None,
             harness_version: None,
             cwd: None,
+            project: None,
             title: None,
             started_at_ms: None,
             ended_at_ms: None,

@@ -149,11 +149,16 @@ fn reduced_tree(level: ContentLevel, tree: &Tree) -> Tree {
             harness: tree.session.harness.clone(),
             harness_version: tree.session.harness_version.clone(),
             cwd: None,
+            project: None,
             title: line_at(level, TITLE_CHARS, tree.session.title.as_ref()),
             ..tree.session
         },
         agents: tree.agents.iter().map(|agent| reduced_agent(level, agent)).collect(),
-        summary: Summary { by_type: tree.summary.by_type.clone(), ..tree.summary },
+        summary: Summary {
+            by_type: tree.summary.by_type.clone(),
+            vendor_costs: tree.summary.vendor_costs.clone(),
+            ..tree.summary
+        },
         problems: match level {
             ContentLevel::Figures | ContentLevel::Titles => Vec::new(),
             ContentLevel::Text => tree.problems.iter().map(without_folder).collect(),

@@ -43,6 +43,11 @@ pub trait Harness: Sync {
         Vec::new()
     }
 
+    /// Returns the folder of a project in which it makes linked work trees, `/` between its parts.
+    fn work_tree_folder(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the folders that its transcripts are below. They need not exist.
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
 

@@ -1,7 +1,9 @@
 //! Detects the dialect of a source by its content.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use subscope_decode::{
@@ -38,17 +40,31 @@ const OTEL_WORDS: [&[u8]; 5] = [
     b"\"instrumentationScope\"",
 ];
 
+/// Returns the words that occur anywhere.
+pub(crate) fn words_in<'w>(text: &[u8], words: impl IntoIterator<Item = &'w [u8]>) -> Vec<Finder<'w>> {
+    words.into_iter().map(Finder::new).filter(|word| word.find(text).is_some()).collect()
+}
+
+/// Returns bytes as text: what is not UTF-8 in them is replaced.
+pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    // Nearly all is UTF-8, for which this is much faster.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 /// Returns the dialect of a source of OpenTelemetry records: that of the first line that is of a known program or
 /// session.
 fn otel_dialect(head: &[u8]) -> Option<Dialect> {
+    let words: Vec<Finder<'_>> = words_in(head, OTEL_WORDS);
+    if words.is_empty() {
+        return None;
+    }
     let sources = otel_sources();
     head.split(|byte| *byte == b'\n').find_map(|line| {
-        if !line.trim_ascii_start().starts_with(b"{")
-            || OTEL_WORDS.iter().all(|word| memmem::find(line, word).is_none())
-        {
+        let is_object = line.trim_ascii_start().starts_with(b"{");
+        if !is_object || words.iter().all(|word| word.find(line).is_none()) {
             return None;
         }
-        let text = String::from_utf8_lossy(line);
+        let text = text_of(line);
         match serde_json::from_str::<IgnoredAny>(&text) {
             Ok(IgnoredAny) => source_of_line(&sources, &text).map(|source| source.dialect),
             Err(_) => otel_dialect_of_cut(&sources, line),
@@ -100,7 +116,7 @@ const LEADING_BYTES: usize = 400;
 const PROTOBUF_TYPE: &[u8] = b"x-protobuf\"";
 
 fn dialect_of_line(line: &[u8]) -> Option<Dialect> {
-    let text = String::from_utf8_lossy(line);
+    let text = text_of(line);
     let text = text.trim();
     // A line of a stream of server-sent events.
     let text = text.strip_prefix("data:").map_or(text, str::trim_start);
@@ -114,7 +130,7 @@ fn dialect_of_line(line: &[u8]) -> Option<Dialect> {
 
 /// Returns the dialect of a source that begins with an object on many lines.
 fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
-    let text = String::from_utf8_lossy(head);
+    let text = text_of(head);
     let text = text.trim_start();
     text.strip_prefix('{')?.trim_start_matches([' ', '\r']).strip_prefix('\n')?;
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
@@ -128,7 +144,7 @@ fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
 
 /// Returns the dialect of a source that is an array of objects: that of the first element that is recognized.
 fn dialect_of_array(head: &[u8]) -> Option<Dialect> {
-    let text = String::from_utf8_lossy(head);
+    let text = text_of(head);
     let mut rest = text.trim_start().strip_prefix('[')?.trim_start();
     while rest.starts_with('{') {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();

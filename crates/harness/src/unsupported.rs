@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::lenient::{Num, Str};
 
-use crate::recognize::leading_fields;
+use crate::recognize::{leading_fields, text_of, words_in};
 
 /// A program, and parts of paths below which it keeps its sessions.
 struct Program {
@@ -206,15 +206,15 @@ fn is_uuid_behind(start: &str, id: &Str<'_>) -> bool {
 
 /// Returns the unsupported program that wrote this, by its lines.
 pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
-    let marked =
-        |line: &&[u8]| LINE_MARKS.iter().any(|(word, ..)| memmem::find(line, word.as_bytes()).is_some());
-    let lines = head.split(|byte| *byte == b'\n');
+    let words = words_in(head, LINE_MARKS.iter().map(|(word, ..)| word.as_bytes()));
+    let marked = |line: &&[u8]| words.iter().any(|word| word.find(line).is_some());
+    let lines = head.split(|byte| *byte == b'\n').take_while(|_| !words.is_empty());
     let by_line = lines.filter(marked).find_map(|line| program_of(line, LINE_MARKS));
     by_line.or_else(|| program_of(first_object(head)?.as_bytes(), FIRST_MARKS))
 }
 
 fn program_of(line: &[u8], table: &[LineMark]) -> Option<&'static str> {
-    let text = String::from_utf8_lossy(line);
+    let text = text_of(line);
     let marks: Marks<'_> = serde_json::from_str(text.trim()).ok()?;
     let is_it = |(word, _, has): &&LineMark| memmem::find(line, word.as_bytes()).is_some() && has(&marks);
     table.iter().find(is_it).map(|(_, title, _)| *title)
@@ -223,7 +223,7 @@ fn program_of(line: &[u8], table: &[LineMark]) -> Option<&'static str> {
 /// Returns the first object of a source: its first line, the first element of a list, or a document on many lines as far
 /// as it goes.
 fn first_object(head: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(head);
+    let text = text_of(head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let text = text.strip_prefix('[').map_or(text, str::trim_start);
     text.starts_with('{').then_some(())?;

@@ -9,7 +9,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader};
+use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader, work_tree};
 use subscope_model::{Payload, Problem, SourceId, replace_lone_surrogates};
 use subscope_session::{Dialect, EventScope, FactDetail, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
@@ -98,7 +98,7 @@ impl BatchRead {
         Self {
             keeps_bodies: options.keep == FactDetail::Payloads,
             readers: Mutex::default(),
-            router: SessionRouter::new(options),
+            router: SessionRouter::new(options).with_work_trees(work_tree),
             problems: Vec::new(),
             files: 0,
             paths: Vec::new(),

@@ -65,7 +65,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::archive::Archive;
+use subscope_collect::{archive::Archive, work_tree};
 use subscope_model::{Millis, PriceTable, SessionId, Update, Zone};
 use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
@@ -321,7 +321,8 @@ impl EventLoop {
                 keep: FactDetail::Rows,
                 cutoff: None,
                 events: EventScope::All,
-            }),
+            })
+            .with_work_trees(work_tree),
             sessions: SessionTable::default(),
             subscribers: Vec::new(),
             partitions: Partitions::default(),

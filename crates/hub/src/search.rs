@@ -4,12 +4,12 @@ use std::{cmp::Reverse, collections::HashMap, ops::ControlFlow};
 
 use subscope_collect::{archive::Archive, read::SpanReader};
 use subscope_model::{
-    FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, Text, Tree,
+    FacetCount, Facets, HITS_SCHEMA, Hits, RawJson, SearchHit, SearchQuery, SessionId, SessionRow, Text, Tree,
 };
 use subscope_session::passages::{PassageReader, file_argument};
 use subscope_store::{
     AgentLabel, History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounter,
-    TextCounts, TextIndex, TextQuery, is_below, words,
+    TextCounts, TextIndex, TextQuery, is_of_project, words,
 };
 
 /// Characters of a snippet before the first hit, and in total.
@@ -42,11 +42,9 @@ pub fn search(
     }
     let of_project = |project: &Text| -> Result<Vec<SessionId>, StoreError> {
         let stored = history.list(&ListQuery::first(MAX_SESSIONS))?.into_iter();
-        let stored = stored.map(|row| (row.id, row.cwd));
-        let stored = stored.filter(|(id, _)| unsaved.iter().all(|tree| tree.session.id != *id));
-        let new = unsaved.iter().map(|tree| (tree.session.id.clone(), tree.session.cwd.clone()));
-        let all = stored.chain(new).filter(|(_, cwd)| is_below(cwd.as_deref(), project));
-        Ok(all.map(|(id, _)| id).collect())
+        let stored = stored.filter(|row| unsaved.iter().all(|tree| tree.session.id != row.id));
+        let all = stored.chain(unsaved.iter().map(|tree| SessionRow::of(tree)));
+        Ok(all.filter(|row| is_of_project(row, project)).map(|row| row.id).collect())
     };
     let text_query = TextQuery {
         words: terms.clone(),

@@ -77,6 +77,7 @@ impl<'t> Compared<'t> {
             unattributed_usage: None,
             cost_micro_usd: top.subtree.cost_micro_usd,
             cost_floor: top.subtree.cost_floor,
+            vendor_costs: Vec::new(),
             wall_ms: top.subtree.wall_ms,
             agent_ms: top.subtree.agent_ms,
             by_type,

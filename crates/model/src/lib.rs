@@ -67,7 +67,7 @@ pub use live_view::LiveView;
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
     Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
-    SpawnResult, SpawnTotals, TitleOrigin, ToolClass,
+    SpawnResult, SpawnTotals, TitleOrigin, ToolClass, WorkTree,
 };
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;
@@ -90,7 +90,7 @@ pub use time::{Millis, iso8601, parse_event_time, parse_rfc3339};
 pub use trajectory::{TrajectoryCall, TrajectoryLine, TrajectoryLineKind};
 pub use tree::{
     Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,
-    ToolStatus, Tree,
+    ToolStatus, Tree, VendorCost, VendorUnit,
 };
 pub use usage::{MicroUsd, Usage};
 pub use zone::Zone;

@@ -77,7 +77,7 @@ pub struct SessionRow {
     /// What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Text>,
-    /// The machine that it ran on; only in a team's store, as the next three.
+    /// The machine that it ran on; only in a team's store, as the next two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Text>,
     /// Its user.
@@ -86,7 +86,8 @@ pub struct SessionRow {
     /// The user's team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<Text>,
-    /// Name of its project.
+    /// Its project: in a team's store its name; else the folder of the project, if `cwd` is in a linked work tree, as
+    /// [`crate::Session::project`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<Text>,
 }
@@ -140,8 +141,13 @@ impl SessionRow {
             machine: None,
             user: None,
             team: None,
-            project: None,
+            project: session.project.clone(),
         }
+    }
+
+    /// Returns its project: the folder of the main work tree or its working directory; in a team's store its name.
+    pub fn project(&self) -> Option<&Text> {
+        self.project.as_ref().or(self.cwd.as_ref())
     }
 
     /// Returns the row of a session of which only the id is known.

@@ -20,7 +20,7 @@ pub use spawn::{Parent, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult, S
 
 use crate::{
     AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessActivity, ProcessExit, RawJson, SourceId,
-    StopStep, Usage,
+    StopStep, Text, Usage, VendorCost,
 };
 
 /// Kind of a source, the most detailed first. If two kinds have the same fact, the lesser (earlier) kind wins (design,
@@ -147,6 +147,15 @@ pub enum TitleOrigin {
     Prompt,
 }
 
+/// A linked work tree, as `git worktree add` makes one.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkTree {
+    /// Its folder, an absolute path.
+    pub folder: Text,
+    /// The folder of its project, an absolute path: that of the main work tree.
+    pub project: Text,
+}
+
 /// The content of an observation.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
@@ -179,6 +188,8 @@ pub enum Fact<'a> {
         /// Its kind.
         what: PromptKind,
     },
+    /// A linked work tree, and the project that it belongs to.
+    WorkTree(WorkTree),
     /// A title of the session.
     Title {
         /// The title.
@@ -300,6 +311,13 @@ pub enum Fact<'a> {
     AwaitsPrompt,
     /// The session's own total.
     Checksum(Checksum),
+    /// What the session has cost in a unit of the vendor.
+    VendorCost {
+        /// The cost.
+        cost: VendorCost,
+        /// As [`Checksum::part`].
+        part: Option<Millis>,
+    },
     /// The actor's own total, from a source that does not have its responses.
     Totals {
         /// Tokens.

@@ -51,6 +51,23 @@ impl ModelPrice {
         let long = self.above.iter().filter(|price| input_tokens > price.tokens);
         long.max_by_key(|price| price.tokens).map_or(&self.short, |price| &price.prices)
     }
+
+    /// Returns the cost of the `usage` of one response in picodollars; `cache_write_1h` of its cache-write tokens are billed
+    /// at the one-hour price. `None` without a price for a kind of tokens that was used.
+    pub fn pico_usd(&self, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
+        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+        let price = self.of_context(usage.input_tokens.saturating_add(cached));
+        let long = cache_write_1h.min(usage.cache_write_tokens);
+        let kinds = [
+            (usage.input_tokens, Some(price.input)),
+            (usage.output_tokens, Some(price.output)),
+            (usage.cache_read_tokens, price.cache_read),
+            (usage.cache_write_tokens - long, price.cache_write),
+            (long, price.cache_write_1h),
+        ];
+        let used = kinds.into_iter().filter(|(tokens, _)| *tokens > 0);
+        used.map(|(tokens, each)| Some(u128::from(tokens) * u128::from(each?))).sum()
+    }
 }
 
 /// Prices by model name, with the source and date of the figures.
@@ -78,23 +95,6 @@ impl PriceTable {
         self.source = format!("{}; else {}", other.source, self.source);
         self.date = other.date;
         self.models.extend(other.models);
-    }
-
-    /// Returns the cost of the `usage` of one response in picodollars; `cache_write_1h` of its cache-write tokens are billed
-    /// at the one-hour price. `None` if the model has no price, or none for a kind of tokens that was used.
-    pub fn pico_usd(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
-        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
-        let price = self.price(model)?.of_context(usage.input_tokens.saturating_add(cached));
-        let long = cache_write_1h.min(usage.cache_write_tokens);
-        let kinds = [
-            (usage.input_tokens, Some(price.input)),
-            (usage.output_tokens, Some(price.output)),
-            (usage.cache_read_tokens, price.cache_read),
-            (usage.cache_write_tokens - long, price.cache_write),
-            (long, price.cache_write_1h),
-        ];
-        let used = kinds.into_iter().filter(|(tokens, _)| *tokens > 0);
-        used.map(|(tokens, each)| Some(u128::from(tokens) * u128::from(each?))).sum()
     }
 
     /// Converts micro-dollars to picodollars; a negative amount counts as 0.
@@ -181,10 +181,10 @@ mod tests {
         {
             assert!(table.price(name).is_none(), "{name}");
         }
-        let pico = table.pico_usd("model-4-5", &Usage::new(1_000, 0, 0, 0), 0);
+        let pico = table.price("model-4-5").unwrap().pico_usd(&Usage::new(1_000, 0, 0, 0), 0);
         assert_eq!(pico.map(PriceTable::micro_usd), Some(3_000));
         assert_eq!(
-            table.pico_usd("model-4-5", &Usage::new(1_000, 0, 1, 0), 0),
+            table.price("model-4-5").unwrap().pico_usd(&Usage::new(1_000, 0, 1, 0), 0),
             None,
             "no price of cached tokens"
         );
@@ -218,7 +218,7 @@ mod tests {
         let short = TokenPrices { cache_read: Some(0), ..prices(1) };
         let mut table = PriceTable::default();
         table.models.insert("m".into(), ModelPrice { short, above });
-        let cost = |fresh, cached| table.pico_usd("m", &Usage::new(fresh, 0, cached, 0), 0);
+        let cost = |fresh, cached| table.price("m").unwrap().pico_usd(&Usage::new(fresh, 0, cached, 0), 0);
         assert_eq!([cost(100, 0), cost(101, 0), cost(1_000, 0)], [Some(100), Some(202), Some(2_000)]);
         assert_eq!(cost(1_001, 0), Some(3_003));
         assert_eq!(cost(1, 100), None, "no price of cached tokens at this length");

@@ -86,6 +86,10 @@ pub struct Session {
     pub harness_version: Option<Text>,
     /// The working directory of the root.
     pub cwd: Option<Text>,
+    /// The folder of its project, if `cwd` is in a linked work tree (`git worktree`): that of the main work tree. Without
+    /// it, the project is `cwd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Text>,
     /// The first prompt, one line, as a title.
     pub title: Option<Text>,
     /// Time of the first event.
@@ -488,6 +492,27 @@ pub struct Subtree {
     pub agent_ms: Option<i64>,
 }
 
+/// A cost in a unit of a vendor, which has no price in dollars of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct VendorCost {
+    /// The unit.
+    pub unit: VendorUnit,
+    /// Millionths of the unit.
+    pub amount_micro: u64,
+}
+
+/// A unit in which a vendor bills.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum VendorUnit {
+    /// Premium requests of GitHub Copilot.
+    PremiumRequests,
+    /// AI units (AIU) of GitHub Copilot.
+    AiUnits,
+}
+
 /// Statistics over the whole session. Counts of agents do not include the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
@@ -525,6 +550,9 @@ pub struct Summary {
     /// Whether the cost is a lower bound.
     #[serde(default)]
     pub cost_floor: bool,
+    /// What the session has cost in units of the harness's vendor, as the harness says: by unit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vendor_costs: Vec<VendorCost>,
     /// Length of the union of all intervals, including the root's.
     pub wall_ms: Option<i64>,
     /// Sum of the subagents' intervals.

@@ -118,6 +118,8 @@ fn spent(summary: &Summary, style: &Style) -> Vec<StyledPart> {
         parts.push((None, format!("{} of no agent", style.usage(Some(rest)))));
     }
     parts.extend(summary.cost_micro_usd.map(|cost| (None, style.money(cost, summary.cost_floor))));
+    let in_units = summary.vendor_costs.iter().filter(|cost| cost.amount_micro > 0);
+    parts.extend(in_units.map(|cost| (None, text::vendor_cost(*cost))));
     parts
 }
 

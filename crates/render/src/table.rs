@@ -103,8 +103,8 @@ fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLin
     let mut line = StyledLine::painted(ink, icon);
     line.push(" ");
     line.paint(Ink::Done, lead);
-    let place = row.cwd.as_deref().or(row.project.as_deref());
-    let name = text::session_name(place, row.title.as_deref());
+    let place = text::place_name(row.cwd.as_deref(), row.project.as_deref());
+    let name = text::session_name(&place, row.title.as_deref());
     // In a team's list.
     let name = match (row.user.as_deref(), name) {
         (Some(user), Some(name)) => Some(format!("{user} {} {name}", glyphs.dot)),

@@ -2,9 +2,9 @@
 //!
 //! Token counts are rounded down, so that a `≥` before one stays true.
 
-use std::fmt::Display;
+use std::{borrow::Cow, fmt::Display};
 
-use subscope_model::{MicroUsd, Millis};
+use subscope_model::{MicroUsd, Millis, VendorCost, VendorUnit};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -123,12 +123,40 @@ pub fn base_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// Names a session: `project: title`, whichever is known; `None` if neither is. Raw agent text.
-pub fn session_name(cwd: Option<&str>, title: Option<&str>) -> Option<String> {
-    let place = cwd.map(base_name).filter(|name| !name.is_empty());
+/// Names where a session runs: the last component of its working directory, after that of its project if it is in a work
+/// tree: `shop/fix-cart`. Empty if nothing is known. Raw agent text.
+pub fn place_name<'a>(cwd: Option<&'a str>, project: Option<&'a str>) -> Cow<'a, str> {
+    let name = |path: Option<&'a str>| path.map(base_name).filter(|name| !name.is_empty());
+    match (name(project), name(cwd)) {
+        (Some(project), Some(folder)) => format!("{project}/{folder}").into(),
+        (one, other) => one.or(other).unwrap_or_default().into(),
+    }
+}
+
+/// Names a session: `place: title`, whichever is known; `None` if neither is. Raw agent text.
+pub fn session_name(place: &str, title: Option<&str>) -> Option<String> {
+    let place = Some(place).filter(|name| !name.is_empty());
     match (place, title) {
         (Some(place), Some(title)) => Some(format!("{place}: {title}")),
         (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
+/// Writes a cost in a vendor's unit, with at most two decimals: `3 premium requests`, `2.5 AIU`.
+pub fn vendor_cost(cost: VendorCost) -> String {
+    let hundredths = cost.amount_micro.saturating_add(5_000) / 10_000;
+    let decimals = format!("{:02}", hundredths % 100);
+    let decimals = decimals.trim_end_matches('0');
+    let point = if decimals.is_empty() { "" } else { "." };
+    let amount = if cost.amount_micro < 5_000 {
+        "<0.01".to_owned()
+    } else {
+        format!("{}{point}{decimals}", hundredths / 100)
+    };
+    match cost.unit {
+        VendorUnit::PremiumRequests if cost.amount_micro == 1_000_000 => format!("{amount} premium request"),
+        VendorUnit::PremiumRequests => format!("{amount} premium requests"),
+        VendorUnit::AiUnits => format!("{amount} AIU"),
     }
 }
 

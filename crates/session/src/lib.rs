@@ -18,10 +18,10 @@ mod source;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
-pub const REVISION: u32 = 11;
+pub const REVISION: u32 = 12;
 
 pub use feed::{id_by_request, problem_event};
-pub use router::{EventScope, RouterOptions, SessionRouter};
+pub use router::{EventScope, RouterOptions, SessionRouter, WorkTreeFinder};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec, is_noise};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};

@@ -338,6 +338,7 @@ pub(crate) fn to_pending_event(
             event.is_mark = true;
         }
         Fact::Session { .. }
+        | Fact::WorkTree(_)
         | Fact::Harness { .. }
         | Fact::Activity
         | Fact::Prompt { .. }
@@ -350,6 +351,7 @@ pub(crate) fn to_pending_event(
         | Fact::TurnEnd { .. }
         | Fact::Retry { .. }
         | Fact::Checksum(_)
+        | Fact::VendorCost { .. }
         | Fact::Totals { .. }
         | Fact::ProcessEnd(_)
         | Fact::ProcessActivity { .. }

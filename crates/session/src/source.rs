@@ -133,12 +133,12 @@ pub(crate) fn digest(seen: &Observation<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Recognizes a dialect by the first complete line, or by all there is if nothing will follow.
+/// Recognizes a dialect by the first complete lines, or by all there is if nothing will follow.
 pub(crate) fn recognize_head(head: &[u8], is_all: bool) -> Option<Dialect> {
-    let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
-    match whole {
-        Some(lines) => recognize(lines),
-        None if is_all || head.len() > HEAD_BYTES => recognize(head),
+    let start = head.get(..HEAD_BYTES).unwrap_or(head);
+    match start.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => recognize(start.get(..end).unwrap_or_default()),
+        None if is_all || head.len() >= HEAD_BYTES => recognize(start),
         None => None,
     }
 }

@@ -5,6 +5,7 @@
 
 use subscope_model::{
     AgentStatus, Flag, LivenessKind, ModelPrice, PriceTable, SessionRow, TokenPrices, ToolStatus, Tree,
+    VendorCost, VendorUnit,
 };
 use subscope_session::Now;
 use subscope_testkit::{
@@ -687,12 +688,67 @@ fn what_copilot_used_without_agents_is_the_roots() {
     ];
     let copilot = tree(&[Part::new("events.jsonl", lines.join("\n") + "\n")]);
     assert_eq!(copilot.agents[0].usage.unwrap().total_tokens, 116);
+    let premium = |amount_micro| VendorCost { unit: VendorUnit::PremiumRequests, amount_micro };
+    assert_eq!(copilot.summary.vendor_costs, [premium(1_000_000)]);
     assert_eq!(copilot.summary.unattributed_usage.map_or(0, |usage| usage.total_tokens), 0);
     // With an agent it is not known who used what.
     let agent = lines[1].replace("\"id\":\"e2\"", "\"agentId\":\"a1\",\"id\":\"e2\"");
     let tree = tree(&[Part::new("events.jsonl", [lines[0], &agent, lines[2]].join("\n") + "\n")]);
     assert_eq!(tree.agents[0].usage, None);
     assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 116);
+}
+
+#[test]
+fn costs_in_units_of_a_vendor_are_those_of_all_processes() {
+    let start = r#"{"type":"session.start","data":{"sessionId":"44444444-2222-4333-8444-555566667778","version":1,"producer":"copilot-agent","copilotVersion":"1.0.39"},"id":"e1","timestamp":"2026-03-29T22:36:08.000Z","parentId":null}"#;
+    let shutdown = |id: &str, second: u32, fields: &str| {
+        format!(
+            r#"{{"type":"session.shutdown","data":{{{fields}}},"id":"{id}","timestamp":"2026-03-29T22:37:{second:02}.000Z"}}"#
+        )
+    };
+    let costs = |lines: &[&str]| {
+        let tree = tree(&[Part::new("events.jsonl", format!("{start}\n{}\n", lines.join("\n")))]);
+        assert_eq!(tree.summary.usage, None, "a cost is no tokens");
+        tree.summary.vendor_costs.iter().map(|cost| (cost.unit, cost.amount_micro)).collect::<Vec<_>>()
+    };
+    let (premium, units) = (VendorUnit::PremiumRequests, VendorUnit::AiUnits);
+    assert_eq!(costs(&[]), [], "nothing said is not zero");
+    let first = shutdown("e2", 1, r#""totalPremiumRequestCost":3,"totalNanoAiu":2.5e9"#);
+    assert_eq!(costs(&[&first]), [(premium, 3_000_000), (units, 2_500_000)]);
+    // Each process says what it has cost; one that says it twice counts once.
+    let second = shutdown("e3", 2, r#""totalPremiumRequests":0.33"#);
+    assert_eq!(costs(&[&first, &first, &second]), [(premium, 3_330_000), (units, 2_500_000)]);
+    // The totals of a session are not added.
+    let all = |id, second, count: u32| {
+        shutdown(id, second, &format!(r#""agentMetrics":{{}},"totalPremiumRequestCost":{count}"#))
+    };
+    assert_eq!(costs(&[&all("e4", 4, 2), &all("e5", 5, 5)]), [(premium, 5_000_000)]);
+    let wrong = shutdown("e6", 6, r#""totalPremiumRequestCost":-1,"totalNanoAiu":"many""#);
+    assert_eq!(costs(&[&wrong]), []);
+}
+
+#[test]
+fn a_session_in_a_work_tree_belongs_to_the_project_that_its_harness_names() {
+    let line = |cwd: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"u1","sessionId":"44444444-2222-4333-8444-555566667779","timestamp":"2026-03-29T22:36:08.000Z","version":"2.1.330","cwd":"{cwd}","message":{{"role":"user","content":"go"}}}}"#
+        )
+    };
+    let entered = r#"{"type":"worktree-state","worktreeSession":{"originalCwd":"/home/user/shop","worktreePath":"/var/trees/fix","worktreeName":"fix"},"sessionId":"44444444-2222-4333-8444-555566667779"}"#;
+    let left = r#"{"type":"worktree-state","worktreeSession":null,"sessionId":"44444444-2222-4333-8444-555566667779"}"#;
+    let project = |lines: &[&str]| {
+        let session = tree(&[Part::new("main.jsonl", lines.join("\n") + "\n")]).session;
+        (session.cwd.unwrap().to_string(), session.project.map(|project| project.to_string()))
+    };
+    let shop = || Some("/home/user/shop".to_owned());
+    let (inside, below, outside) =
+        (line("/var/trees/fix"), line("/var/trees/fix/src"), line("/home/user/shop"));
+    assert_eq!(project(&[&inside]), ("/var/trees/fix".into(), None));
+    assert_eq!(project(&[&inside, entered]), ("/var/trees/fix".into(), shop()));
+    assert_eq!(project(&[entered, &below, left]), ("/var/trees/fix/src".into(), shop()));
+    // It began in the project itself.
+    assert_eq!(project(&[&outside, entered, &inside]), ("/home/user/shop".into(), None));
+    assert_eq!(project(&[&line("/var/trees/fixed"), entered]), ("/var/trees/fixed".into(), None));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub use sqlite::{
     Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, SetAside,
     SharedHistory, SqliteStore, StoredRev, is_disk_full,
 };
-pub use stats::is_below;
+pub use stats::is_of_project;
 use subscope_model::{
     Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
 };

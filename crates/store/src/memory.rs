@@ -14,7 +14,8 @@ use subscope_model::{
 
 use crate::{
     AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, OpenReader, ReceivedInput, SessionPart,
-    SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days, stats::Sums,
+    SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days,
+    stats::{Sums, with_known_project},
 };
 
 /// Default size of the event log, at some hundred bytes an event. Readers that fall further behind restart from a
@@ -110,6 +111,9 @@ impl Ledger for MemoryStore {
         let mut rows = self.rows();
         rows.add_to_inbox(&commit.received);
         for tree in &commit.trees {
+            let known = rows.trees.get(&tree.session.id).map(SessionRow::of);
+            let kept = known.and_then(|known| with_known_project(tree, known));
+            let tree = kept.as_ref().unwrap_or(tree);
             let before = rows.trees.insert(tree.session.id.clone(), tree.clone());
             if before.is_none_or(|before| SessionRow::of(&before) != SessionRow::of(tree)) {
                 rows.changed_ms.insert(tree.session.id.clone(), commit.at_ms);

@@ -7,8 +7,8 @@ use std::{
 };
 
 use subscope_model::{
-    Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, SessionRow, SlowCall, Stats, StatsGroup,
-    StatsQuery, StatsRow, Tree, Zone,
+    Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, Session, SessionRow, SlowCall, Stats,
+    StatsGroup, StatsQuery, StatsRow, Tree, Zone,
 };
 
 use crate::days::{By, UNKNOWN, day_of_quarter, quarters, quarters_of};
@@ -119,7 +119,7 @@ impl<'q> Sums<'q> {
     pub(crate) fn covers(&self, session: &SessionRow) -> bool {
         let StatsQuery { project, harness, .. } = self.query;
         harness.as_ref().is_none_or(|wanted| session.harness.as_ref() == Some(wanted))
-            && project.as_deref().is_none_or(|wanted| is_below(session.cwd.as_deref(), wanted))
+            && project.as_deref().is_none_or(|wanted| is_of_project(session, wanted))
     }
 
     /// Adds a session's rows of [`quarters`] that lie in [`Sums::quarters_covered`].
@@ -130,7 +130,7 @@ impl<'q> Sums<'q> {
     ) {
         self.sessions += u64::from(!session.is_own);
         let number = (!session.is_own).then_some(self.sessions);
-        let project = session.cwd.as_deref().unwrap_or(UNKNOWN);
+        let project = session.project().map_or(UNKNOWN, |project| &**project);
         let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
         let is_exact = session.cost_micro_usd.is_some() && !session.cost_floor;
         let (session, part) = (Adding { number, is_exact }, Adding { number, is_exact: false });
@@ -245,8 +245,22 @@ impl<'q> Sums<'q> {
     }
 }
 
-/// Whether a working directory is a folder or lies below it.
-pub fn is_below(directory: Option<&str>, folder: &str) -> bool {
+/// Returns a tree with the project that is stored for its work tree; `None` if that adds nothing. The folder may be gone by
+/// now, and with it what says whose work tree it was.
+pub(crate) fn with_known_project(tree: &Tree, known: SessionRow) -> Option<Tree> {
+    let is_the_same = tree.session.project.is_none() && tree.session.cwd == known.cwd;
+    let project = known.project.filter(|_| is_the_same)?;
+    let session = Session { project: Some(project), ..tree.session.clone() };
+    Some(Tree { session, ..tree.clone() })
+}
+
+/// Whether a session ran in a folder or below it, or in a work tree of a project there.
+pub fn is_of_project(session: &SessionRow, folder: &str) -> bool {
+    [&session.cwd, &session.project].into_iter().any(|place| is_below(place.as_deref(), folder))
+}
+
+/// Whether a directory is a folder or lies below it.
+fn is_below(directory: Option<&str>, folder: &str) -> bool {
     directory.is_some_and(|directory| Path::new(directory).starts_with(folder))
 }
 

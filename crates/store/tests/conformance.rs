@@ -56,6 +56,43 @@ fn a_committed_tree_comes_back_as_it_was() {
 }
 
 #[test]
+fn sessions_in_work_trees_count_as_their_projects() {
+    let (mut one, mut other) = (real("k-big"), real("c-nested"));
+    one.session.cwd = Some("/home/user/shop".into());
+    other.session.cwd = Some("/var/trees/fix".into());
+    for_each_store(|which, store| {
+        let of = |store: &dyn Store, project: &str| {
+            let query = StatsQuery { project: Some(project.into()), ..StatsQuery::default() };
+            let stats = store.stats(&query).unwrap();
+            let names = stats.by_project.iter().map(|row| (row.name.to_string(), row.sessions));
+            (stats.total.sessions, names.collect::<Vec<_>>())
+        };
+        let commit = |store: &mut dyn Store, trees: &[&Tree]| {
+            let trees = trees.iter().map(|tree| (*tree).clone()).collect();
+            store.commit(&Commit { trees, ..Commit::default() }).unwrap();
+        };
+        let mut linked = other.clone();
+        linked.session.project = Some("/home/user/shop".into());
+        commit(store, &[&one, &other]);
+        assert_eq!(of(store, "/home/user/shop"), (1, vec![("/home/user/shop".into(), 1)]), "{which}");
+        commit(store, &[&linked]);
+        let both = (2, vec![("/home/user/shop".to_owned(), 2)]);
+        assert_eq!(of(store, "/home/user/shop"), both, "{which}");
+        // It is still below its own folder.
+        assert_eq!(of(store, "/var/trees").0, 1, "{which}");
+        // The folder is gone when the session is derived again.
+        commit(store, &[&other]);
+        assert_eq!(store.tree(&other.session.id).unwrap().as_ref(), Some(&linked), "{which}");
+        assert_eq!(of(store, "/home/user/shop"), both, "{which}");
+        // What was known of another folder says nothing of this one.
+        let mut moved = other.clone();
+        moved.session.cwd = Some("/var/trees/other".into());
+        commit(store, &[&moved]);
+        assert_eq!(store.tree(&other.session.id).unwrap(), Some(moved), "{which}");
+    });
+}
+
+#[test]
 fn recent_sessions_are_those_with_changed_rows() {
     let (one, other) = (real("k-big"), real("c-nested"));
     for_each_store(|which, store| {

@@ -52,6 +52,7 @@ impl Losses {
             null(&mut lost, "harness", &before.harness, &session.harness);
             null(&mut lost, "harness_version", &before.harness_version, &session.harness_version);
             null(&mut lost, "cwd", &before.cwd, &session.cwd);
+            null(&mut lost, "project", &before.project, &session.project);
             null(&mut lost, "title", &before.title, &session.title);
             null(&mut lost, "started_at_ms", &before.started_at_ms, &session.started_at_ms);
             fell(&mut lost, "rev", before.rev.unwrap_or(0), session.rev.unwrap_or(0));

@@ -6,7 +6,7 @@ use subscope_model::{FinishReason, ResponseDetail, RunDetail, SessionDetail, Too
 use crate::{
     duplicates::Duplicates,
     facts::FactOrder,
-    figures::{derive_figures, response_figures},
+    figures::{PriceLookup, derive_figures, response_figures},
     intervals::{calls_by_agent, triggered_intervals},
     runs::{Run, SessionRuns},
     status::Derivation,
@@ -51,11 +51,12 @@ fn run_detail(run: &Run) -> RunDetail {
 fn responses(derivation: &Derivation<'_>, duplicates: &Duplicates<'_>) -> Vec<ResponseDetail> {
     let Derivation { facts, identities, owners, now, .. } = *derivation;
     let (mut responses, mut orders) = (Vec::new(), Vec::new());
+    let mut prices = PriceLookup::new(now.prices);
     for (index, (response, owner)) in facts.responses.iter().zip(owners.of_responses()).enumerate() {
         let Some(owner) = owner.filter(|_| !response.synthetic && !duplicates.has_response(index)) else {
             continue;
         };
-        let figures = response_figures(facts, identities, response, owner, now.prices);
+        let figures = response_figures(facts, identities, response, owner, &mut prices);
         let note = facts.response_notes.get(&response.key);
         let finish =
             note.filter(|_| response.is_final).and_then(|note| match (note.ends_turn, note.has_call) {

@@ -2,7 +2,8 @@
 
 use std::ops::Add;
 
-use subscope_model::{MicroUsd, Millis, PriceTable, SpawnTotals, Text, Usage};
+use hashbrown::HashMap;
+use subscope_model::{MicroUsd, Millis, ModelPrice, PriceTable, SpawnTotals, Text, Usage};
 
 use crate::{
     duplicates::Duplicates,
@@ -68,6 +69,7 @@ pub(crate) fn derive_figures(
     duplicates: &Duplicates<'_>,
     prices: &PriceTable,
 ) -> Vec<AgentFigures> {
+    let mut prices = PriceLookup::new(prices);
     let mut all = vec![AgentFigures::default(); identities.all.len()];
     for (index, (response, owner)) in facts.responses.iter().zip(owners.of_responses()).enumerate() {
         let Some(number) = owner else { continue };
@@ -79,7 +81,7 @@ pub(crate) fn derive_figures(
         if own.model < response.model {
             own.model.clone_from(&response.model);
         }
-        let Some((usage, price)) = response_figures(facts, identities, response, number, prices) else {
+        let Some((usage, price)) = response_figures(facts, identities, response, number, &mut prices) else {
             continue;
         };
         match price {
@@ -124,13 +126,29 @@ pub(crate) fn reported_totals(
     facts.call(origin).spawn.as_deref()?.totals
 }
 
+/// Looks up the price of each model once.
+pub(crate) struct PriceLookup<'t> {
+    table: &'t PriceTable,
+    known: HashMap<Text, Option<&'t ModelPrice>>,
+}
+
+impl<'t> PriceLookup<'t> {
+    pub(crate) fn new(table: &'t PriceTable) -> Self {
+        Self { table, known: HashMap::new() }
+    }
+
+    fn price(&mut self, model: &Text) -> Option<&'t ModelPrice> {
+        *self.known.entry(model.clone()).or_insert_with(|| self.table.price(model))
+    }
+}
+
 /// Returns tokens and cost in picodollars of a response of an agent; `None` if no line has its tokens.
 pub(crate) fn response_figures(
     facts: &Facts,
     identities: &Identities,
     response: &ResponseFacts,
     owner: AgentIndex,
-    prices: &PriceTable,
+    prices: &mut PriceLookup<'_>,
 ) -> Option<(Usage, Option<u128>)> {
     let tokens = response.usage?;
     let mut usage = tokens.usage();
@@ -146,7 +164,7 @@ pub(crate) fn response_figures(
     };
     let model = response.model.as_ref().map(|(_, model)| model.clone()).or_else(of_agent);
     let by_list = |model: Text| {
-        let pico = prices.pico_usd(&model, &usage, u64::from(tokens.cache_write_1h))?;
+        let pico = prices.price(&model)?.pico_usd(&usage, u64::from(tokens.cache_write_1h))?;
         let part = match response.price_permille {
             0 => pico,
             permille => pico * u128::from(permille) / 1_000,

@@ -97,6 +97,7 @@ impl Facts {
         }
         join_best(&mut self.version, other.version);
         join_best(&mut self.cwd, other.cwd);
+        self.work_trees.extend(other.work_trees);
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
         join_best(&mut self.asked_title, other.asked_title);
@@ -142,6 +143,9 @@ impl Facts {
         self.process_end = self.process_end.max(other.process_end);
         self.process_gone = self.process_gone.max(other.process_gone);
         self.process_activity = self.process_activity.max(other.process_activity);
+        for (of, amount) in other.vendor_costs {
+            self.add_vendor_cost(of, amount);
+        }
         other.checksums.into_iter().for_each(|sum| push_new(&mut self.checksums, sum));
         self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;

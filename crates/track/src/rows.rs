@@ -1,11 +1,12 @@
 //! Builds the rows of a [`Tree`] from the results of all derivation steps.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
     SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    VendorCost, VendorUnit,
 };
 
 use crate::{
@@ -59,6 +60,7 @@ pub(crate) fn build_tree(
             id: session.clone(),
             harness: harness.map(Text::from),
             harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
+            project: project_of(facts),
             cwd: best_value(&facts.cwd),
             title: title_of(facts).map(|text| shorten_title(&text)),
             started_at_ms: facts.span.get().map(|(from, _)| from),
@@ -71,6 +73,13 @@ pub(crate) fn build_tree(
         summary,
         problems: list_problems(facts),
     }
+}
+
+/// Returns the folder of a session's project, if its working directory is in a linked work tree.
+fn project_of(facts: &Facts) -> Option<Text> {
+    let cwd = &facts.cwd.as_ref()?.value;
+    let around = facts.work_trees.iter().filter(|tree| Path::new(&**cwd).starts_with(&*tree.folder));
+    around.max_by_key(|tree| tree.folder.len()).map(|tree| tree.project.clone())
 }
 
 /// Returns the title of a session: its name, else what its person asked first.
@@ -391,6 +400,21 @@ fn sum_of_parts(facts: &Facts) -> Option<Checksum> {
     Some(parts.fold(Checksum { part: None, ..*first }, add))
 }
 
+/// Returns what the session has cost in each unit of its vendor: the sum over its processes, or the total of the session.
+fn vendor_costs(facts: &Facts) -> Vec<VendorCost> {
+    let mut of_parts: BTreeMap<VendorUnit, u64> = BTreeMap::new();
+    let mut of_all: BTreeMap<VendorUnit, u64> = BTreeMap::new();
+    for ((unit, part), amount) in &facts.vendor_costs {
+        let sums = if part.is_some() { &mut of_parts } else { &mut of_all };
+        let sum = sums.entry(*unit).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+    for (unit, amount) in of_all {
+        of_parts.entry(unit).and_modify(|sum| *sum = amount.max(*sum)).or_insert(amount);
+    }
+    of_parts.into_iter().map(|(unit, amount_micro)| VendorCost { unit, amount_micro }).collect()
+}
+
 /// Returns how often hooks report that a person is asked for a permission; `None` without hooks.
 fn permissions_asked(facts: &Facts) -> Option<u32> {
     let asked = facts.hooks.iter().filter(|step| matches!(step.kind, HookStepKind::Permission { .. }));
@@ -412,6 +436,7 @@ fn summarize(
         cost_micro_usd: cost,
         cost_floor,
         permissions_asked: permissions_asked(facts),
+        vendor_costs: vendor_costs(facts),
         attention: Attention::of(rows, run_started_at_ms),
         ..Summary::default()
     };

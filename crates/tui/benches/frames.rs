@@ -159,6 +159,7 @@ fn tree(load: Load) -> Tree {
         harness: Some("claude-code".into()),
         harness_version: None,
         cwd: Some("/home/user/shop".into()),
+        project: None,
         title: Some("All at once".into()),
         started_at_ms: Some(0),
         ended_at_ms: Some(9_000_000),

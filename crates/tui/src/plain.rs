@@ -1,6 +1,8 @@
 //! Line output of feed updates for screen readers and logs: no redraws, each line is self-contained.
 
-use subscope_model::{Agent, AgentStatus, Flag, LiveView, Millis, Session, SessionId, Update};
+use std::borrow::Cow;
+
+use subscope_model::{Agent, AgentStatus, Flag, LiveView, Millis, Session, Update};
 use subscope_render::{Style, activity, text};
 
 /// Formats feed updates as lines.
@@ -56,7 +58,7 @@ impl Plain {
         if !self.is_caught_up {
             return out;
         }
-        let directory_name = directory_name(session.cwd.as_deref(), &session.id);
+        let directory_name = directory_name(session);
         for agent in agents {
             let before = self.view.agent(&session.id, &agent.id);
             for words in self.describe_changes(before, agent) {
@@ -88,9 +90,10 @@ impl Plain {
     }
 }
 
-/// The last component of a session's working directory, else the session id.
-fn directory_name<'a>(cwd: Option<&'a str>, session: &'a SessionId) -> &'a str {
-    cwd.map(text::base_name).filter(|word| !word.is_empty()).unwrap_or(session)
+/// The place of a session, else its id.
+fn directory_name(session: &Session) -> Cow<'_, str> {
+    let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
+    if place.is_empty() { session.id.as_str().into() } else { place }
 }
 
 fn ended(agent: &Agent) -> String {

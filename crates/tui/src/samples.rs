@@ -18,6 +18,7 @@ pub(crate) fn tree(id: &str, agents: &[(&str, u32)]) -> Tree {
             harness: Some("claude-code".into()),
             harness_version: None,
             cwd: Some("/home/user/shop".into()),
+            project: None,
             title: Some(format!("title of {id}").into()),
             started_at_ms: Some(0),
             ended_at_ms: Some(0),

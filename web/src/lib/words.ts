@@ -1,5 +1,5 @@
 // Labels and phrases of the page, the same as in the terminal UI.
-import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall, Usage } from "../model";
+import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall, Usage, VendorUnit } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -243,7 +243,15 @@ export function program(session: { harness: string | null }): string {
   return oneLine(session.harness) || "unknown program";
 }
 
-/** The project of a session: in a team's store it has a name of its own. */
+/** The project of a session: the folder of the main work tree, or the working directory; in a team's store its name. */
 export function project(session: { cwd: string | null; project?: string | undefined }): string {
-  return oneLine(session.project ?? base(session.cwd));
+  return oneLine(base(session.project ?? session.cwd));
+}
+
+/** Units in which a vendor bills. */
+export const VENDOR_UNITS: Record<VendorUnit, string> = { premium_requests: "premium requests", ai_units: "AIU" };
+
+/** The linked work tree of the project in which a session runs; empty if it runs in none. */
+export function workTree(session: { cwd: string | null; project?: string | undefined }): string {
+  return session.project !== undefined && session.cwd !== null ? oneLine(base(session.cwd)) : "";
 }

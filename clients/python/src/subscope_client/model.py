@@ -48,6 +48,8 @@ class Session(TypedDict):
     harness_version: str | None
     # The working directory of the root.
     cwd: str | None
+    # The folder of its project, if `cwd` is in a linked work tree (`git worktree`): that of the main work tree.
+    project: NotRequired[str]
     # The first prompt, one line, as a title.
     title: str | None
     # Time of the first event.
@@ -201,6 +203,18 @@ class Agent(TypedDict):
     # Revision, as the session's `rev`.
     rev: NotRequired[int]
 
+# A unit in which a vendor bills.
+VendorUnit = Literal["premium_requests", "ai_units"]
+
+
+class VendorCost(TypedDict):
+    """A cost in a unit of a vendor, which has no price in dollars of its own."""
+
+    # The unit.
+    unit: VendorUnit
+    # Millionths of the unit.
+    amount_micro: int
+
 
 class Summary(TypedDict):
     """Statistics over the whole session."""
@@ -237,6 +251,8 @@ class Summary(TypedDict):
     cost_micro_usd: int | None
     # Whether the cost is a lower bound.
     cost_floor: bool
+    # What the session has cost in units of the harness's vendor, as the harness says: by unit.
+    vendor_costs: NotRequired[list[VendorCost]]
     # Length of the union of all intervals, including the root's.
     wall_ms: int | None
     # Sum of the subagents' intervals.
@@ -454,13 +470,13 @@ class SessionRow(TypedDict):
     kept_at_ms: NotRequired[int]
     # What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
     problem: NotRequired[str]
-    # The machine that it ran on; only in a team's store, as the next three.
+    # The machine that it ran on; only in a team's store, as the next two.
     machine: NotRequired[str]
     # Its user.
     user: NotRequired[str]
     # The user's team.
     team: NotRequired[str]
-    # Name of its project.
+    # Its project: in a team's store its name; else the folder of the project, if `cwd` is in a linked work tree, as [`crate::Session::project`].
     project: NotRequired[str]
 
 

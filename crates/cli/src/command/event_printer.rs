@@ -6,11 +6,13 @@ use std::{
 };
 
 use subscope_hub::{clock, heartbeat};
-use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Tree, Update, feed_line};
+use subscope_model::{
+    Agent, AgentId, Event, EventKind, LiveView, Session, SessionId, Tree, Update, feed_line,
+};
 use subscope_render::{
     BlockOptions, Blocks, activity, safe,
     table::SHORT_ID,
-    text::{self, base_name, plural},
+    text::{self, place_name, plural},
 };
 
 use super::run::printer::{Printer, Weight};
@@ -126,13 +128,16 @@ impl<'c> EventPrinter<'c> {
     /// Returns what distinguishes a session from the others that are watched: its folder, and its id if that is not enough;
     /// `None` if it is the only one.
     fn place(&self, session: &SessionId) -> Option<String> {
-        let folder = |tree: &Tree| tree.session.cwd.as_deref().map(|cwd| base_name(cwd).to_owned());
+        let folder = |tree: &Tree| {
+            let Session { cwd, project, .. } = &tree.session;
+            place_name(cwd.as_deref(), project.as_deref()).into_owned()
+        };
         let mut others = self.view.trees().filter(|tree| tree.session.id != *session).peekable();
         others.peek()?;
         let short: String = session.chars().take(SHORT_ID).collect();
-        let own = self.view.trees().find(|tree| tree.session.id == *session).and_then(folder);
+        let own = self.view.trees().find(|tree| tree.session.id == *session).map(folder);
         let Some(own) = own.filter(|own| !own.is_empty()) else { return Some(short) };
-        let is_shared = others.any(|tree| folder(tree).as_ref() == Some(&own));
+        let is_shared = others.any(|tree| folder(tree) == own);
         Some(if is_shared { format!("{own} {short}") } else { own })
     }
 

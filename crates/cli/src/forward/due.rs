@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use subscope_model::{Millis, SessionId, Text};
+use subscope_model::{Millis, SessionId, SessionRow};
 use subscope_store::{Forwarded, SessionQueries, SqliteStore, StoreResult};
 
 use super::ForwardOptions;
@@ -118,6 +118,6 @@ impl DueQueue {
 
 /// Whether a session's folder is excluded from forwarding.
 fn is_excluded(store: &SqliteStore, options: &ForwardOptions, session: &SessionId) -> StoreResult<bool> {
-    let cwd: Option<Text> = store.session_row(session)?.and_then(|row| row.cwd);
-    Ok(options.exclusions.contains(cwd.as_deref()))
+    let row = store.session_row(session)?.unwrap_or_else(|| SessionRow::empty(session.clone()));
+    Ok(options.exclusions.contains(&row))
 }

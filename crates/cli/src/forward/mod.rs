@@ -226,7 +226,7 @@ impl SessionForwarder {
     /// [`ForwardError`].
     pub(crate) fn example(&self) -> Result<Option<Vec<u8>>, ForwardError> {
         for row in self.store.list(&ListQuery::first(EXAMPLES))? {
-            if self.options.exclusions.contains(row.cwd.as_deref()) {
+            if self.options.exclusions.contains(&row) {
                 continue;
             }
             let due = DueSession { session: row.id, rev: 0, is_live: false, is_gone: false };
@@ -356,7 +356,7 @@ impl SessionForwarder {
         let Some(row) = self.store.session_row(&due.session)? else { return Ok(Preparation::Nothing) };
         let Some(tree) = self.store.tree(&due.session)? else { return Ok(Preparation::Nothing) };
         let day = before.map_or_else(|| day_of(&tree, row.kept_at_ms), |before| before.day.clone());
-        let project = self.options.names.name(row.cwd.as_deref());
+        let project = self.options.names.name(row.project().map(|project| &**project));
         let (texts, is_whole) = match self.options.level {
             ContentLevel::Figures | ContentLevel::Titles => (Vec::new(), true),
             // It is sent once its files can be read.

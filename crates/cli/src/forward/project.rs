@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_model::Text;
+use subscope_model::{SessionRow, Text};
 
 use super::home;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     environment::Environment,
 };
 
-/// Most bytes of a file that is looked into: git's own, and a project's settings.
+/// Most bytes of a file of settings that is looked into: git's and a project's.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most folders whose answers are kept.
 const MAX_FOLDERS: usize = 10_000;
@@ -32,41 +32,31 @@ impl ProjectNames {
         Self { from: settings.project_from, known: RefCell::default() }
     }
 
-    /// Returns the name of the project of a working directory; `None` if nothing names it.
-    pub(super) fn name(&self, cwd: Option<&str>) -> Option<Text> {
-        let cwd = cwd.filter(|cwd| !cwd.is_empty())?;
-        if let Some(known) = self.known.borrow().get(cwd) {
+    /// Returns the name of the project of a folder; `None` if nothing names it.
+    pub(super) fn name(&self, folder: Option<&str>) -> Option<Text> {
+        let path = folder.filter(|path| !path.is_empty())?;
+        if let Some(known) = self.known.borrow().get(path) {
             return known.clone();
         }
-        let folder = || Path::new(cwd).file_name().map(|name| Text::from(name.to_string_lossy().as_ref()));
+        let folder = || Path::new(path).file_name().map(|name| Text::from(name.to_string_lossy().as_ref()));
         let name = match self.from {
-            ProjectFrom::Cwd => Some(cwd.into()),
+            ProjectFrom::Cwd => Some(path.into()),
             ProjectFrom::Folder => folder(),
-            ProjectFrom::GitRemote => repository(Path::new(cwd)).map(Text::from).or_else(folder),
+            ProjectFrom::GitRemote => repository(Path::new(path)).map(Text::from).or_else(folder),
         };
         let mut known = self.known.borrow_mut();
         if known.len() >= MAX_FOLDERS {
             known.clear();
         }
-        known.insert(cwd.to_owned(), name.clone());
+        known.insert(path.to_owned(), name.clone());
         name
     }
 }
 
 /// Returns the name of the repository that the remote `origin` of a folder's work tree names.
 fn repository(folder: &Path) -> Option<String> {
-    let git = folder.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
-    let own = if git.is_file() {
-        // A linked work tree or submodule: the file names the folder.
-        let text = small_file(&git)?;
-        let named = Path::new(text.strip_prefix("gitdir:")?.trim());
-        let named = git.parent()?.join(named);
-        // A work tree's settings are those of its repository.
-        small_file(&named.join("commondir")).map_or(named.clone(), |common| named.join(common.trim()))
-    } else {
-        git
-    };
-    let config = small_file(&own.join("config"))?;
+    let git = subscope_collect::repository(folder)?.git;
+    let config = small_file(&git.join("config"))?;
     let mut is_origin = false;
     for line in config.lines().map(str::trim) {
         if line.starts_with('[') {
@@ -124,9 +114,14 @@ impl Exclusions {
         Self { patterns: patterns.collect(), known: RefCell::default() }
     }
 
-    /// Whether sessions of a working directory stay here. A session without one stays if any directory is excluded: it
-    /// might belong to it.
-    pub(super) fn contains(&self, cwd: Option<&str>) -> bool {
+    /// Whether a session stays here: that of a folder or of a work tree of a project there. A session without a working
+    /// directory stays if any directory is excluded: it might belong to it.
+    pub(super) fn contains(&self, row: &SessionRow) -> bool {
+        self.has_folder(row.cwd.as_deref())
+            || row.project.is_some() && self.has_folder(row.project.as_deref())
+    }
+
+    fn has_folder(&self, cwd: Option<&str>) -> bool {
         let Some(cwd) = cwd.filter(|cwd| !cwd.is_empty()) else { return !self.patterns.is_empty() };
         let cwd = Path::new(cwd);
         let is_matched = self.patterns.iter().any(|pattern| match pattern {
@@ -177,12 +172,20 @@ mod tests {
         let environment = Environment::of(home.path(), &[("HOME", home.path().to_str().unwrap())]);
         let excluded = settings(&["~/private/*", "/secret"], ProjectFrom::Folder);
         let exclusions = Exclusions::new(&excluded, &environment);
-        let at = |path: &str| exclusions.contains(Some(home.path().join(path).to_str().unwrap()));
+        let at = |path: &str| exclusions.has_folder(Some(home.path().join(path).to_str().unwrap()));
         assert!(at("private/a") && at("private/a/b") && !at("private") && !at("privately/a") && !at("work"));
-        assert!(exclusions.contains(Some("/secret")) && exclusions.contains(Some("/secret/x")));
-        assert!(!exclusions.contains(Some("/secrets")) && exclusions.contains(None));
+        assert!(exclusions.has_folder(Some("/secret")) && exclusions.has_folder(Some("/secret/x")));
+        assert!(!exclusions.has_folder(Some("/secrets")) && exclusions.has_folder(None));
+        let work_tree = |project: &str| SessionRow {
+            cwd: Some("/home/user/fix".into()),
+            project: Some(project.into()),
+            ..SessionRow::empty("s".into())
+        };
+        assert!(
+            exclusions.contains(&work_tree("/secret")) && !exclusions.contains(&work_tree("/home/user/shop"))
+        );
         let none = Exclusions::new(&settings(&[], ProjectFrom::Folder), &environment);
-        assert!(!none.contains(None) && !none.contains(Some("/secret")));
+        assert!(!none.has_folder(None) && !none.has_folder(Some("/secret")));
         for (project, text, stays) in [
             ("no", "[team]\nforward = false\n", true),
             ("yes", "[team]\nforward = true\n", false),
@@ -193,7 +196,7 @@ mod tests {
             fs::create_dir_all(folder.join(".subscope")).unwrap();
             fs::create_dir_all(folder.join("below")).unwrap();
             fs::write(folder.join(".subscope/config.toml"), text).unwrap();
-            assert_eq!(none.contains(folder.join("below").to_str()), stays, "{project}");
+            assert_eq!(none.has_folder(folder.join("below").to_str()), stays, "{project}");
         }
     }
 

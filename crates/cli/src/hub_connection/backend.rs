@@ -195,10 +195,10 @@ impl Backend {
         }
     }
 
-    /// Returns the working directories of the newest sessions.
+    /// Returns the projects of the newest sessions, and the working directories.
     pub(crate) fn projects(&mut self) -> Result<BTreeSet<Text>, CliError> {
         let rows = self.sessions(MAX_PROJECT_SESSIONS, false, "")?.sessions;
-        Ok(rows.into_iter().filter_map(|row| row.cwd).collect())
+        Ok(rows.into_iter().flat_map(|row| [row.cwd, row.project]).flatten().collect())
     }
 
     /// Returns the newest passages that match.

@@ -164,6 +164,10 @@ impl Harness for ClaudeCode {
         vec![config.unwrap_or_else(|| user_home(variables).join(".config")).join("claude")]
     }
 
+    fn work_tree_folder(&self) -> Option<&'static str> {
+        Some(".claude/worktrees")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         vec![self.home(variables).folder.join(PROJECTS)]
     }

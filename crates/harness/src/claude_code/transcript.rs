@@ -22,7 +22,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind, Spawn,
-    SpawnBatch, SpawnMode, TitleOrigin, Usage, parse_rfc3339,
+    SpawnBatch, SpawnMode, TitleOrigin, Usage, WorkTree, parse_rfc3339,
 };
 
 use super::{
@@ -124,6 +124,7 @@ struct Line<'a> {
     custom_title: Str<'a>,
     ai_title: Str<'a>,
     agent_name: Str<'a>,
+    worktree_session: Option<&'a RawValue>,
     summary: Str<'a>,
     leaf_uuid: Str<'a>,
     row_source: Str<'a>,
@@ -274,6 +275,7 @@ impl LineDecoder for Transcript {
             Some("custom-title") => title(&line.custom_title, TitleOrigin::Person, &mut out),
             Some("agent-name") => title(&line.agent_name, TitleOrigin::Harness, &mut out),
             Some("ai-title") => title(&line.ai_title, TitleOrigin::Harness, &mut out),
+            Some("worktree-state") => emit_work_tree(line.worktree_session, &mut out),
             Some("system") => system(&line, &mut out),
             Some("progress") => {
                 out.emit(Fact::Activity);
@@ -288,6 +290,23 @@ impl LineDecoder for Transcript {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// The linked work tree in which the harness runs.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct WorktreeSession<'a> {
+    original_cwd: Str<'a>,
+    worktree_path: Str<'a>,
+}
+
+/// Emits the work tree that the session entered; `null` says that it left it.
+fn emit_work_tree(state: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
+    let state: Option<WorktreeSession<'_>> = state.and_then(|state| serde_json::from_str(state.get()).ok());
+    let Some(WorktreeSession { original_cwd, worktree_path }) = state else { return };
+    if let (Some(project), Some(folder)) = (original_cwd.filled(), worktree_path.filled()) {
+        out.emit_made(Fact::WorkTree(WorkTree { folder: folder.into(), project: project.into() }));
     }
 }
 

@@ -45,8 +45,10 @@ pub(super) struct Rollout {
     spawning: HashSet<String>,
     /// Whether responses have records of their own.
     has_records: bool,
-    /// Whether there was a response.
+    /// Whether the tokens of a response are known.
     has_responded: bool,
+    /// Whether the model has said or called anything: then it has used tokens, also where no line says how many.
+    has_answered: bool,
     /// The last total of counted tokens.
     counted: Tokens,
     /// Totals that went back: to 0 in a new process, or for a review, which is counted by itself before the total goes on.
@@ -231,6 +233,7 @@ impl Rollout {
             spawning: HashSet::new(),
             has_records: false,
             has_responded: false,
+            has_answered: false,
             counted: Tokens::default(),
             interrupted: Vec::new(),
             records: 0,
@@ -351,8 +354,8 @@ impl Rollout {
                 let error = payload.error.filter(|raw| raw.get() != "null");
                 let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
                 let is_sure = error.is_some() || has_words;
-                if !self.has_responded {
-                    // Every response is in the rollout.
+                if !self.has_responded && !self.has_answered && !has_words {
+                    // The first request has failed.
                     out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
                 }
                 end(status, is_root, is_sure, payload.last_agent_message.filter(|_| has_words), error, out);
@@ -367,8 +370,14 @@ impl Rollout {
                     out.emit_made(Fact::Title { text, origin: TitleOrigin::Harness });
                 }
             }
-            "agent_message" => message(None, payload.message, out),
-            "agent_reasoning" => thought(payload.text, out),
+            "agent_message" => {
+                self.has_answered = true;
+                message(None, payload.message, out);
+            }
+            "agent_reasoning" => {
+                self.has_answered = true;
+                thought(payload.text, out);
+            }
             _ => out.emit(Fact::Activity),
         }
     }
@@ -472,6 +481,8 @@ impl Rollout {
     }
 
     fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
+        let is_of_others = payload.kind.is("agent_message");
+        self.has_answered |= !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant"));
         match payload.kind.get().unwrap_or_default() {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
                 let name = payload.name.filled().unwrap_or("local_shell");

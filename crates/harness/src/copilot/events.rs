@@ -18,7 +18,8 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Checksum, Claim, Clock, EndEvidence, EventKind, Fact, Parent,
-    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
+    PromptKind, RawJson, Response, Sink, SourceKind, Spawn, ToolClass, Usage, VendorCost, VendorUnit,
+    parse_rfc3339,
 };
 
 use super::tools;
@@ -150,6 +151,10 @@ impl Tokens<'_> {
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
 struct Shutdown<'a> {
+    total_premium_request_cost: Option<&'a RawValue>,
+    /// The same up to 1.0.60.
+    total_premium_requests: Option<&'a RawValue>,
+    total_nano_aiu: Option<&'a RawValue>,
     model_metrics: Option<&'a RawValue>,
     agent_metrics: Option<&'a RawValue>,
 }
@@ -374,10 +379,26 @@ impl Events {
                 }));
             }
         }
+        let is_of_session = self.has_usage_records || shutdown.agent_metrics.is_some();
+        let part = out.head.time.filter(|_| !is_of_session);
         if let Some(usage) = models.as_ref().map(sum_of_models) {
-            let is_of_session = self.has_usage_records || shutdown.agent_metrics.is_some();
-            let part = out.head.time.filter(|_| !is_of_session);
             out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part }));
+        }
+        let in_units = [
+            (
+                VendorUnit::PremiumRequests,
+                1e6,
+                shutdown.total_premium_request_cost.or(shutdown.total_premium_requests),
+            ),
+            (VendorUnit::AiUnits, 1e-3, shutdown.total_nano_aiu),
+        ];
+        for (unit, factor, stated) in in_units {
+            let stated: Option<f64> = stated.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let micro = stated.map(|amount| amount * factor);
+            if let Some(micro) = micro.filter(|micro| *micro >= 0.0 && *micro < 1e18) {
+                let cost = VendorCost { unit, amount_micro: micro.round() as u64 };
+                out.emit(Fact::VendorCost { cost, part });
+            }
         }
         let agents: Option<BTreeMap<String, AgentMetrics<'_>>> =
             shutdown.agent_metrics.and_then(|raw| serde_json::from_str(raw.get()).ok());

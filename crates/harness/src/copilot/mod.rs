@@ -169,7 +169,7 @@ impl Harness for Copilot {
 
     fn gaps(&self) -> &'static [&'static str] {
         &[
-            "no source has a cost",
+            "costs are in premium requests and AI units (AIU), as the vendor counts them, not in dollars",
             "`copilot --output-format json` prints no tokens",
             "no hook says that an agent failed",
         ]

@@ -146,6 +146,10 @@ impl Harness for Gemini {
         Home { folder: home.folder.join(HOME_FOLDER), ..home }
     }
 
+    fn work_tree_folder(&self) -> Option<&'static str> {
+        Some(".gemini/worktrees")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         vec![self.home(variables).folder.join(PROJECTS)]
     }

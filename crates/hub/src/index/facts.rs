@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::{Found, archive::original_of};
+use subscope_collect::{Found, archive::original_of, work_tree};
 use subscope_model::{Millis, Problem, SessionId, SourceId, Tree};
 use subscope_session::{
     EventScope, FactDetail, KeysCursor, Now, RouterOptions, SessionRouter, SourceSpec, next_deadline,
@@ -180,7 +180,8 @@ fn fold_session(
         keep: FactDetail::Rows,
         cutoff: None,
         events: EventScope::Nothing,
-    });
+    })
+    .with_work_trees(work_tree);
     let mut read = ReadSession::default();
     let mut unread = work.problems.clone();
     let now = Now {

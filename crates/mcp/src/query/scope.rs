@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use subscope_model::{SessionId, SessionRow};
+use subscope_model::{SessionId, SessionRow, Text};
 
 use super::{QueryError, QuestionSender, ask, find_by_id};
 
@@ -21,7 +21,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Only sessions started in this directory or below it.
+    /// Only sessions started in this directory or below it, and those in work trees of a project there.
     pub fn project(folder: &Path) -> Self {
         Self { project: Some(resolve(folder)) }
     }
@@ -31,12 +31,14 @@ impl Scope {
         Self { project: None }
     }
 
-    /// Whether a session started in `cwd` is in scope; a session with an unknown directory is not.
-    fn contains(&self, cwd: Option<&str>) -> bool {
+    /// Whether a session with this directory is in scope; one with an unknown directory is not.
+    fn contains(&self, directory: Option<&str>) -> bool {
         let Some(project) = &self.project else { return true };
         // A relative directory cannot be resolved.
-        let Some(cwd) = cwd.map(Path::new).filter(|cwd| cwd.is_absolute()) else { return false };
-        resolve(cwd).starts_with(project)
+        let Some(directory) = directory.map(Path::new).filter(|path| path.is_absolute()) else {
+            return false;
+        };
+        resolve(directory).starts_with(project)
     }
 }
 
@@ -75,11 +77,12 @@ impl VisibleSessions {
         let page = ask(to, move |host| host.sessions(MAX_SESSIONS, only_live)).await?;
         let is_cut = page.next.is_some();
         let mut rows = page.sessions;
-        let mut checked: HashMap<Option<String>, bool> = HashMap::new();
-        rows.retain(|row| {
-            let cwd = row.cwd.as_deref();
-            *checked.entry(cwd.map(str::to_owned)).or_insert_with(|| scope.contains(cwd))
-        });
+        let mut checked: HashMap<Option<Text>, bool> = HashMap::new();
+        let mut contains = |directory: &Option<Text>| {
+            let check = || scope.contains(directory.as_deref());
+            *checked.entry(directory.clone()).or_insert_with(check)
+        };
+        rows.retain(|row| contains(&row.cwd) || row.project.is_some() && contains(&row.project));
         Ok(Self { rows, is_cut })
     }
 

@@ -17,6 +17,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
         harness: None,
         harness_version: None,
         cwd: None,
+        project: None,
         title: None,
         started_at_ms: None,
         ended_at_ms: None,

@@ -57,10 +57,12 @@ macro_rules! each_id {
             | Fact::Uncounted
             | Fact::AwaitsPrompt
             | Fact::Checksum(_)
+            | Fact::VendorCost { .. }
             | Fact::Totals { .. }
             | Fact::WireHasIdentity
             | Fact::ReportsQuestions
             | Fact::Note { .. }
+            | Fact::WorkTree(_)
             | Fact::Title { .. } => {}
         }
     }};

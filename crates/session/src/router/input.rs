@@ -171,7 +171,7 @@ impl SessionRouter {
     }
 
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
-        let Self { options, sources, groups, sessions, received, .. } = self;
+        let Self { options, sources, groups, sessions, received, find_work_tree, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
         let OpenSource {
             id,
@@ -233,6 +233,12 @@ impl SessionRouter {
                     && dialect == SUBAGENT_EVENTS
                 {
                     target.tracker.record_heard(agent, at);
+                }
+                if let (Fact::Session { cwd: Some(cwd), .. }, Some(find)) = (&seen.fact, *find_work_tree)
+                    && let Some(tree) = find(cwd)
+                {
+                    let tree = Observation { fact: Fact::WorkTree(tree), ..seen.clone() };
+                    target.absorb(&tree, dialect, spec, options.events);
                 }
                 if target.absorb(seen, dialect, spec, options.events) && options.events.is_any() {
                     sessions.changed.insert(number);

@@ -10,7 +10,7 @@ use slab::Slab;
 use subscope_decode::Dialect;
 use subscope_model::{
     AgentId, Event, EventRecord, Millis, Problem, SessionDetail, SessionId, SessionKeys, SessionText,
-    SourceId, Tree,
+    SourceId, Tree, WorkTree,
 };
 use subscope_track::{HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
@@ -38,7 +38,12 @@ pub struct SessionRouter {
     sessions: SessionRoutes,
     /// Receive time of the pushed bytes; `None` while existing content is read.
     received: Option<Millis>,
+    /// Finds the linked work tree that a working directory is in.
+    find_work_tree: Option<WorkTreeFinder>,
 }
+
+/// Returns the linked work tree that a working directory is in.
+pub type WorkTreeFinder = fn(cwd: &str) -> Option<WorkTree>;
 
 impl SessionRouter {
     /// Creates a router without sources.
@@ -51,7 +56,14 @@ impl SessionRouter {
             next_group: 1,
             sessions: SessionRoutes::default(),
             received: None,
+            find_work_tree: None,
         }
+    }
+
+    /// Looks up the work tree of each working directory: a session belongs to its project.
+    #[must_use]
+    pub fn with_work_trees(self, find: WorkTreeFinder) -> Self {
+        Self { find_work_tree: Some(find), ..self }
     }
 
     /// Returns a group number that no source has.

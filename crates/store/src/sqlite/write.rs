@@ -82,6 +82,8 @@ pub(super) fn write_session(
     tree: &Tree,
     commit: &Commit,
 ) -> StoreResult<()> {
+    let kept = known_with_project(db, tree)?.and_then(|known| stats::with_known_project(tree, known));
+    let tree = kept.as_ref().unwrap_or(tree);
     // No program has these rules: the rows are due.
     let rules = if commit.is_provisional { "" } else { rules };
     let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
@@ -120,6 +122,18 @@ pub(super) fn write_session(
     }
     write_quarters(db, no, tree)?;
     Ok(write_work(db, no, tree)?)
+}
+
+/// Returns the stored row of a session, if that has a project and the tree has none.
+fn known_with_project(db: &Transaction<'_>, tree: &Tree) -> StoreResult<Option<SessionRow>> {
+    if tree.session.project.is_some() {
+        return Ok(None);
+    }
+    let find =
+        "SELECT row FROM sessions WHERE id = ?1 AND is_forgotten = 0 AND instr(row, '\"project\":') > 0";
+    let row: Option<String> = select_one(db, find, [tree.session.id.as_str()], |row| row.get(0))?;
+    // A damaged row is replaced.
+    Ok(row.and_then(|row| serde_json::from_str(&row).ok()))
 }
 
 /// Replaces a session's figures by quarter-hour.

@@ -16,8 +16,11 @@ use subscope_model::{
 
 use crate::facts::{
     AgentRef, FactOrder, Facts, HookStep, HookStepKind, LastLine, PromptFact, ROOT, RetryFact, RootLineFact,
-    TurnFact, push_new, update_best, update_best_text, widest,
+    TurnFact, line_key, push_new, update_best, update_best_text, widest,
 };
+
+/// Most work trees of a session that are recorded.
+const MAX_WORK_TREES: usize = 100;
 
 /// How much of call payloads a tracker records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +64,12 @@ struct Lane {
 impl Lane {
     /// Returns the time by which an observation of a line is ordered: its own, unless the computer's clock was set back
     /// before it. A line that repeats an earlier one does not show that.
-    fn order(&mut self, offset: u64, line: u64, time: Millis) -> Millis {
+    fn order(&mut self, offset: u64, line: &str, time: Millis) -> Millis {
         if let Some((_, order)) = self.latest.filter(|(known, _)| *known == offset) {
             // A line may report several times: when a call began, and when it ended.
             return order.max(time);
         }
-        let is_new = self.seen.insert(line);
+        let is_new = self.seen.insert(line_key(line));
         let was_set_back = |last: &Millis| is_new && last.saturating_sub(time) > JITTER_MS;
         let order = self.last.filter(was_set_back).unwrap_or(time);
         self.last = self.last.max(Some(order));
@@ -81,7 +84,7 @@ fn lane(claim: &Claim<'_>) -> u64 {
     match claim {
         Claim::Root(_) | Claim::Silent => 0,
         Claim::Chain { .. } => 1,
-        Claim::Agent(id, _) | Claim::SpawnedBy(id) => stable_hash(id),
+        Claim::Agent(id, _) | Claim::SpawnedBy(id) => line_key(id),
     }
 }
 
@@ -125,7 +128,7 @@ impl Absorber {
         match observation.line_id.filter(|_| is_written_in_order) {
             Some(line) => {
                 let lane = self.lanes.entry((place.source.0, lane(&observation.claim))).or_default();
-                lane.order(place.offset, stable_hash(line), time)
+                lane.order(place.offset, line, time)
             }
             // Without ids they may be rows of a database, or records of an object, in an order of their own.
             None => time,
@@ -218,6 +221,11 @@ impl Recording<'_, '_> {
                     self.facts.start_reporting_kinds |= 1 << kind as u8;
                 }
             }
+            Fact::WorkTree(tree) => {
+                if self.facts.work_trees.len() < MAX_WORK_TREES {
+                    self.facts.work_trees.insert(tree.clone());
+                }
+            }
             Fact::Harness { .. }
             | Fact::Activity
             | Fact::Heartbeat
@@ -294,6 +302,9 @@ impl Recording<'_, '_> {
             Fact::AwaitsPrompt => self.push_hook_step(HookStepKind::AwaitsPrompt { time }),
             Fact::SessionEnd { .. } => self.push_hook_step(HookStepKind::SessionEnd),
             Fact::Checksum(sum) => push_new(&mut self.facts.checksums, *sum),
+            Fact::VendorCost { cost, part } => {
+                self.facts.add_vendor_cost((cost.unit, *part), cost.amount_micro);
+            }
             Fact::Totals { usage, cost_micro_usd } => {
                 if let Some(agent) = self.actor {
                     let totals = &mut self.facts.agent_mut(agent).totals;
@@ -328,6 +339,7 @@ impl Recording<'_, '_> {
             Fact::Activity
                 | Fact::Heartbeat
                 | Fact::Session { .. }
+                | Fact::WorkTree(_)
                 | Fact::Title { .. }
                 | Fact::Progress { .. }
                 | Fact::Retry { .. }

@@ -10,9 +10,11 @@ mod responses;
 pub(crate) mod stored;
 mod turns;
 
+use std::collections::BTreeSet;
+
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
-use subscope_model::{Checksum, Millis, Problem, ProcessActivity, ProcessExit, Text};
+use subscope_model::{Checksum, Millis, Problem, ProcessActivity, ProcessExit, Text, VendorUnit, WorkTree};
 
 use self::stored::list;
 pub(crate) use self::{
@@ -24,7 +26,7 @@ pub(crate) use self::{
         update_best_text, widest,
     },
     calls::{CallBeginFact, CallEndFact, CallFacts, CallPayloads, ReportedPayloads, SpawnCallFacts},
-    responses::{ResponseFacts, ResponseNote, ResponseTokens, call_key, response_key},
+    responses::{ResponseFacts, ResponseNote, ResponseTokens, call_key, line_key, response_key},
     turns::{HookStep, HookStepKind, PromptFact, RootLineFact, StreamFacts, TurnFact},
 };
 
@@ -41,6 +43,8 @@ pub(crate) const ROOT: AgentRef = 0;
 pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
     pub(crate) cwd: Option<Best<Text>>,
+    /// Work trees that the root may be in.
+    pub(crate) work_trees: BTreeSet<WorkTree>,
     pub(crate) root_model: Option<Best<Text>>,
     /// The first prompt.
     pub(crate) title: Option<Best<Text>>,
@@ -115,6 +119,9 @@ pub(crate) struct Facts {
     #[serde(with = "list")]
     pub(crate) started_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
+    /// Costs in units of the vendor, by the process that reports them: `None` for those of the whole session.
+    #[serde(with = "list")]
+    pub(crate) vendor_costs: HashMap<(VendorUnit, Option<Millis>), u64>,
     /// The latest end of the session's process that its parent has seen.
     pub(crate) process_end: Option<(Millis, ProcessExit)>,
     /// Since when the session's process is gone.
@@ -137,6 +144,12 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Records a cost in a unit of the vendor: of two reports of the same total, the greater one.
+    pub(crate) fn add_vendor_cost(&mut self, of: (VendorUnit, Option<Millis>), amount_micro: u64) {
+        let known = self.vendor_costs.entry(of).or_default();
+        *known = amount_micro.max(*known);
+    }
+
     pub(crate) fn new() -> Self {
         Self { agents: vec![AgentFacts::default()], ..Self::default() }
     }

@@ -112,6 +112,11 @@ pub(crate) fn call_key(id: &str) -> u64 {
     hash_id(3, id)
 }
 
+/// Returns the key of a line by its id, and of an agent by its own.
+pub(crate) fn line_key(id: &str) -> u64 {
+    hash_id(4, id)
+}
+
 /// Hashes an id. Stores keep these hashes, so a change here must raise `subscope_session::REVISION`.
 fn hash_id(seed: u64, id: &str) -> u64 {
     foldhash::quality::FixedState::with_seed(seed).hash_one(id)

@@ -61,8 +61,9 @@ pub(crate) struct Alert {
 
 impl Alert {
     fn of(tree: &Tree, agent: &Agent, what: &'static str, ink: Ink, at_ms: Millis) -> Self {
-        let (cwd, title) = (tree.session.cwd.as_deref(), tree.session.title.as_deref());
-        let name = text::session_name(cwd, title);
+        let session = &tree.session;
+        let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
+        let name = text::session_name(&place, session.title.as_deref());
         Self {
             session: tree.session.id.clone(),
             session_name: name.unwrap_or_else(|| tree.session.id.to_string()),

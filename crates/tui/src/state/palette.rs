@@ -37,8 +37,10 @@ impl PaletteEntry {
     pub(crate) fn name(&self, text: &str) -> String {
         match self {
             Self::Command(action) => action.name(),
-            Self::Session(row) => text::session_name(row.cwd.as_deref(), row.title.as_deref())
-                .unwrap_or_else(|| row.id.to_string()),
+            Self::Session(row) => {
+                let place = text::place_name(row.cwd.as_deref(), row.project.as_deref());
+                text::session_name(&place, row.title.as_deref()).unwrap_or_else(|| row.id.to_string())
+            }
             Self::Agent(_, title) => title.clone(),
             Self::Text => text.to_owned(),
         }

@@ -97,7 +97,11 @@ fn alerts_stand_on_the_screen_once_and_ring_if_they_are_to() {
     assert!(!ui.screen().contains("is stalled"));
     let session = {
         let session = &ui.state.tree().unwrap().session;
-        subscope_render::text::session_name(session.cwd.as_deref(), session.title.as_deref()).unwrap()
+        subscope_render::text::session_name(
+            subscope_render::text::base_name(session.cwd.as_deref().unwrap()),
+            session.title.as_deref(),
+        )
+        .unwrap()
     };
     for (alerts, effect) in [
         (Alerts::Bell, Effect::Bell),

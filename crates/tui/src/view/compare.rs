@@ -62,7 +62,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 /// Letter, project, title and agent of a side.
 fn side_line(letter: &str, side: &Side, comparison: &Comparison, style: &Style) -> StyledLine {
     let session = &side.session;
-    let name = text::session_name(session.cwd.as_deref(), session.title.as_deref());
+    let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
+    let name = text::session_name(&place, session.title.as_deref());
     let name = name.unwrap_or_else(|| session.id.to_string());
     let mut line = StyledLine::painted(Ink::Strong, &format!("{letter}  "));
     let top = comparison

@@ -94,9 +94,12 @@ fn line(
     let clock = entry.at_ms.map(|at| state.clock(at)).unwrap_or_default();
     let mut line = StyledLine::painted(Ink::Done, &text::pad(&clock, 9));
     if state.reading.scope == FeedScope::Everything {
-        let cwd = tree.and_then(|tree| tree.session.cwd.as_deref());
-        let place = cwd.map_or(session.as_str(), text::base_name);
-        line.paint(Ink::Done, &text::pad(&style.one_line(place, PLACE), PLACE + 1));
+        let place = tree.map(|tree| {
+            let session = &tree.session;
+            text::place_name(session.cwd.as_deref(), session.project.as_deref())
+        });
+        let place = place.unwrap_or_else(|| session.as_str().into());
+        line.paint(Ink::Done, &text::pad(&style.one_line(&place, PLACE), PLACE + 1));
     }
     let agents = state.travel().and_then(|travel| travel.tree.as_ref()).or(tree);
     let agent = agents.and_then(|tree| tree.agents.iter().find(|agent| agent.id == entry.agent));

@@ -116,7 +116,8 @@ fn block(state: &UiState, hit: &SearchHit, width: u16, canvas: &Canvas<'_>) -> V
     let listed = state.sessions.rows.iter().find(|row| row.id == hit.session_id);
     let project = hit.project.as_deref().or_else(|| listed?.cwd.as_deref());
     let title = hit.session_title.as_deref().or_else(|| listed?.title.as_deref());
-    let name = text::session_name(project, title).unwrap_or_else(|| hit.session_id.to_string());
+    let place = text::place_name(project, listed.and_then(|row| row.project.as_deref()));
+    let name = text::session_name(&place, title).unwrap_or_else(|| hit.session_id.to_string());
     let mut line = StyledLine::painted(Ink::Strong, &style.one_line(&name, width / 2));
     let tool = hit.tool.as_deref().map(|tool| format!(" of {tool}")).unwrap_or_default();
     let kind = style.one_line(&format!("{}{tool}", hit.kind), 40);

@@ -69,12 +69,11 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
     }
 }
 
-/// The session's project: the last component of its working directory. In a team's list its user and the project's name.
+/// The session's project: the last component of its working directory, after that of its project if it is in a work tree. In a team's list its user and the project's name.
 pub(super) fn place_of(row: &SessionRow) -> Cow<'_, str> {
-    let folder = row.cwd.as_deref().map(text::base_name);
-    let project = row.project.as_deref().or(folder).unwrap_or_default();
+    let project = text::place_name(row.cwd.as_deref(), row.project.as_deref());
     match row.user.as_deref() {
-        None => project.into(),
+        None => project,
         Some(user) if project.is_empty() => user.into(),
         Some(user) => format!("{user}: {project}").into(),
     }
@@ -204,6 +203,7 @@ mod tests {
         for (cwd, user, project, shown) in [
             (Some("/home/user/shop"), None, None, "shop"),
             (None, None, None, ""),
+            (Some("/home/user/fix-cart"), None, Some("/home/user/shop"), "shop/fix-cart"),
             (None, Some("ana"), Some("shop"), "ana: shop"),
             (None, Some("ana"), None, "ana"),
             (Some("/x/cart"), Some("ana"), None, "ana: cart"),

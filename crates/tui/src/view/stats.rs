@@ -120,7 +120,9 @@ fn budget_lines(state: &UiState, stats: &Stats, style: &Style) -> Vec<StyledLine
     let sessions = state.trees.subscribed().filter(|tree| tree.agents.iter().any(|agent| agent.is_at_work()));
     let dearest = sessions.max_by_key(|tree| tree.summary.cost_micro_usd);
     let of_session = state.settings.budgets.session.zip(dearest).map(|(budget, tree)| {
-        let name = text::session_name(tree.session.cwd.as_deref(), tree.session.title.as_deref());
+        let session = &tree.session;
+        let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
+        let name = text::session_name(&place, session.title.as_deref());
         let name = name.unwrap_or_else(|| tree.session.id.to_string());
         (
             style.one_line(&name, style.width.saturating_sub(40).min(50)),
