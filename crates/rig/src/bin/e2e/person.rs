@@ -47,7 +47,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
         findings.same(format!("{way}: stalls of the root"), of_root, vec![]);
         findings.losses(way, &heard.losses);
         hub.end()?;
-        findings.note(format!("{way}: permission, question, Esc, background, resume"));
+        findings.note(format!("{way}: permission, question, plan, Esc, background, resume"));
     }
     Ok(())
 }
@@ -80,6 +80,19 @@ fn moments(world: &World, terminal: &Terminal<'_>, way: &str, findings: &mut Fin
     terminal.press("Enter")?;
     terminal.wait_for("thanks", |screen| screen.contains("Thank you for the currency."))?;
     let when = format!("{way}, after the question");
+    is_waiting_for_a_prompt(&rest(world, &when, findings)?, &when, way, findings);
+
+    // The main thread shows a plan.
+    terminal.press("BTab")?;
+    terminal.press("BTab")?;
+    terminal.wait_for("plan mode", |screen| screen.contains("plan mode on"))?;
+    terminal.enter("Plan the release.")?;
+    terminal.wait_for("a plan", |screen| screen.contains("exit plan mode"))?;
+    let when = format!("{way}, shown a plan");
+    asks(&rest(world, &when, findings)?, None, LivenessKind::Plan, &when, findings);
+    terminal.press("Enter")?;
+    terminal.wait_for("agreement", |screen| screen.contains("The plan is agreed."))?;
+    let when = format!("{way}, after the plan");
     is_waiting_for_a_prompt(&rest(world, &when, findings)?, &when, way, findings);
 
     // The person interrupts the main thread; its agent works on in the background.

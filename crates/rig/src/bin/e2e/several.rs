@@ -45,21 +45,27 @@ const AWAY: Duration = Duration::from_secs(12);
 /// Timeout until all agents of a session are idle: far more than they need.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time between two checks of the terminal UI and the page.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(1);
 /// Delay after which both UIs must show a question that is on a screen: a hook, its event, a frame, and a check.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// What a person has done, in turn; each begins with another.
-const TASKS: [Task; 5] = [Task::Survey, Task::Permission, Task::Silence, Task::Failure, Task::Stop];
+const TASKS: [Task; 7] =
+    [Task::Survey, Task::Permission, Task::Silence, Task::Question, Task::Failure, Task::Plan, Task::Stop];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Survey,
     Permission,
     Silence,
+    Question,
     Failure,
+    Plan,
     Stop,
 }
+
+/// What stands on a screen that waits for the person; the words do not stand there otherwise.
+const ASKS: [&str; 3] = ["Do you want to proceed?", "Without cents", "wants to exit plan mode"];
 
 impl Task {
     fn prompt(self) -> &'static str {
@@ -67,7 +73,9 @@ impl Task {
             Self::Survey => "Survey the shop.",
             Self::Permission => "Write the list.",
             Self::Silence => "Think about the race.",
+            Self::Question => "Ask me for a currency.",
             Self::Failure => "Ask for an opinion.",
+            Self::Plan => "Plan the release.",
             Self::Stop => "Look again and again.",
         }
     }
@@ -130,6 +138,7 @@ pub(crate) fn play(
         findings.note("page not watched: no browser");
     }
     let (questions, is_over, done) = (Questions::default(), AtomicBool::new(false), AtomicUsize::new(0));
+    let delays = Mutex::new(Delays::default());
     let until = tick() + options.time;
     let watcher = Watcher { hub: &hub, screen: &screen, page: page.as_ref(), questions: &questions };
     let (persons, seen) = thread::scope(|scope| {
@@ -137,7 +146,14 @@ pub(crate) fn play(
             .iter()
             .enumerate()
             .map(|(number, (project, terminal))| {
-                let person = Person { project, terminal, hub: &hub, world: &world, questions: &questions };
+                let person = Person {
+                    project,
+                    terminal,
+                    hub: &hub,
+                    world: &world,
+                    questions: &questions,
+                    delays: &delays,
+                };
                 let done = &done;
                 scope.spawn(move || person.work(number, until, done))
             })
@@ -158,6 +174,15 @@ pub(crate) fn play(
     findings.same("several: questions that stood on a screen", seen.asked > 0, true);
     let heard = listener.end()?;
     findings.losses("several", &heard.losses);
+    let Delays { appeared, went } = &*lock(&delays);
+    let most = |all: &[Duration]| all.iter().max().map_or(0, Duration::as_millis);
+    findings.note(format!(
+        "{} questions, permissions and plans, known after at most {} ms; {} answers, known after at most {} ms",
+        appeared.len(),
+        most(appeared),
+        went.len(),
+        most(went)
+    ));
     findings.note(format!(
         "{} tasks, {} looks, {} of them with a question on a screen, {} with an agent that has stalled, {} with one that has failed",
         done.load(Ordering::Relaxed),
@@ -177,6 +202,14 @@ struct Person<'a> {
     hub: &'a Hub,
     world: &'a World,
     questions: &'a Questions,
+    delays: &'a Mutex<Delays>,
+}
+
+/// How long the hub took to show what stood on a screen, and to show that it no longer did.
+#[derive(Debug, Default)]
+struct Delays {
+    appeared: Vec<Duration>,
+    went: Vec<Duration>,
 }
 
 impl Person<'_> {
@@ -199,15 +232,14 @@ impl Person<'_> {
 
     fn do_task(&self, task: Task, client: &mut Client) -> Result<()> {
         let before = self.tree(client)?.map_or(0, |tree| tree.agents.len());
+        if task == Task::Plan {
+            self.terminal.press("BTab")?;
+            self.terminal.press("BTab")?;
+            self.terminal.wait_for("plan mode", |screen| screen.contains("plan mode on"))?;
+        }
         self.terminal.enter(task.prompt())?;
         match task {
-            Task::Permission => {
-                self.terminal.wait_for("a question", |screen| screen.contains("Do you want to proceed?"))?;
-                lock(self.questions).insert(self.project, tick());
-                thread::sleep(AWAY);
-                lock(self.questions).remove(self.project);
-                self.terminal.press("Enter")?;
-            }
+            Task::Permission | Task::Question | Task::Plan => self.answer(client)?,
             Task::Stop => {
                 let agent = self.wait_for(client, |tree| {
                     let agent =
@@ -218,10 +250,29 @@ impl Person<'_> {
             }
             Task::Survey | Task::Silence | Task::Failure => {}
         }
+        let has_agents = !matches!(task, Task::Question | Task::Plan);
         self.wait_for(client, |tree| {
-            let is_at_rest = tree.agents.len() > before.max(1) && !tree.agents.iter().any(Agent::is_at_work);
+            let is_at_rest = (tree.agents.len() > before.max(1) || !has_agents)
+                && !tree.agents.iter().any(Agent::is_at_work);
             is_at_rest.then_some(())
         })
+    }
+
+    /// Answers what the screen asks, after a while. Notes how long the hub took to know of the question and of the answer.
+    fn answer(&self, client: &mut Client) -> Result<()> {
+        self.terminal.wait_for("a question", |screen| ASKS.iter().any(|asked| screen.contains(asked)))?;
+        let asked = tick();
+        lock(self.questions).insert(self.project, asked);
+        let waits = |tree: &Tree| tree.agents.iter().any(Agent::waits_for_person);
+        self.wait_for(client, |tree| waits(tree).then_some(()))?;
+        lock(self.delays).appeared.push(asked.elapsed());
+        thread::sleep(AWAY.saturating_sub(asked.elapsed()));
+        lock(self.questions).remove(self.project);
+        self.terminal.press("Enter")?;
+        let answered = tick();
+        self.wait_for(client, |tree| (!waits(tree)).then_some(()))?;
+        lock(self.delays).went.push(answered.elapsed());
+        Ok(())
     }
 
     /// The tree of the session in the person's folder.
@@ -248,7 +299,7 @@ impl Person<'_> {
                 });
                 return Err(anyhow!("not at rest in {LIMIT:?}: {rows:?}"));
             }
-            thread::sleep(Duration::from_millis(300));
+            thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -356,6 +407,10 @@ impl Watcher<'_> {
             let mut wrong: Vec<String> =
                 first_are("terminal UI", &listed, &asking, &may_ask).into_iter().collect();
             wrong.extend(classes_in_order("terminal UI", &listed, &class_of));
+            let of_hub = class_of.iter().filter(|(_, class)| **class == Attention::Waiting);
+            let of_hub: BTreeSet<&str> = of_hub.map(|(project, _)| *project).collect();
+            wrong.extend(of_hub.difference(&may_ask).map(|project| format!("hub: {project} does not ask")));
+            wrong.extend(asking.difference(&of_hub).map(|project| format!("hub: {project} asks")));
             if let Some(page) = &page {
                 let named = |ids: &[SessionId]| -> Vec<&str> {
                     let mut named: Vec<&str> = Vec::new();
