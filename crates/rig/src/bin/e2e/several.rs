@@ -97,7 +97,7 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Watches the page, if a browser is there.
     pub(crate) page: Option<PageWatch>,
-    /// Where each look is noted.
+    /// Where each look is noted, with the way before the end of the name.
     pub(crate) log: Option<PathBuf>,
 }
 
@@ -108,10 +108,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Plays it.
+/// Plays it with hooks, and for as long again without if a time is given.
 pub(crate) fn play(
     programs: &Programs,
     script: &Path,
+    options: &Options,
+    findings: &mut Findings,
+) -> Result<()> {
+    play_way(programs, script, ("hooks", &TASKS), options, findings)?;
+    if options.time.is_zero() {
+        return Ok(());
+    }
+    // A stop is delivered by a hook.
+    let tasks: Vec<Task> = TASKS.into_iter().filter(|task| *task != Task::Stop).collect();
+    play_way(programs, script, ("files", &tasks), options, findings)
+}
+
+/// Plays these tasks, which name the way.
+fn play_way(
+    programs: &Programs,
+    script: &Path,
+    (way, tasks): (&str, &[Task]),
     options: &Options,
     findings: &mut Findings,
 ) -> Result<()> {
@@ -121,7 +138,9 @@ pub(crate) fn play(
     }
     let serve = format!("serve --listen 127.0.0.1:0 --stall {STALL_S}s --stall-subagents {STALL_S}s");
     let hub = Hub::start(world.subscope(&serve))?;
-    obey(&world, "hooks install --scope user")?;
+    if way == "hooks" {
+        obey(&world, "hooks install --scope user")?;
+    }
     let listener = Listener::start(hub.address)?;
     Terminal::trust(&world, &PROJECTS.map(|project| world.path(project)));
     let mut terminals = Vec::new();
@@ -139,6 +158,7 @@ pub(crate) fn play(
     }
     let (questions, is_over, done) = (Questions::default(), AtomicBool::new(false), AtomicUsize::new(0));
     let delays = Mutex::new(Delays::default());
+    let log = options.log.as_ref().map(|log| log.with_extension(format!("{way}.jsonl")));
     let until = tick() + options.time;
     let watcher = Watcher { hub: &hub, screen: &screen, page: page.as_ref(), questions: &questions };
     let (persons, seen) = thread::scope(|scope| {
@@ -155,10 +175,10 @@ pub(crate) fn play(
                     delays: &delays,
                 };
                 let done = &done;
-                scope.spawn(move || person.work(number, until, done))
+                scope.spawn(move || person.work(number, tasks, until, done))
             })
             .collect();
-        let watched = scope.spawn(|| watcher.watch(&is_over, options.log.as_deref()));
+        let watched = scope.spawn(|| watcher.watch(&is_over, log.as_deref()));
         let persons: Vec<_> = persons.into_iter().map(thread::ScopedJoinHandle::join).collect();
         is_over.store(true, Ordering::Relaxed);
         (persons, watched.join())
@@ -171,13 +191,13 @@ pub(crate) fn play(
     for fault in &seen.faults {
         findings.fault(fault);
     }
-    findings.same("several: questions that stood on a screen", seen.asked > 0, true);
+    findings.same(format!("{way}: questions that stood on a screen"), seen.asked > 0, true);
     let heard = listener.end()?;
-    findings.losses("several", &heard.losses);
+    findings.losses(way, &heard.losses);
     let Delays { appeared, went } = &*lock(&delays);
     let most = |all: &[Duration]| all.iter().max().map_or(0, Duration::as_millis);
     findings.note(format!(
-        "{} questions, permissions and plans, known after at most {} ms; {} answers, known after at most {} ms",
+        "{way}: {} questions, permissions and plans, known after at most {} ms; {} answers, known after at most {} ms",
         appeared.len(),
         most(appeared),
         went.len(),
@@ -214,14 +234,14 @@ struct Delays {
 
 impl Person<'_> {
     /// Does all tasks in turn until the time has passed; each person begins with another task.
-    fn work(&self, number: usize, until: Instant, done: &AtomicUsize) -> Result<()> {
+    fn work(&self, number: usize, tasks: &[Task], until: Instant, done: &AtomicUsize) -> Result<()> {
         self.terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
         let mut client = Client::connect(Address::Tcp(self.hub.address))?;
         for round in 0.. {
-            if round >= TASKS.len() && tick() > until {
+            if round >= tasks.len() && tick() > until {
                 return Ok(());
             }
-            let task = TASKS[(number + round) % TASKS.len()];
+            let task = tasks[(number + round) % tasks.len()];
             self.do_task(task, &mut client).with_context(|| format!("{task:?}"))?;
             done.fetch_add(1, Ordering::Relaxed);
             // A person reads for a while, each at another pace.
