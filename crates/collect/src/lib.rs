@@ -38,4 +38,4 @@ pub use found::Found;
 pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};
 pub use understood::{not_understood, unread_databases};
-pub use work_tree::{Repository, repository, work_tree};
+pub use work_tree::{Repository, repository, small_file, work_tree};

@@ -8,7 +8,7 @@ use std::{
 use subscope_harness::harnesses;
 use subscope_model::WorkTree;
 
-/// Most bytes of a file of git that is looked into.
+/// Most bytes of a file that is looked into: git's, and a project's settings.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The work tree of a folder, and git's own folder of its repository.
@@ -27,18 +27,27 @@ pub fn repository(folder: &Path) -> Option<Repository> {
     let is_plain = folder.is_absolute() && !folder.components().any(|part| part == Component::ParentDir);
     let at = folder.ancestors().filter(|_| is_plain).find(|folder| folder.join(".git").exists())?;
     let own = at.join(".git");
-    let (git, is_linked) = if own.is_file() {
-        // A linked work tree or a submodule: the file names git's folder for it.
-        let text = small_file(&own)?;
-        let named = at.join(text.strip_prefix("gitdir:")?.trim());
-        match small_file(&named.join("commondir")) {
-            Some(common) => (normal(&named.join(common.trim())), true),
-            None => (normal(&named), false),
-        }
-    } else {
-        (own, false)
+    let work_tree = at.to_owned();
+    if !own.is_file() {
+        return Some(Repository { work_tree, git: own, is_linked: false });
+    }
+    // A linked work tree or a submodule: the file names git's folder for it.
+    let text = small_file(&own)?;
+    let named = normal(&at.join(text.strip_prefix("gitdir:")?.trim()));
+    let Some(common) = small_file(&named.join("commondir")) else {
+        return Some(Repository { work_tree, git: named, is_linked: false });
     };
-    Some(Repository { work_tree: at.to_owned(), git, is_linked })
+    let git = normal(&named.join(common.trim()));
+    is_work_tree_of(&named, &own, &git).then_some(Repository { work_tree, git, is_linked: true })
+}
+
+/// Whether a repository says itself that a folder of git is that of its work tree. What lies in a folder may come from
+/// anywhere, and must not make its sessions those of another project.
+fn is_work_tree_of(named: &Path, own: &Path, git: &Path) -> bool {
+    let is_in_it = named.parent().is_some_and(|parent| parent == git.join("worktrees"));
+    let back = small_file(&named.join("gitdir")).map(|text| named.join(text.trim()));
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    is_in_it && back.and_then(|back| real(&back)).is_some_and(|back| Some(back) == real(own))
 }
 
 /// Returns the linked work tree that a working directory is in, and its project; `None` if it is in none.
@@ -48,9 +57,9 @@ pub fn work_tree(cwd: &str) -> Option<WorkTree> {
         let (name, parent) = (git.file_name()?.to_str()?, git.parent()?);
         // `project/.git`, or `project/.bare` beside its work trees; else the bare repository itself.
         let project = if name.starts_with('.') { parent } else { &*git };
-        (is_linked && project != work_tree && project.parent().is_some()).then(|| {
-            Some(WorkTree { folder: work_tree.to_str()?.into(), project: project.to_str()?.into() })
-        })?
+        let is_of_another = is_linked && project != work_tree && project.parent().is_some();
+        let (folder, project) = (work_tree.to_str()?.into(), project.to_str()?.into());
+        is_of_another.then_some(WorkTree { folder, project })
     })
 }
 
@@ -83,7 +92,7 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// Returns the text of a regular file that is not large.
-fn small_file(path: &Path) -> Option<String> {
+pub fn small_file(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
     if !found.is_file() || found.len() > MAX_FILE_BYTES {
         return None;
@@ -132,6 +141,7 @@ mod tests {
             fs::create_dir_all(&own).unwrap();
             fs::create_dir_all(tree.join("src")).unwrap();
             fs::write(own.join("commondir"), "../..\n").unwrap();
+            fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
             fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
         };
         link("shop/.git", "shop-feature");
@@ -140,6 +150,19 @@ mod tests {
         let module = root.join("shop/module");
         fs::create_dir_all(&module).unwrap();
         fs::write(module.join(".git"), "gitdir: ../.git/modules/module\n").unwrap();
+        // Two folders that claim to be work trees of the shop: by its own entry, and by one that they bring along.
+        let claims = |tree: &str, git: &str, common: Option<String>| {
+            let (tree, git) = (root.join(tree), root.join(git));
+            fs::create_dir_all(&tree).unwrap();
+            fs::create_dir_all(&git).unwrap();
+            fs::write(tree.join(".git"), format!("gitdir: {}\n", git.display())).unwrap();
+            if let Some(common) = common {
+                fs::write(git.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
+                fs::write(git.join("commondir"), common).unwrap();
+            }
+        };
+        claims("thief", "shop/.git/worktrees/feature", None);
+        claims("forger", "forged", Some(root.join("shop/.git").display().to_string()));
         let path = |name: &str| root.join(name).to_str().unwrap().to_owned();
         for (cwd, expected) in [
             ("shop-feature", Some(("shop-feature", "shop"))),
@@ -148,6 +171,8 @@ mod tests {
             ("store-feature", Some(("store-feature", "store.git"))),
             ("shop", None),
             ("shop/module", None),
+            ("thief", None),
+            ("forger", None),
             ("nowhere", None),
         ] {
             let expected = expected.map(|(tree, project)| (path(tree), path(project)));

@@ -3,10 +3,10 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    fs,
     path::{Path, PathBuf},
 };
 
+use subscope_collect::{repository as repository_of, small_file};
 use subscope_model::{SessionRow, Text};
 
 use super::home;
@@ -15,8 +15,6 @@ use crate::{
     environment::Environment,
 };
 
-/// Most bytes of a file of settings that is looked into: git's and a project's.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most folders whose answers are kept.
 const MAX_FOLDERS: usize = 10_000;
 
@@ -55,7 +53,7 @@ impl ProjectNames {
 
 /// Returns the name of the repository that the remote `origin` of a folder's work tree names.
 fn repository(folder: &Path) -> Option<String> {
-    let git = subscope_collect::repository(folder)?.git;
+    let git = repository_of(folder)?.git;
     let config = small_file(&git.join("config"))?;
     let mut is_origin = false;
     for line in config.lines().map(str::trim) {
@@ -71,15 +69,6 @@ fn repository(folder: &Path) -> Option<String> {
         }
     }
     None
-}
-
-/// Returns the text of a regular file that is not large.
-fn small_file(path: &Path) -> Option<String> {
-    let found = fs::metadata(path).ok()?;
-    if !found.is_file() || found.len() > MAX_FILE_BYTES {
-        return None;
-    }
-    fs::read_to_string(path).ok()
 }
 
 /// Folders whose sessions never leave this machine.
@@ -156,6 +145,8 @@ impl Exclusions {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn settings(exclude: &[&str], from: ProjectFrom) -> TeamSettings {
@@ -227,6 +218,8 @@ mod tests {
         fs::create_dir_all(git.join("worktrees/linked")).unwrap();
         fs::create_dir(&linked).unwrap();
         fs::write(git.join("worktrees/linked/commondir"), "../..\n").unwrap();
+        fs::write(git.join("worktrees/linked/gitdir"), format!("{}\n", linked.join(".git").display()))
+            .unwrap();
         fs::write(linked.join(".git"), format!("gitdir: {}\n", git.join("worktrees/linked").display()))
             .unwrap();
         let name = ProjectNames::new(&settings(&[], ProjectFrom::GitRemote)).name(linked.to_str());

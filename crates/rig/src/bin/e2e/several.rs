@@ -157,7 +157,7 @@ fn play_way(
         findings.note("page not watched: no browser");
     }
     let (questions, is_over, done) = (Questions::default(), AtomicBool::new(false), AtomicUsize::new(0));
-    let delays = Mutex::new(Delays::default());
+    let latencies = Mutex::new(Latencies::default());
     let log = options.log.as_ref().map(|log| log.with_extension(format!("{way}.jsonl")));
     let until = tick() + options.time;
     let watcher = Watcher { hub: &hub, screen: &screen, page: page.as_ref(), questions: &questions };
@@ -172,7 +172,7 @@ fn play_way(
                     hub: &hub,
                     world: &world,
                     questions: &questions,
-                    delays: &delays,
+                    latencies: &latencies,
                 };
                 let done = &done;
                 scope.spawn(move || person.work(number, tasks, until, done))
@@ -194,7 +194,7 @@ fn play_way(
     findings.same(format!("{way}: questions that stood on a screen"), seen.asked > 0, true);
     let heard = listener.end()?;
     findings.losses(way, &heard.losses);
-    let Delays { appeared, went } = &*lock(&delays);
+    let Latencies { appeared, went } = &*lock(&latencies);
     let most = |all: &[Duration]| all.iter().max().map_or(0, Duration::as_millis);
     findings.note(format!(
         "{way}: {} questions, permissions and plans, known after at most {} ms; {} answers, known after at most {} ms",
@@ -222,12 +222,12 @@ struct Person<'a> {
     hub: &'a Hub,
     world: &'a World,
     questions: &'a Questions,
-    delays: &'a Mutex<Delays>,
+    latencies: &'a Mutex<Latencies>,
 }
 
-/// How long the hub took to show what stood on a screen, and to show that it no longer did.
+/// Latencies of the hub: from a question on a screen to a session that waits, and from the answer to one that does not.
 #[derive(Debug, Default)]
-struct Delays {
+struct Latencies {
     appeared: Vec<Duration>,
     went: Vec<Duration>,
 }
@@ -285,13 +285,13 @@ impl Person<'_> {
         lock(self.questions).insert(self.project, asked);
         let waits = |tree: &Tree| tree.agents.iter().any(Agent::waits_for_person);
         self.wait_for(client, |tree| waits(tree).then_some(()))?;
-        lock(self.delays).appeared.push(asked.elapsed());
+        lock(self.latencies).appeared.push(asked.elapsed());
         thread::sleep(AWAY.saturating_sub(asked.elapsed()));
         lock(self.questions).remove(self.project);
         self.terminal.press("Enter")?;
         let answered = tick();
         self.wait_for(client, |tree| (!waits(tree)).then_some(()))?;
-        lock(self.delays).went.push(answered.elapsed());
+        lock(self.latencies).went.push(answered.elapsed());
         Ok(())
     }
 
