@@ -1,6 +1,6 @@
 //! Opens sources and decodes their bytes into observations of sessions.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use subscope_decode::{Decoder, SUBAGENT_EVENTS, Unrecognized, UnrecognizedLines};
 use subscope_model::{
@@ -32,21 +32,22 @@ impl SessionRouter {
     pub fn push(&mut self, source: SourceId, bytes: &[u8]) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
         if at.decoder.is_none() {
-            if at.dialect.is_none() {
+            // Only a beginning that is not recognized yet is kept.
+            let head = if at.head.is_empty() {
+                Cow::Borrowed(bytes)
+            } else {
                 at.head.extend_from_slice(bytes);
-                at.dialect = recognize_head(&at.head, false);
-            }
-            let Some(dialect) = at.dialect else {
+                Cow::Owned(std::mem::take(&mut at.head))
+            };
+            let Some(dialect) = at.dialect.or_else(|| recognize_head(&head, false)) else {
+                at.head = head.into_owned();
                 if at.head.len() > HEAD_BYTES {
                     self.reject_head(source, true);
                 }
                 return;
             };
             at.start(dialect);
-            if !at.head.is_empty() {
-                let head = std::mem::take(&mut at.head);
-                return self.decode(source, Some(&head));
-            }
+            return self.decode(source, Some(&head));
         }
         self.decode(source, Some(bytes));
     }
