@@ -42,7 +42,7 @@ pub use process_notes::HarnessHome;
 pub use process_watch::watch_processes;
 pub use queue::{LineQueue, SkippedLines};
 pub use run_driver::{RunDriver, RunHandle};
-pub use session_finder::{FollowedSessions, SessionFinder, session_of_caller};
+pub use session_finder::{FollowedSessions, SessionFinder, session_of_caller, session_of_parent};
 pub use working_folder::WorkingFolder;
 
 pub use subscope_client::publish::ADDRESS_VARIABLE;

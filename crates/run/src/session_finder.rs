@@ -241,9 +241,19 @@ impl FinderWorker {
 
 /// Returns the session of the nearest ancestor of this process that notes one: of the harness that started it.
 pub fn session_of_caller(homes: &[HarnessHome]) -> Option<String> {
+    nearest_noted_session(homes, MAX_ANCESTORS)
+}
+
+/// Returns the session that the parent of this process notes. An ancestor further up may have started another harness in
+/// between, whose processes note nothing.
+pub fn session_of_parent(homes: &[HarnessHome]) -> Option<String> {
+    nearest_noted_session(homes, 1)
+}
+
+fn nearest_noted_session(homes: &[HarnessHome], generations: usize) -> Option<String> {
     let first = Some(getppid()).filter(|parent| parent.as_raw() > 1);
     let ancestors: Vec<i32> =
-        successors(first, |one| parent(*one)).take(MAX_ANCESTORS).map(Pid::as_raw).collect();
+        successors(first, |one| parent(*one)).take(generations).map(Pid::as_raw).collect();
     let distance = |process: i32| ancestors.iter().position(|ancestor| *ancestor == process);
     let notes = homes.iter().flat_map(HarnessHome::note_files).filter_map(|file| {
         let distance = distance(file.process)?;

@@ -5,7 +5,7 @@
 
 use subscope_model::{
     AgentStatus, Flag, LivenessKind, ModelPrice, PriceTable, SessionRow, TokenPrices, ToolStatus, Tree,
-    VendorCost, VendorUnit,
+    Usage, VendorCost, VendorUnit,
 };
 use subscope_session::Now;
 use subscope_testkit::{
@@ -691,11 +691,13 @@ fn what_copilot_used_without_agents_is_the_roots() {
     let premium = |amount_micro| VendorCost { unit: VendorUnit::PremiumRequests, amount_micro };
     assert_eq!(copilot.summary.vendor_costs, [premium(1_000_000)]);
     assert_eq!(copilot.summary.unattributed_usage.map_or(0, |usage| usage.total_tokens), 0);
-    // With an agent it is not known who used what.
+    // With an agent it is not known who used what, but for the output that its messages name.
     let agent = lines[1].replace("\"id\":\"e2\"", "\"agentId\":\"a1\",\"id\":\"e2\"");
     let tree = tree(&[Part::new("events.jsonl", [lines[0], &agent, lines[2]].join("\n") + "\n")]);
     assert_eq!(tree.agents[0].usage, None);
-    assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 116);
+    let of_agent = Usage { floor: true, ..Usage::new(0, 5, 0, 0) };
+    assert_eq!((tree.agents[1].usage, tree.summary.usage.unwrap().floor), (Some(of_agent), false));
+    assert_eq!(tree.summary.unattributed_usage.unwrap().total_tokens, 111);
 }
 
 #[test]
@@ -725,6 +727,63 @@ fn costs_in_units_of_a_vendor_are_those_of_all_processes() {
     assert_eq!(costs(&[&all("e4", 4, 2), &all("e5", 5, 5)]), [(premium, 5_000_000)]);
     let wrong = shutdown("e6", 6, r#""totalPremiumRequestCost":-1,"totalNanoAiu":"many""#);
     assert_eq!(costs(&[&wrong]), []);
+}
+
+/// Lines as Copilot 1.0.60 writes them, without their sums if `lasts`: its messages have output tokens, and nothing else
+/// says what one agent used.
+#[test]
+fn tokens_of_messages_are_lower_bounds_of_their_agents() {
+    let line = |id: &str, second: u32, kind: &str, agent: Option<&str>, data: &str| {
+        let agent = agent.map(|agent| format!(r#""agentId":"{agent}","#)).unwrap_or_default();
+        format!(
+            r#"{{"type":"{kind}","data":{{{data}}},{agent}"id":"{id}","timestamp":"2026-03-29T22:36:{second:02}.000Z"}}"#
+        )
+    };
+    let message = |id: &str, second, agent, model: &str, tokens: u32| {
+        let data =
+            format!(r#""messageId":"m{id}","content":"ok","toolRequests":[],{model}"outputTokens":{tokens}"#);
+        line(id, second, "assistant.message", agent, &data)
+    };
+    let session = |model: &str, behind: &[String]| {
+        let start = r#""sessionId":"44444444-2222-4333-8444-555566667777","version":1,"producer":"copilot-agent","copilotVersion":"1.0.60""#;
+        let task =
+            r#""toolCallId":"call_1","toolName":"task","arguments":{"agent_type":"explore","prompt":"look"}"#;
+        let mut lines = vec![
+            line("e1", 1, "session.start", None, start),
+            message("e2", 2, None, model, 10),
+            line("e3", 3, "tool.execution_start", None, task),
+            line(
+                "e4",
+                4,
+                "subagent.started",
+                Some("call_1"),
+                r#""toolCallId":"call_1","agentName":"explore""#,
+            ),
+            message("e5", 5, Some("call_1"), model, 20),
+            message("e6", 6, Some("call_1"), model, 22),
+            line("e7", 7, "subagent.completed", Some("call_1"), r#""toolCallId":"call_1""#),
+        ];
+        lines.extend_from_slice(behind);
+        tree(&[Part::new("events.jsonl", lines.join("\n") + "\n")])
+    };
+    let floor = |output| Some(Usage { floor: true, ..Usage::new(0, output, 0, 0) });
+    let with_model = r#""model":"gpt-5","#;
+    let at_work = session(with_model, &[]);
+    assert_eq!([at_work.agents[0].usage, at_work.agents[1].usage], [floor(10), floor(42)]);
+    assert_eq!((at_work.summary.usage, at_work.summary.cost_micro_usd), (floor(52), None));
+    // What the program says of the whole session is no lower bound, and holds what is known of each agent.
+    let sums =
+        r#""modelMetrics":{"gpt-5":{"usage":{"inputTokens":900,"outputTokens":60,"cacheReadTokens":100}}}"#;
+    let ended = session(with_model, &[line("e8", 8, "session.shutdown", None, sums)]);
+    assert_eq!([ended.agents[0].usage, ended.agents[1].usage], [floor(10), floor(42)]);
+    assert_eq!(ended.summary.usage, Some(Usage::new(800, 60, 100, 0)));
+    assert_eq!(ended.summary.unattributed_usage, Some(Usage::new(800, 8, 100, 0)));
+    // Its record of a response is all of it.
+    let record = r#""usage":{"model":"gpt-5","inputTokens":500,"outputTokens":42,"cacheReadTokens":0}"#;
+    let recorded = session(with_model, &[line("e9", 9, "session.usage_record", Some("call_1"), record)]);
+    assert_eq!(recorded.agents[1].usage, Some(Usage::new(500, 42, 0, 0)));
+    // Tokens of no model are not counted.
+    assert!(session("", &[]).agents.iter().all(|agent| agent.usage.is_none()));
 }
 
 #[test]

@@ -149,6 +149,45 @@ async fn answers_are_what_the_command_line_says_within_bounds() {
     mcp.close().await;
 }
 
+/// The session of a tree that is asked for without its session.
+async fn own_tree(mcp: &Mcp) -> Value {
+    let own = ask(mcp, "get_tree", json!({})).await["session"]["id"].clone();
+    assert_eq!(ask(mcp, "get_tree", json!({"session": "self"})).await["session"]["id"], own);
+    assert_eq!(ask(mcp, "get_agent", json!({"agent": "root"})).await["session"]["id"], own);
+    assert_eq!(ask(mcp, "get_events", json!({"limit": 1})).await["events"][0]["session_id"], own);
+    own
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_session_is_that_of_the_client_and_not_the_newest() {
+    let env = env();
+    let [nested, parallel, foreign] = sessions(&env);
+    for variable in ["CLAUDE_CODE_SESSION_ID", "COPILOT_AGENT_SESSION_ID", "QWEN_CODE_SESSION_ID"] {
+        for own in [&nested, &parallel] {
+            let mcp = Mcp::start(&env, &[(variable, own)], &["query"]).await;
+            assert_eq!(own_tree(&mcp).await, own.as_str(), "{variable}");
+            mcp.close().await;
+        }
+    }
+    // One program started another: both name a session, and neither says which is nearer.
+    let both = [("CLAUDE_CODE_SESSION_ID", &*nested), ("QWEN_CODE_SESSION_ID", &*parallel)];
+    let mcp = Mcp::start(&env, &both, &["query"]).await;
+    let error = mcp.error("get_tree", json!({})).await;
+    assert!(error.contains(&nested) && error.contains(&parallel), "{error}");
+    mcp.close().await;
+    // One of another project is as unknown as any.
+    let mcp = Mcp::start(&env, &[("CLAUDE_CODE_SESSION_ID", &*foreign)], &["query"]).await;
+    assert!(mcp.error("get_tree", json!({})).await.contains("is found"));
+    mcp.close().await;
+    // The process has gone on to another session since it started the server.
+    let process = std::process::id();
+    let note = json!({"pid": process, "sessionId": parallel, "startedAt": i64::MAX / 2, "entrypoint": "cli"});
+    env.write(&format!("home/.claude/sessions/{process}.json"), note.to_string());
+    let mcp = Mcp::start(&env, &[("CLAUDE_CODE_SESSION_ID", &*nested)], &["query"]).await;
+    assert_eq!(own_tree(&mcp).await, parallel.as_str());
+    mcp.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn events_come_in_order_by_pages_and_filters() {
     let env = env();
@@ -222,7 +261,8 @@ async fn wrong_arguments_are_told_by_name() {
     );
     for (tool, arguments, expected) in [
         ("get_tree", json!({}), "session is missing"),
-        ("get_agent", json!({"agent": "root"}), "root needs a session"),
+        ("get_agent", json!({"agent": "root"}), "session is missing"),
+        ("get_events", json!({"session": "self"}), "session is missing"),
         ("search", json!({"query": "- \"\""}), "the query has no word"),
         ("list_sessions", json!({"after": "x"}), "after is no `next`"),
         ("get_events", json!({"session": "last", "kinds": "tool.pre"}), "kinds has to be"),

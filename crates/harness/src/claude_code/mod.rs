@@ -168,6 +168,11 @@ impl Harness for ClaudeCode {
         Some(".claude/worktrees")
     }
 
+    /// Observed: Claude Code 2.1.332. It stays that of the session in which the server was started.
+    fn session_variable(&self) -> Option<&'static str> {
+        Some("CLAUDE_CODE_SESSION_ID")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         vec![self.home(variables).folder.join(PROJECTS)]
     }

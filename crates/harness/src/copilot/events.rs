@@ -4,9 +4,9 @@
 //! end says something of agents.
 //!
 //! Pitfalls: `parentId` is the line before, no hierarchy; `agentId` says whose line it is, and none says the root. Up
-//! to 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has no
-//! tokens: `session.usage_record` has them, once for each response, on disk only. `subagent.completed` counts its
-//! descendants, too. A call of `task` may end before its `subagent.completed`, and one in the background ends at once.
+//! to 1.0.39 it is the id of the spawn call, and the display name is that of the kind of agent. A message has its output
+//! tokens at most: `session.usage_record` has all of them, once for each response, on disk and from 1.0.102 on only.
+//! `subagent.completed` counts its descendants, too. A call of `task` may end before its `subagent.completed`, and one in the background ends at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -41,6 +41,8 @@ pub(super) struct Events {
     has_usage_records: bool,
     /// Whether the source has a line of an agent.
     has_agents: bool,
+    /// Output tokens of the messages of each agent so far, the root's under no id.
+    output_tokens: HashMap<Option<String>, u64>,
 }
 
 /// One line.
@@ -88,6 +90,7 @@ pub(super) struct Message<'a> {
     content: Option<&'a RawValue>,
     reasoning_text: Option<&'a RawValue>,
     tool_requests: Option<&'a RawValue>,
+    output_tokens: Num,
     pub(super) source: Str<'a>,
 }
 
@@ -216,6 +219,7 @@ impl Events {
             writing: HashMap::new(),
             has_usage_records: false,
             has_agents: false,
+            output_tokens: HashMap::new(),
         }
     }
 
@@ -247,7 +251,7 @@ impl Events {
         match kind {
             "session.start" | "session.resume" => opening(&line.data(), &mut out),
             "user.message" => prompt(&line.data(), &mut out),
-            "assistant.message" => self.message(&line.data(), agent.is_none(), &mut out),
+            "assistant.message" => self.message(&line.data(), agent, &mut out),
             "session.usage_record" => self.usage(&line.data(), &mut out),
             "tool.execution_start" => self.call_start(&line.data(), &mut out),
             "tool.execution_complete" => self.call_end(&line.data(), &mut out),
@@ -269,7 +273,8 @@ impl Events {
     }
 
     /// Emits a message of the model. Its response is counted where its tokens are.
-    fn message<'a>(&mut self, message: &Message<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
+    fn message<'a>(&mut self, message: &Message<'a>, agent: Option<&str>, out: &mut Emitter<'a, '_>) {
+        let is_root = agent.is_none();
         let has_call = message.tool_requests.is_some_and(|raw| !is_empty_list(raw.get()));
         let text = out.raw(message.content).filter(|raw| raw.json.len() > 2);
         if let Some(model) = message.model.filled().filter(|model| is_root && *model != self.model) {
@@ -288,6 +293,14 @@ impl Events {
             synthetic: true,
             ..Response::default()
         }));
+        // Up to 1.0.39 a message names no model, and tokens are counted by model.
+        // Observed: Copilot 1.0.59 and 1.0.60, public sessions.
+        if let Some(tokens) = message.output_tokens.0.filter(|_| message.model.filled().is_some()) {
+            let sum = self.output_tokens.entry(agent.map(str::to_owned)).or_default();
+            *sum = sum.saturating_add(tokens);
+            let usage = Usage { floor: true, ..Usage::new(0, *sum, 0, 0) };
+            out.emit_made(Fact::Totals { usage, cost_micro_usd: None });
+        }
         if let Some(thought) = out.raw(message.reasoning_text) {
             out.emit_made(Fact::Thought { message_id, text: Some(thought) });
         }

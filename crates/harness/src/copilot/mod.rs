@@ -146,6 +146,10 @@ impl Harness for Copilot {
         if main.is_file() { vec![main] } else { Vec::new() }
     }
 
+    fn session_variable(&self) -> Option<&'static str> {
+        Some("COPILOT_AGENT_SESSION_ID")
+    }
+
     fn is_unpriced(&self) -> bool {
         true
     }

@@ -153,6 +153,10 @@ impl Harness for Qwen {
         Some(&Qwen)
     }
 
+    fn session_variable(&self) -> Option<&'static str> {
+        Some("QWEN_CODE_SESSION_ID")
+    }
+
     fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
         Some(("qwen", &["qwen"]))
     }

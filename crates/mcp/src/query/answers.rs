@@ -6,7 +6,7 @@ use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, S
 
 use super::{
     QueryError, QuestionSender, arguments, ask, bound, find_by_id,
-    scope::{Scope, VisibleSessions},
+    scope::{OWN, Scope, VisibleSessions},
     tools,
 };
 
@@ -70,7 +70,7 @@ async fn list_sessions(
 async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::AGENTS)?;
     let offset = arguments::offset(arguments)?;
-    let mut tree = find_tree(arguments::required(arguments, "session")?, to, scope).await?;
+    let mut tree = find_tree(arguments::text(arguments, "session")?.unwrap_or(OWN), to, scope).await?;
     if let Some(word) = arguments::text(arguments, "agent")? {
         keep_subtree(&mut tree, word)?;
     }
@@ -101,7 +101,7 @@ async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -
     let word = arguments::required(arguments, "agent")?;
     let tree = match arguments::text(arguments, "session")? {
         Some(session) => find_tree(session, to, scope).await?,
-        None if word == "root" => return Err(QueryError::RootAlone),
+        None if word == "root" => find_tree(OWN, to, scope).await?,
         None => find_tree_of(word, to, scope).await?,
     };
     let agent = find_agent(&tree, word)?;
@@ -128,7 +128,10 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
         return Err(QueryError::NoWord);
     }
     let sessions = VisibleSessions::list(to, scope, false).await?;
-    let only = arguments::text(arguments, "session")?.map(|word| sessions.find(word)).transpose()?;
+    let only = match arguments::text(arguments, "session")? {
+        Some(word) => Some(sessions.find(word, to).await?),
+        None => None,
+    };
     let search_in = async |session: Option<SessionId>, limit| {
         let terms = terms.clone();
         ask(to, move |host| host.search(&terms, session, limit)).await.map(|hits| hits.hits)
@@ -172,7 +175,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     let kinds = arguments::texts(arguments, "kinds")?;
     let agent = arguments::text(arguments, "agent")?;
     let sessions = VisibleSessions::list(to, scope, false).await?;
-    let session = sessions.find(arguments::required(arguments, "session")?)?;
+    let session = sessions.find(arguments::text(arguments, "session")?.unwrap_or(OWN), to).await?;
     let events = ask(to, move |host| host.events(&session)).await?;
     let is_agents = |event: &Event, word: &str| {
         let id = &event.actor_id.0;
@@ -205,7 +208,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
 /// Returns the tree of a session in scope.
 async fn find_tree(word: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, QueryError> {
     let sessions = VisibleSessions::list(to, scope, false).await?;
-    let session = sessions.find(word)?;
+    let session = sessions.find(word, to).await?;
     tree(session, to).await?.ok_or_else(|| QueryError::NoSession(word.to_owned()))
 }
 

@@ -13,6 +13,9 @@ use super::{QueryError, QuestionSender, ask, find_by_id};
 /// Most sessions listed, newest first. Bounds the cost of a call; older sessions do not matter to a running agent.
 const MAX_SESSIONS: usize = 5_000;
 
+/// Name of the client's own session.
+pub(super) const OWN: &str = "self";
+
 /// Filter of visible sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -86,11 +89,16 @@ impl VisibleSessions {
         Ok(Self { rows, is_cut })
     }
 
-    /// Finds a session by id, unambiguous id prefix, or `last` for the newest.
-    pub(super) fn find(&self, word: &str) -> Result<SessionId, QueryError> {
-        let row = match word {
-            "last" => self.rows.first(),
-            _ => find_by_id(&self.rows, |row| row.id.as_str(), word, "sessions'")?,
+    /// Finds a session by id, unambiguous id prefix, `last` for the newest, or `self` for the client's own.
+    pub(super) async fn find(&self, word: &str, to: &QuestionSender) -> Result<SessionId, QueryError> {
+        let own;
+        let (word, row) = match word {
+            "last" => (word, self.rows.first()),
+            OWN => {
+                own = ask(to, |host| host.own_session()).await?;
+                (own.as_str(), self.rows.iter().find(|row| row.id == own))
+            }
+            _ => (word, find_by_id(&self.rows, |row| row.id.as_str(), word, "sessions'")?),
         };
         row.map(|row| row.id.clone()).ok_or_else(|| QueryError::NoSession(word.to_owned()))
     }

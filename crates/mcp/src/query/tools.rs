@@ -25,7 +25,8 @@ const AFTER: &str = "The `next` of the page before, for the page behind it.";
 pub(super) fn all() -> Vec<Tool> {
     let session = || {
         text(
-            "The session: its id, the beginning of its id, or `last` for the newest of this project (usually your own).",
+            "The session: its id, the beginning of its id, `self` for your own (the default), or `last` for the newest of this \
+             project, which may be another's.",
         )
     };
     let after = || text(AFTER);
@@ -47,7 +48,7 @@ pub(super) fn all() -> Vec<Tool> {
              description, status (pending, running, completed, failed, stopped, lost), what it waits for (liveness), flags such \
              as stalled or looping, times, counts of tool calls and errors, tokens, cost, and the beginnings of prompt, result and \
              error. Tool calls are counted and not listed: get_agent lists them.",
-            &["session"],
+            &[],
             json!({
                 "session": session(),
                 "agent": text("Only this agent and those below it: its id or the beginning of it."),
@@ -60,8 +61,9 @@ pub(super) fn all() -> Vec<Tool> {
              detail, times), a page at a time.",
             &["agent"],
             json!({
-                "agent": text("The agent's id or the beginning of it; `root` for the main thread, which needs a session."),
-                "session": session(), "limit": limit(CALLS), "after": after(),
+                "agent": text("The agent's id or the beginning of it; `root` for the main thread."),
+                "session": text("The session: its id, the beginning of its id, `self` or `last`. Without it the agent is looked for in \
+                                 all sessions of the project; `root` is that of your own."), "limit": limit(CALLS), "after": after(),
             }),
         ),
         tool(
@@ -71,7 +73,7 @@ pub(super) fn all() -> Vec<Tool> {
             &["query"],
             json!({
                 "query": text("Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
-                "session": text("Only in this session: its id, the beginning of its id, or `last`."),
+                "session": text("Only in this session: its id, the beginning of its id, `self` or `last`."),
                 "limit": limit(HITS),
             }),
         ),
@@ -79,7 +81,7 @@ pub(super) fn all() -> Vec<Tool> {
             GET_EVENTS,
             "Returns what happened in a session, in order: prompts, messages, thoughts, tool calls with arguments and results, \
              starts and ends of agents. Begin with a filter: a session has thousands of events.",
-            &["session"],
+            &[],
             json!({
                 "session": session(),
                 "agent": text("Only events of this agent: its id or the beginning of it; `root` for the main thread."),

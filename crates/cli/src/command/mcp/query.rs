@@ -2,15 +2,20 @@
 //!
 //! The server runs on its own thread; its queries are answered here, one at a time, by the backend of all commands.
 
-use std::thread;
+use std::{collections::BTreeSet, thread};
 
+use subscope_harness::harnesses;
 use subscope_mcp::{QueryError, QueryHost, QueryServer, Scope, serve};
-use subscope_model::{Event, Hits, SearchQuery, SessionId, SessionPage, Tree};
+use subscope_model::{Event, Hits, SearchQuery, SessionId, SessionPage, Tree, safe_id};
+use subscope_run::session_of_parent;
 use tokio::sync::mpsc;
 
 use super::runtime;
 use crate::{
-    command::target::{ReadOptions, load_session},
+    command::{
+        run::homes,
+        target::{ReadOptions, load_session},
+    },
     hub_connection::VERSION,
     prelude::*,
     team_server,
@@ -46,6 +51,20 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
 impl QueryHost for Context {
     fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
         Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live, "")?)
+    }
+
+    fn own_session(&self) -> Result<SessionId, QueryError> {
+        // A process notes its session anew when it changes; a variable stays that of the server's start.
+        if let Some(session) = session_of_parent(&homes(self)) {
+            return Ok(safe_id(&session).as_ref().into());
+        }
+        let variables = harnesses().filter_map(|harness| harness.session_variable());
+        let named: BTreeSet<String> = variables.filter_map(|name| self.environment.text(name)).collect();
+        match named.first() {
+            Some(session) if named.len() == 1 => Ok(safe_id(session).as_ref().into()),
+            Some(_) => Err(QueryError::SeveralOwnSessions(named.into_iter().collect())),
+            None => Err(QueryError::NoOwnSession),
+        }
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
