@@ -60,6 +60,27 @@ fn recordings_differ_in_nothing_and_have_every_total() {
     }
 }
 
+#[test]
+fn files_that_give_no_session_are_counted() {
+    let env = env();
+    let folder = env.work().join("backup");
+    let session = fixtures::root().join("wild/codex-0.98-finished.jsonl");
+    fs::create_dir_all(folder.join("notes")).unwrap();
+    fs::copy(&session, folder.join("rollout.jsonl")).unwrap();
+    assert_eq!(verify(&env, &folder).1["files_left_out"], 0);
+    for (name, content) in [("package.json", "{}"), ("notes/cut.jsonl", "{\"type\":"), ("read.me", "{}")] {
+        fs::write(folder.join(name), content).unwrap();
+    }
+    let (code, report) = verify(&env, &folder);
+    assert_eq!((code, &report["sessions"], &report["files_left_out"]), (0, &json!(1), &json!(2)));
+    let ran = run(&env, "-q verify", &[&folder]);
+    let text = &ran.stdout;
+    assert!(
+        text.contains("left out: 2 files without a session\n") && text.ends_with("nothing differs\n"),
+        "{text}"
+    );
+}
+
 /// A total of a recording: its place, and where a number of it is in a line.
 struct Total {
     recording: &'static str,

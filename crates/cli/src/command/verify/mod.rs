@@ -19,7 +19,8 @@ pub(crate) fn run(args: &VerifyArgs, context: &Context) -> Result<(), CliError> 
         None => Some(sessions::each_of_homes(context, &mut each)?),
         Some(path) => sessions::each_at(path, context, &mut each)?,
     };
-    if let Some(Lists { rows, stats, unread }) = lists {
+    if let Some(Lists { rows, stats, unread, files_left_out }) = lists {
+        report.files_left_out = files_left_out;
         unread.iter().for_each(|session| report.add_unread(session));
         report.check(whole::check(&rows, &stats));
     }

@@ -154,6 +154,8 @@ pub(in crate::command) struct VerifyReport {
     versions: BTreeMap<String, u64>,
     /// Number of files.
     files: u64,
+    /// Number of files below the path that end in `.jsonl`, `.ndjson` or `.json` and gave no session.
+    pub(super) files_left_out: u64,
     /// Number of lines.
     lines: u64,
     /// Number of lines that the rows use something of.
@@ -260,6 +262,10 @@ impl VerifyReport {
             "{sessions}, {files}, {lines}: {} used, {} damaged, {} not understood",
             self.lines_used, self.lines_damaged, self.lines_not_understood
         );
+        if self.files_left_out > 0 {
+            let _ =
+                writeln!(out, "left out: {} without a session", text::plural(self.files_left_out, "file"));
+        }
         for row in &self.places {
             let _ = write!(out, "  {} {}: {} equal", row.harness, row.place, row.equal);
             for (reason, number) in &row.explained {
@@ -267,12 +273,14 @@ impl VerifyReport {
             }
             let _ = writeln!(out, ", {} differ", row.differ);
         }
-        let differ = match self.differing() {
-            0 => "nothing differs".to_owned(),
-            1 => "1 difference".to_owned(),
-            some => format!("{some} differences"),
+        let _ = match self.differing() {
+            0 => writeln!(out, "nothing differs"),
+            some => {
+                let [differences, sessions] = [(some, "difference"), (self.by_session().len(), "session")]
+                    .map(|(number, of)| text::plural(number, of));
+                writeln!(out, "{differences} in {sessions}")
+            }
         };
-        let _ = writeln!(out, "{differ} in {}", text::plural(self.by_session().len(), "session"));
         out
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Lists {
     pub(super) stats: Stats,
     /// Listed sessions that could not be read again.
     pub(super) unread: Vec<UnreadSession>,
+    /// Number of files with an ending of recorded output that gave no session.
+    pub(super) files_left_out: u64,
 }
 
 /// A session that `ls` lists and whose sources give no rows.
@@ -86,7 +88,7 @@ pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, 
         let sources = sources_of(&row.id, store.as_ref(), context)?;
         unread.extend(read_session(row, sources, Vec::new(), store.as_ref(), context, each)?);
     }
-    Ok(Lists { rows, stats, unread })
+    Ok(Lists { rows, stats, unread, files_left_out: 0 })
 }
 
 /// Reads the sessions at a path. Returns the lists that an index of a folder gives; `None` for a file.
@@ -119,8 +121,12 @@ pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<
     }
     let known: HashSet<&SessionId> = rows.iter().map(|row| &row.id).collect();
     let mut recordings: BTreeMap<SessionId, Vec<Found>> = BTreeMap::new();
-    for file in recordings_below(&path, &used) {
-        let Ok(expanded) = BatchRead::expand(std::slice::from_ref(&file)) else { continue };
+    let (found, mut files_left_out) = recordings_below(&path, &used);
+    for file in found {
+        let Ok(expanded) = BatchRead::expand(std::slice::from_ref(&file)) else {
+            files_left_out += 1;
+            continue;
+        };
         let files: Vec<Found> = expanded.groups.iter().flat_map(|group| group.files.clone()).collect();
         let batch = BatchRead::read(expanded.clone(), READING, None);
         let named: Vec<SessionId> = batch.router.sessions().cloned().collect();
@@ -129,7 +135,7 @@ pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<
                 recordings.entry(session).or_default().extend(files.iter().cloned());
             }
         } else {
-            read_files(expanded, context, each)?;
+            files_left_out += u64::from(read_files(expanded, context, each)? == 0);
         }
     }
     let mut unread = Vec::new();
@@ -138,7 +144,7 @@ pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<
         unread.extend(read_session(row, sources, recordings, Some(&store), context, each)?);
     }
     let stats = store.stats(&StatsQuery::default())?;
-    Ok(Some(Lists { rows, stats, unread }))
+    Ok(Some(Lists { rows, stats, unread, files_left_out }))
 }
 
 /// Reads a listed session again. Returns it if its sources give no rows.
@@ -166,13 +172,14 @@ fn read_session(
     Ok(None)
 }
 
-/// Reads all sessions of files that are in no store.
-fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<(), CliError> {
+/// Reads all sessions of files that are in no store. Returns their number.
+fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<usize, CliError> {
     let files: Vec<Found> =
         expanded.groups.iter().flat_map(|Group { files, .. }| files.iter().cloned()).collect();
     let batch = BatchRead::read(expanded, READING, None);
     let now = now(context)?;
     let sessions: Vec<SessionId> = batch.router.sessions().cloned().collect();
+    let number = sessions.len();
     for session in sessions {
         let Some(tree) = batch.router.tree(&session, &now) else { continue };
         let is_of =
@@ -190,7 +197,7 @@ fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<(
             is_cut: false,
         });
     }
-    Ok(())
+    Ok(number)
 }
 
 fn now(context: &Context) -> Result<Now<'_>, CliError> {
@@ -203,9 +210,10 @@ fn now(context: &Context) -> Result<Now<'_>, CliError> {
     })
 }
 
-/// Returns the recorded output below a folder that no session's rows were derived from, by path.
-fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![(folder.to_owned(), 0)]);
+/// Returns the recorded output below a folder that no session's rows were derived from, by path, and the number of files
+/// that have such an ending and are no harness's.
+fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> (Vec<PathBuf>, u64) {
+    let (mut found, mut others, mut folders) = (Vec::new(), 0, vec![(folder.to_owned(), 0)]);
     while let Some((folder, depth)) = folders.pop() {
         // One that cannot be read is a problem of the index.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -214,15 +222,16 @@ fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> Vec<PathBuf> {
                 path.extension().is_some_and(|ending| RECORDINGS.iter().any(|known| ending == *known));
             match kind {
                 Ok(kind) if kind.is_dir() && depth < DEPTH => folders.push((path, depth + 1)),
-                Ok(kind) if kind.is_file() && is_named && !used.contains(&path) && is_output(&path) => {
-                    found.push(path);
-                }
+                Ok(kind) if kind.is_file() && is_named && !used.contains(&path) => match is_output(&path) {
+                    true => found.push(path),
+                    false => others += 1,
+                },
                 Ok(_) | Err(_) => {}
             }
         }
     }
     found.sort();
-    found
+    (found, others)
 }
 
 /// Whether a file is output of a harness.
