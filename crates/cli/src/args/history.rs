@@ -101,7 +101,7 @@ pub(crate) struct SearchArgs {
     /// Search only sessions that were started in this folder or below it.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
-    /// Search only from this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
+    /// Search only from this time on: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -7d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Moment>,
     /// Search only before this time.
@@ -148,7 +148,7 @@ Examples:
   subscope stats --since -30d --harness claude-code
   subscope stats --project . --json")]
 pub(crate) struct StatsArgs {
-    /// Count from the day of this time on: RFC 3339, milliseconds since 1970, or a time ago such as -7d.
+    /// Count from the day of this time on: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -7d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<Moment>,
     /// Count up to the day of this time, including that day.
@@ -178,7 +178,7 @@ pub(crate) struct ForgetArgs {
     /// The sessions: ids or prefixes.
     #[arg(value_name = "SESSION", required_unless_present = "before", add = complete::session())]
     pub(crate) sessions: Vec<String>,
-    /// Remove all sessions whose last event is older than this: RFC 3339, milliseconds since 1970, or a time ago such as -90d.
+    /// Remove all sessions whose last event is older than this: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -90d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "sessions")]
     pub(crate) before: Option<Moment>,
 }

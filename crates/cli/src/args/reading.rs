@@ -54,7 +54,7 @@ pub(crate) struct TreeArgs {
     /// Show only this agent and everything below it: a unique prefix of its id.
     #[arg(long, value_name = "ID", add = complete::agent())]
     pub(crate) agent: Option<String>,
-    /// Show the tree as it was at this time: RFC 3339, milliseconds since 1970, or a time ago such as -5m.
+    /// Show the tree as it was at this time: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -5m.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<Moment>,
     /// Print JSON (subscope.tree/1) instead of text.
@@ -161,7 +161,7 @@ pub(crate) struct ExportArgs {
     /// Export every session that `ls` lists (otlp).
     #[arg(long, conflicts_with_all = ["targets", "dialect"])]
     pub(crate) all: bool,
-    /// With --all, export only sessions with an event since this time: RFC 3339, milliseconds since 1970, or a time ago such as -1d.
+    /// With --all, export only sessions with an event since this time: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -1d.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "targets")]
     pub(crate) since: Option<Moment>,
     /// Set the output format.

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use subscope_client::push::{PushError, Receiver};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
-use subscope_model::{Millis, parse_rfc3339};
+use subscope_model::{Millis, Zone, parse_rfc3339};
 use subscope_render::Detail;
 
 /// Longest accepted duration. Longer ones are mistakes, and sums with them would overflow.
@@ -22,6 +22,8 @@ const HEARTBEAT_RANGE: std::ops::RangeInclusive<Duration> = Duration::from_secs(
 /// Shortest stall limit. Also the shortest idle timeout of a hub: one that exits before the command that started it has
 /// connected would be restarted endlessly.
 const MIN_LIMIT: Duration = Duration::from_secs(1);
+
+const DAY_MS: Millis = 86_400_000;
 
 /// An invalid value of an option or setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +47,8 @@ pub(crate) enum ValueError {
     #[error("{0} is out of range")]
     OutOfRange(String),
     #[error(
-        "{0:?} is not a time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a time ago such as -5m"
+        "{0:?} is not a time: write 2026-11-21, 2026-11-21T20:45:06Z, milliseconds since 1970, today, yesterday, or a \
+         time ago such as -5m"
     )]
     Time(String),
     #[error("{0:?} is not a speed: write a number from 0.01 to 10000")]
@@ -133,19 +136,25 @@ pub(crate) fn format_duration(span: Duration) -> String {
     fitting.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", ms / unit))
 }
 
-/// A point in time, absolute or relative, as `--at` takes it.
+/// A point in time, absolute or relative, as `--at` and `--since` take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Milliseconds since 1970.
     At(Millis),
     /// This long before now.
     Ago(Duration),
+    /// The beginning of a day, counted from 1970-01-01.
+    Day(i64),
+    /// The beginning of the day this many days before today.
+    DaysAgo(i64),
 }
 
 impl Moment {
-    /// Returns the time in milliseconds since 1970.
-    pub(crate) fn resolve(self, now_ms: Millis) -> Millis {
+    /// Returns the time in milliseconds since 1970. Days are those of the zone.
+    pub(crate) fn resolve(self, now_ms: Millis, zone: &Zone) -> Millis {
         match self {
+            Self::Day(day) => zone.start_of(day),
+            Self::DaysAgo(days) => zone.start_of(zone.day_of(now_ms) - days),
             Self::At(at_ms) => at_ms,
             Self::Ago(span) => {
                 now_ms.saturating_sub(Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX))
@@ -164,7 +173,19 @@ impl FromStr for Moment {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().map(Self::At).map_err(|_| ValueError::OutOfRange(text.to_owned()));
         }
-        parse_rfc3339(text).map(Self::At).ok_or_else(|| ValueError::Time(text.to_owned()))
+        let day = || {
+            let midnight = parse_rfc3339(&format!("{text}T00:00:00Z"))?;
+            // A day that its month does not have is read as one of the next.
+            Some(midnight.div_euclid(DAY_MS)).filter(|day| Zone::date(*day) == text)
+        };
+        match text {
+            "today" => Ok(Self::DaysAgo(0)),
+            "yesterday" => Ok(Self::DaysAgo(1)),
+            _ => parse_rfc3339(text)
+                .map(Self::At)
+                .or_else(|| day().map(Self::Day))
+                .ok_or_else(|| ValueError::Time(text.to_owned())),
+        }
     }
 }
 
@@ -232,8 +253,22 @@ mod tests {
         assert_eq!("1970-01-01T00:00:01Z".parse(), Ok(Moment::At(1000)));
         assert_eq!("1795293906647".parse(), Ok(Moment::At(1_795_293_906_647)));
         assert_eq!("-5m".parse(), Ok(Moment::Ago(Duration::from_secs(300))));
-        assert_eq!(Moment::Ago(Duration::from_secs(300)).resolve(1_000_000), 700_000);
-        for text in ["", "5m", "-5", "yesterday", "2026-11-21", "99999999999999999999"] {
+        let zone = Zone::named("America/New_York").unwrap();
+        let at = |text: &str, now: &str| {
+            let resolved = text.parse::<Moment>().unwrap().resolve(parse_rfc3339(now).unwrap(), &zone);
+            subscope_model::iso8601(resolved)
+        };
+        for (text, now, expected) in [
+            ("-5m", "2026-11-02T04:59:00Z", "2026-11-02T04:54:00.000Z"),
+            ("today", "2026-11-02T04:59:00Z", "2026-11-01T04:00:00.000Z"),
+            ("yesterday", "2026-11-02T05:00:00Z", "2026-11-01T04:00:00.000Z"),
+            ("2026-11-02", "2026-11-20T00:00:00Z", "2026-11-02T05:00:00.000Z"),
+        ] {
+            assert_eq!(at(text, now), expected, "{text} at {now}");
+        }
+        for text in
+            ["", "5m", "-5", "tomorrow", "2026-11", "2026-02-30", "2026-11-021", "99999999999999999999"]
+        {
             assert!(text.parse::<Moment>().is_err(), "{text}");
         }
     }

@@ -10,7 +10,7 @@ pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     if team_server::asked(context)?.is_some() {
         return print_of_team(args, context);
     }
-    let at = args.at.map(|moment| moment.resolve(context.now_ms()));
+    let at = args.at.map(|moment| moment.resolve(context.now_ms(), context.zone()));
     let shows_outputs =
         !args.json && !args.flat && context.settings().subagent_tracing_detail == Detail::Full;
     let reading = if shows_outputs { ReadOptions::OUTPUTS } else { ReadOptions::ROWS };

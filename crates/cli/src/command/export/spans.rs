@@ -145,7 +145,7 @@ impl<'a> SpanExport<'a> {
 /// Exports every session with an event since a time, in order of their ends, so that a failed push can continue where
 /// it stopped.
 pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
-    let since = args.since.map(|moment| moment.resolve(context.now_ms()));
+    let since = args.since.map(|moment| moment.resolve(context.now_ms(), context.zone()));
     let mut rows = Backend::open(Needs::Rows, context)?.sessions(usize::MAX, false, "")?.sessions;
     rows.retain(|row| since.is_none_or(|since| row.last_event_at_ms.is_some_and(|last| last >= since)));
     rows.sort_by(|one, other| (one.last_event_at_ms, &one.id).cmp(&(other.last_event_at_ms, &other.id)));

@@ -36,7 +36,7 @@ fn sessions_to_forget(
     let Some(moment) = args.before else {
         return args.sessions.iter().map(|word| session_in(store, word)).collect();
     };
-    let limit = moment.resolve(context.now_ms());
+    let limit = moment.resolve(context.now_ms(), context.zone());
     let rows = store.list(&ListQuery::first(usize::MAX))?.into_iter();
     Ok(rows.filter(|row| row.last_event_at_ms.is_some_and(|last| last < limit)).map(|row| row.id).collect())
 }

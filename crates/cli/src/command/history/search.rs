@@ -23,8 +23,8 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         kind: args.kind.as_deref().map(Text::from),
         tool: args.tool.as_deref().map(Text::from),
         project: args.project.as_deref().map(|folder| context.project_folder(folder)),
-        since: args.since.map(|moment| moment.resolve(now)),
-        until: args.until.map(|moment| moment.resolve(now)),
+        since: args.since.map(|moment| moment.resolve(now, context.zone())),
+        until: args.until.map(|moment| moment.resolve(now, context.zone())),
         only_failed: args.failed,
         limit: args.limit,
     })?;

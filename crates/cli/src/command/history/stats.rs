@@ -8,8 +8,8 @@ use crate::prelude::*;
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
     let now = context.now_ms();
     let query = StatsQuery {
-        since: args.since.map(|moment| moment.resolve(now)),
-        until: args.until.map(|moment| moment.resolve(now)),
+        since: args.since.map(|moment| moment.resolve(now, context.zone())),
+        until: args.until.map(|moment| moment.resolve(now, context.zone())),
         project: args.project.as_deref().map(|folder| context.project_folder(folder)),
         harness: args.harness.as_deref().map(Text::from),
         time_zone: Some(context.zone().clone()),
