@@ -27,6 +27,39 @@ pub enum Format {
     Atif,
 }
 
+/// Events of a session that a format is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededEvents {
+    /// None: the rows are enough.
+    Nothing,
+    /// Those that say what was waited for.
+    Waits,
+    /// Those with texts: prompts, messages, thoughts, calls.
+    Texts,
+    /// All.
+    All,
+}
+
+/// Facts of a session that a format is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededFacts {
+    /// Those of the rows.
+    Rows,
+    /// Runs and responses, too.
+    Responses,
+    /// Arguments and results of calls, too.
+    Payloads,
+}
+
+/// What has to be read of a session to write a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatNeeds {
+    /// The events.
+    pub events: NeededEvents,
+    /// The facts.
+    pub facts: NeededFacts,
+}
+
 /// An unknown word for a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no export format {0:?}")]
@@ -80,6 +113,20 @@ impl Format {
                 "One JSON document of the Agent Trajectory Interchange Format 1.8, which `import` reads again"
             }
         }
+    }
+
+    /// Returns what has to be read of a session to write it; of spans, without prompts and answers.
+    pub const fn needs(self) -> FormatNeeds {
+        let (events, facts) = match self {
+            Self::Trace | Self::Feed => (NeededEvents::All, NeededFacts::Rows),
+            Self::Html => (NeededEvents::All, NeededFacts::Payloads),
+            Self::Atif => (NeededEvents::Texts, NeededFacts::Payloads),
+            Self::Otlp => (NeededEvents::Nothing, NeededFacts::Responses),
+            Self::Execution | Self::Checkpoint => (NeededEvents::Nothing, NeededFacts::Payloads),
+            Self::Perfetto => (NeededEvents::Waits, NeededFacts::Rows),
+            Self::Csv => (NeededEvents::Nothing, NeededFacts::Rows),
+        };
+        FormatNeeds { events, facts }
     }
 
     /// Returns the ending of file names.

@@ -35,7 +35,7 @@ pub use csv::{csv_table, write_csv};
 pub use download::{DownloadSource, write_download};
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};
-pub use format::{Format, UnknownFormat};
+pub use format::{Format, FormatNeeds, NeededEvents, NeededFacts, UnknownFormat};
 pub use html::{Saved, write_html};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{

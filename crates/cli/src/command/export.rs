@@ -10,8 +10,9 @@ use std::{
 
 use serde_json::Value;
 use subscope_export::{
-    AtifSource, Format, Mask, Redacted, Saved, Shape, execution, trace, without_pictures, write_atif,
-    write_checkpoint, write_csv, write_execution, write_feed, write_html, write_perfetto, write_trace,
+    AtifSource, Format, FormatNeeds, Mask, NeededEvents, NeededFacts, Redacted, Saved, Shape, execution,
+    trace, without_pictures, write_atif, write_checkpoint, write_csv, write_execution, write_feed,
+    write_html, write_perfetto, write_trace,
 };
 use subscope_model::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, EventRecord, Payload, SessionId, Spending,
@@ -130,15 +131,21 @@ fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
 
 /// Returns the read options that a format needs.
 pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
-    let (keep, events) = match args.format {
-        Format::Trace | Format::Feed => (FactDetail::Rows, EventScope::Records),
-        Format::Html => (FactDetail::Payloads, EventScope::Records),
-        Format::Atif => (FactDetail::Payloads, EventScope::Texts),
-        Format::Otlp if args.content => (FactDetail::Payloads, EventScope::Texts),
-        Format::Otlp => (FactDetail::Responses, EventScope::Nothing),
-        Format::Execution | Format::Checkpoint => (FactDetail::Payloads, EventScope::Nothing),
-        Format::Perfetto => (FactDetail::Rows, EventScope::Waits),
-        Format::Csv => (FactDetail::Rows, EventScope::Nothing),
+    let needs = match args.content {
+        // Only spans have a form with prompts and answers and one without.
+        true => FormatNeeds { events: NeededEvents::Texts, facts: NeededFacts::Payloads },
+        false => args.format.needs(),
+    };
+    let keep = match needs.facts {
+        NeededFacts::Rows => FactDetail::Rows,
+        NeededFacts::Responses => FactDetail::Responses,
+        NeededFacts::Payloads => FactDetail::Payloads,
+    };
+    let events = match needs.events {
+        NeededEvents::Nothing => EventScope::Nothing,
+        NeededEvents::Waits => EventScope::Waits,
+        NeededEvents::Texts => EventScope::Texts,
+        NeededEvents::All => EventScope::Records,
     };
     ReadOptions { keep, events, at: None, dialect: args.dialect }
 }

@@ -12,7 +12,9 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{DownloadSource, Format, Mask, Saved, write_download, write_html};
+use subscope_export::{
+    DownloadSource, Format, Mask, NeededEvents, NeededFacts, Saved, write_download, write_html,
+};
 use subscope_hub::clock;
 use subscope_model::{
     Actor, AgentId, Event, EventKind, EventRecord, Millis, SessionId, Spending, ToolUseId, Tree,
@@ -277,10 +279,12 @@ pub(super) async fn export(
     // A page is made to be shared.
     let is_masked = query.redact.unwrap_or(query.format == Format::Html);
     let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
-    let has_events =
-        matches!(query.format, Format::Trace | Format::Feed | Format::Perfetto | Format::Html | Format::Atif);
-    let has_detail = !matches!(query.format, Format::Trace | Format::Feed | Format::Csv | Format::Perfetto);
-    let request = HistoryRequest { at: None, has_events, has_detail };
+    let needs = query.format.needs();
+    let request = HistoryRequest {
+        at: None,
+        has_events: needs.events != NeededEvents::Nothing,
+        has_detail: needs.facts != NeededFacts::Rows,
+    };
     let mut history = read_session(&app, session.clone(), request).await?;
     if query.format == Format::Feed {
         history = with_events(history)?;
