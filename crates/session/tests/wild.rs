@@ -787,6 +787,55 @@ fn tokens_of_messages_are_lower_bounds_of_their_agents() {
 }
 
 #[test]
+fn an_agent_that_only_its_notification_tells_of_has_its_sums_and_makes_others_lower_bounds() {
+    let line = |id: &str, second: u32, kind: &str, rest: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"{id}","sessionId":"44444444-2222-4333-8444-555566667780","timestamp":"2026-02-10T10:00:{second:02}.000Z","version":"2.1.121",{rest}}}"#
+        )
+    };
+    let says = |id: &str, second, content: &str| {
+        let rest = format!(
+            r#""requestId":"r{id}","message":{{"id":"m{id}","role":"assistant","model":"claude-opus-4-6","content":[{content}],"stop_reason":"end_turn","usage":{{"input_tokens":5,"output_tokens":10}}}}"#
+        );
+        line(id, second, "assistant", &rest)
+    };
+    let launched = r#""message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"text","text":"Async agent launched successfully."}]}]},"toolUseResult":{"isAsync":true,"status":"async_launched","agentId":"ab1"}"#;
+    let session = |usage: &str| {
+        let notice = format!(
+            r#""message":{{"role":"user","content":"<task-notification><task-id>ab1</task-id><tool-use-id>toolu_1</tool-use-id><status>completed</status><summary>done</summary><result>ok <usage><tool_uses>9</tool_uses></usage></result>{usage}</task-notification>"}}"#
+        );
+        let call = r#"{"type":"tool_use","id":"toolu_1","name":"Task","input":{"description":"Audit","prompt":"Look","subagent_type":"general-purpose","run_in_background":true}}"#;
+        tree(&[Part::new(
+            "main.jsonl",
+            [
+                line("u1", 1, "user", r#""message":{"role":"user","content":"go"}"#),
+                says("a2", 2, call),
+                line("u3", 3, "user", launched),
+                line("u5", 20, "user", &notice),
+                says("a6", 21, r#"{"type":"text","text":"ok"}"#),
+            ]
+            .join("\n")
+                + "\n",
+        )])
+    };
+    for tokens in ["total_tokens", "subagent_tokens"] {
+        let told = session(&format!(
+            "<usage><{tokens}>4000</{tokens}><tool_uses>3</tool_uses><duration_ms>9000</duration_ms></usage>"
+        ));
+        let agent = &told.agents[1];
+        assert_eq!((agent.tool_calls, agent.wall_ms, agent.status), (3, Some(9_000), AgentStatus::Completed));
+        assert_eq!((told.summary.tool_calls, told.summary.usage.unwrap().floor), (4, true), "{tokens}");
+    }
+    // Nothing tells what it used: what is known of the others is less than all.
+    let untold = session("");
+    assert_eq!((untold.agents[1].usage, untold.agents[1].wall_ms), (None, None));
+    let root = &untold.agents[0];
+    assert_eq!((root.usage.unwrap().floor, root.subtree.usage.unwrap().floor), (false, true));
+    let summary = &untold.summary;
+    assert_eq!((summary.usage.unwrap().floor, summary.usage.unwrap().total_tokens), (true, 30));
+}
+
+#[test]
 fn a_session_in_a_work_tree_belongs_to_the_project_that_its_harness_names() {
     let line = |cwd: &str| {
         format!(

@@ -25,6 +25,8 @@ pub(crate) struct AgentFigures {
     pub(crate) model: Option<(Millis, Text)>,
     /// Number of its calls by the result of its spawn call, if it has no lines of its own.
     pub(crate) reported_calls: u32,
+    /// Whether an agent has ended of which nothing tells the tokens: sums with it are lower bounds.
+    pub(crate) is_incomplete: bool,
 }
 
 impl AgentFigures {
@@ -39,11 +41,17 @@ impl AgentFigures {
         self.usage = add_known(self.usage, other.usage);
         self.pico_usd += other.pico_usd;
         self.has_unknown_price |= other.has_unknown_price;
+        self.is_incomplete |= other.is_incomplete;
+    }
+
+    /// Returns the usage; a lower bound if that of an agent is unknown.
+    pub(crate) fn known_usage(&self) -> Option<Usage> {
+        self.usage.map(|usage| Usage { floor: usage.floor || self.is_incomplete, ..usage })
     }
 
     /// Returns the known cost, and whether it is a lower bound.
     pub(crate) fn known_cost(&self) -> (Option<MicroUsd>, bool) {
-        let is_floor = self.has_unknown_price || self.usage.is_some_and(|usage| usage.floor);
+        let is_floor = self.has_unknown_price || self.known_usage().is_some_and(|usage| usage.floor);
         let known = (self.pico_usd > 0 || !self.has_unknown_price) && self.usage.is_some();
         (known.then(|| PriceTable::micro_usd(self.pico_usd)), is_floor && known)
     }
@@ -117,13 +125,16 @@ pub(crate) fn reported_totals(
     identities: &Identities,
     number: AgentIndex,
 ) -> Option<SpawnTotals> {
-    let identity = &identities.all[number];
-    let has_lines = identity.refs.iter().any(|name| {
+    let origin = identities.all[number].origin.filter(|_| !has_own_lines(facts, identities, number))?;
+    facts.call(origin).spawn.as_deref()?.totals
+}
+
+/// Whether a source has lines of the agent itself.
+pub(crate) fn has_own_lines(facts: &Facts, identities: &Identities, number: AgentIndex) -> bool {
+    identities.all[number].refs.iter().any(|name| {
         let agent = facts.agent(*name);
         agent.last_seen.is_some() || agent.span.get().is_some() || agent.hook_times.is_some()
-    });
-    let origin = identity.origin.filter(|_| !has_lines)?;
-    facts.call(origin).spawn.as_deref()?.totals
+    })
 }
 
 /// Looks up the price of each model once.

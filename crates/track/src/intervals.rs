@@ -62,10 +62,12 @@ pub(crate) fn triggered_intervals(
 
 /// Returns the span of the call that started an agent and has its sums, if no source has lines of the agent itself.
 fn reported_span(derivation: &Derivation<'_>, number: AgentIndex) -> Option<(Millis, Millis)> {
-    reported_totals(derivation.facts, derivation.identities, number)?;
+    let totals = reported_totals(derivation.facts, derivation.identities, number)?;
     let call = derivation.identities.all[number].origin?;
+    let begun_at = derivation.facts.call(call).begun_at()?;
     let (_, ended_at) = derivation.call_end(call)?;
-    derivation.facts.call(call).begun_at().zip(ended_at)
+    let worked_until = totals.duration_ms.map(|duration| begun_at.saturating_add(duration));
+    Some((begun_at, worked_until.or(ended_at)?))
 }
 
 /// Returns the times of all known activity of an agent.

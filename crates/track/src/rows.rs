@@ -13,7 +13,7 @@ use crate::{
     drafts::RowDraft,
     duplicates::Duplicates,
     facts::{Facts, HookStepKind, ReportedPayloads, best_value},
-    figures::{AgentFigures, add_known, derive_figures},
+    figures::{AgentFigures, add_known, derive_figures, has_own_lines},
     flags,
     identities::{AgentIndex, is_ghost},
     intervals::{calls_by_agent, covered_ms},
@@ -37,12 +37,18 @@ pub(crate) fn build_tree(
     let Derivation { facts, identities, owners, now, harness, .. } = *derivation;
     let duplicates = Duplicates::find(facts, identities, owners, owned_elsewhere);
     let calls = calls_by_agent(facts, identities, owners, &duplicates);
-    let own = derive_figures(facts, identities, owners, &duplicates, now.prices);
+    let mut own = derive_figures(facts, identities, owners, &duplicates, now.prices);
     let order = derivation.pre_order();
     let mut drafts = derivation.draft_rows(calls, &order, &own);
     let noted = derivation.noted_wait(&drafts);
     derivation.open_waiting_root(noted.as_ref(), &mut drafts);
     let activities = derivation.derive_activities(&drafts, noted.as_ref());
+    for (number, draft) in drafts.iter().enumerate().skip(1) {
+        own[number].is_incomplete = own[number].usage.is_none()
+            && !draft.state.status.is_live()
+            && !duplicates.has_agent(number)
+            && !has_own_lines(facts, identities, number);
+    }
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {
         let mut row = derivation.build_row(*number, &drafts, &activities, &own);
@@ -354,7 +360,7 @@ fn sum_subtrees(
         // Merge before passing up, so that a deep chain does not carry every interval below it.
         merge_overlapping(&mut spans);
         let sum = &mut sums[number];
-        sum.usage = below.usage;
+        sum.usage = below.known_usage();
         (sum.cost_micro_usd, sum.cost_floor) = below.known_cost();
         sum.wall_ms = covered_ms(&mut spans);
         let Subtree { agents, tool_calls, agent_ms, .. } = *sum;
@@ -432,7 +438,7 @@ fn summarize(
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
     let mut sum = Summary {
-        usage: total.usage,
+        usage: total.known_usage(),
         cost_micro_usd: cost,
         cost_floor,
         permissions_asked: permissions_asked(facts),

@@ -4,7 +4,7 @@
 //! UserPromptSubmit. The text is the harness's, but it can hold an agent's report: only the first of each tag
 //! before the report counts.
 
-use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, RawJson};
+use subscope_model::{AgentEnd, AgentStatus, EndEvidence, Millis, PromptKind, RawJson, SpawnTotals};
 
 use super::{teammate, tools::INTERRUPTED};
 
@@ -111,6 +111,7 @@ pub(super) struct Notice<'t> {
     status: AgentStatus,
     summary: Option<&'t str>,
     report: Option<&'t str>,
+    totals: Option<SpawnTotals>,
 }
 
 impl<'t> Notice<'t> {
@@ -131,6 +132,7 @@ impl<'t> Notice<'t> {
             status,
             summary,
             report: report(text),
+            totals: totals(text),
         })
     }
 
@@ -153,6 +155,7 @@ impl<'t> Notice<'t> {
             evidence: EndEvidence::Notification,
             report,
             error,
+            totals: self.totals,
             ..AgentEnd::default()
         }
     }
@@ -163,6 +166,18 @@ fn report(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<result>")?;
     let (report, _) = rest.rsplit_once("</result>")?;
     Some(report.trim()).filter(|report| !report.is_empty())
+}
+
+/// The agent's sums, behind its report. Its total of tokens is that of the last request, without their kinds.
+fn totals(text: &str) -> Option<SpawnTotals> {
+    let (_, rest) = text.rsplit_once("</result>").or_else(|| text.split_once("</summary>"))?;
+    let usage = tag(rest, "usage")?;
+    let number = |name: &str| tag(usage, name)?.parse::<u64>().ok();
+    Some(SpawnTotals {
+        tool_calls: u32::try_from(number("tool_uses")?).unwrap_or(u32::MAX),
+        last_request: None,
+        duration_ms: number("duration_ms").and_then(|duration| Millis::try_from(duration).ok()),
+    })
 }
 
 fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {

@@ -259,6 +259,7 @@ impl<'a> HarnessResult<'a> {
                     .usage
                     .and_then(|raw| serde_json::from_str::<Tokens>(raw.get()).ok())
                     .map(|tokens| tokens.usage().kinds()),
+                duration_ms: None,
             }),
             report: fields.content.or(fields.result.filter(|_| is_forked)).map(|raw| line.raw(raw)),
             proves_agent: self.is_object,

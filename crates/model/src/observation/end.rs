@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-use crate::{AgentStatus, Millis, RawJson};
+use crate::{AgentStatus, Millis, RawJson, SpawnTotals};
 
 /// Evidence for an end, strongest first (design, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,6 +91,8 @@ pub struct AgentEnd<'a> {
     pub report: Option<RawJson<'a>>,
     /// The error.
     pub error: Option<RawJson<'a>>,
+    /// Its sums: what is known of an agent whose own lines are nowhere.
+    pub totals: Option<SpawnTotals>,
     /// The agent type in a stop hook; empty for ghosts.
     pub agent_type: Option<Cow<'a, str>>,
 }

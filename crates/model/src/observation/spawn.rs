@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-use crate::RawJson;
+use crate::{Millis, RawJson};
 
 /// Whether the caller of a spawn waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -99,6 +99,8 @@ pub struct SpawnTotals {
     pub tool_calls: u32,
     /// Tokens of its last request, as in [`Usage::kinds`](crate::Usage::kinds); those of earlier ones are not in the result.
     pub last_request: Option<[u64; 4]>,
+    /// How long it has worked, where the call that started it did not wait for it.
+    pub duration_ms: Option<Millis>,
 }
 
 /// Result of a spawn call.

@@ -134,6 +134,12 @@ impl Recording<'_, '_> {
             },
             (None, None) => None,
         };
+        if let (Some(totals), Some(call)) = (fact.totals, fact.call)
+            && let Some(number) = self.facts.call_by_id.get(call).copied()
+            && let Some(spawn) = &mut self.facts.call_mut(number).spawn
+        {
+            spawn.totals = spawn.totals.max(Some(totals));
+        }
         let Some(id) = id else { return };
         let is_notice = matches!(fact.evidence, EndEvidence::Notification | EndEvidence::IdleNotice);
         let line_time = self.observation.time.filter(|_| is_notice);
