@@ -216,8 +216,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/parity.m
 const WRITES_PAGE: &str = "SUBSCOPE_WRITE_PARITY";
 
 /// The sentence that says why.
-const SENTENCE: &str =
-    "transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+const SENTENCE: &str = "transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
 
 /// A session of a source.
 struct Session {

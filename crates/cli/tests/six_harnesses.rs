@@ -10,15 +10,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
 };
 
 use common::{
-    env, json,
+    env, json as parsed,
     serving::{LIMIT, Serving},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use subscope_hub::clock;
 use subscope_render::text;
 use subscope_testkit::{
@@ -81,6 +81,73 @@ fn all_ids() -> Vec<String> {
     OTHERS.iter().map(id).chain([claude.to_string()]).collect()
 }
 
+/// A way to spoil a file.
+type Damage = fn(&Path, &[u8]);
+
+/// What can befall a file while its name stays: zeros after a power cut, one letter, a folder, a link to nowhere (which
+/// cannot be read, by root neither).
+const DAMAGES: [(&str, Damage); 4] = [
+    ("zeros", |path, bytes| fs::write(path, vec![0; bytes.len()]).unwrap()),
+    ("one letter", |path, _| fs::write(path, "x").unwrap()),
+    ("folder", |path, _| {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    }),
+    ("endless link", |path, _| {
+        fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink(path, path).unwrap();
+    }),
+];
+
+/// A tree without what names the moment: the number of each row's last change, and problems.
+fn rows_of(env: &TestEnv, session: &str) -> Value {
+    let mut tree = parsed(&env.run(&["-q", "tree", session, "--json"]).success());
+    tree["problems"] = Value::Null;
+    tree["session"]["rev"] = Value::Null;
+    tree["agents"].as_array_mut().unwrap().iter_mut().for_each(|row| row["rev"] = Value::Null);
+    json!([tree["session"]["id"], tree["summary"], tree["agents"].as_array().unwrap().len()])
+}
+
+#[test]
+fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
+    let env = env();
+    let all = files(&env);
+    all.iter().for_each(|file| write(&file.to, &file.bytes));
+    let (from, to) = database(&env);
+    let stored = Placed { to, bytes: fixtures::bytes(&from) };
+    write(&stored.to, &stored.bytes);
+    env.run(&["index"]).success();
+    let ids = all_ids();
+    let before: Vec<Value> = ids.iter().map(|id| rows_of(&env, id)).collect();
+    for (damage, spoil) in DAMAGES {
+        for file in all.iter().chain([&stored]) {
+            spoil(&file.to, &file.bytes);
+        }
+        for (id, before) in ids.iter().zip(&before) {
+            assert_eq!(rows_of(&env, id), *before, "{damage}: {id}");
+        }
+        for file in all.iter().chain([&stored]) {
+            let _ = fs::remove_dir(&file.to);
+            let _ = fs::remove_file(&file.to);
+        }
+        // One file of each session at a time: the others must not seem to be all of it.
+        for file in all.iter().chain([&stored]) {
+            write(&file.to, &file.bytes);
+        }
+        // A note beside a transcript has names and models, which rows are not counted by.
+        let is_note = |file: &&Placed| file.to.to_string_lossy().ends_with(".meta.json");
+        for file in all.iter().filter(|file| !is_note(file)) {
+            spoil(&file.to, &file.bytes);
+            for (id, before) in ids.iter().zip(&before) {
+                assert_eq!(rows_of(&env, id), *before, "{damage}: {id} without {}", file.to.display());
+            }
+            let _ = fs::remove_dir(&file.to);
+            let _ = fs::remove_file(&file.to);
+            write(&file.to, &file.bytes);
+        }
+    }
+}
+
 #[test]
 fn every_question_is_answered_over_six_harnesses() {
     let env = env();
@@ -88,15 +155,15 @@ fn every_question_is_answered_over_six_harnesses() {
     let (from, to) = database(&env);
     write(&to, &fixtures::bytes(&from));
     env.run(&["index"]).success();
-    let listed = json(&env.run(&["ls", "--json"]).success());
+    let listed = parsed(&env.run(&["ls", "--json"]).success());
     let rows = listed["sessions"].as_array().unwrap();
     let harnesses: BTreeSet<&str> = rows.iter().map(|row| row["harness"].as_str().unwrap()).collect();
     let expected = ["claude-code", "codex", "copilot", "gemini", "opencode", "qwen"];
     assert_eq!(harnesses.iter().copied().collect::<Vec<_>>(), expected);
     assert_eq!(rows.len(), 6);
-    let last = json(&env.run(&["tree", "last", "--json"]).success());
+    let last = parsed(&env.run(&["tree", "last", "--json"]).success());
     assert_eq!(last["session"]["id"], rows[0]["id"], "{}", rows[0]);
-    let stats = json(&env.run(&["stats", "--json"]).success());
+    let stats = parsed(&env.run(&["stats", "--json"]).success());
     let by_harness: BTreeSet<&str> = stats["by_harness"]
         .as_array()
         .unwrap()
@@ -105,7 +172,7 @@ fn every_question_is_answered_over_six_harnesses() {
         .collect();
     assert_eq!(by_harness, harnesses);
     // Each of the scripts of the other harnesses begins with this prompt.
-    let hits = json(&env.run(&["search", "ROOT", "--kind", "prompt", "--json"]).success());
+    let hits = parsed(&env.run(&["search", "ROOT", "--kind", "prompt", "--json"]).success());
     let found: BTreeSet<&str> =
         hits["hits"].as_array().unwrap().iter().map(|hit| hit["session_id"].as_str().unwrap()).collect();
     for (name, ..) in OTHERS {
@@ -115,7 +182,7 @@ fn every_question_is_answered_over_six_harnesses() {
     for (name, ..) in OTHERS {
         let truth = recorded(name).truth;
         let session = truth["session"]["id"].as_str().unwrap();
-        let tree = json(&env.run(&["tree", session, "--json"]).success());
+        let tree = parsed(&env.run(&["tree", session, "--json"]).success());
         assert_eq!(differences(&tree, &truth, true), [""; 0], "{name}");
         let agent = truth["agents"][1]["id"].as_str().unwrap();
         let shown = env.run(&["show", &format!("{session}/{agent}")]).success();
@@ -157,12 +224,12 @@ fn costs_of_six_harnesses_are_the_same_wherever_they_are_shown() {
         write(&env.path("config/subscope/one.toml"), one.as_bytes());
         write(&env.path("config/subscope/config.toml"), settings.as_bytes());
         env.run(&["index"]).success();
-        let listed = json(&env.run(&["ls", "--json"]).success());
+        let listed = parsed(&env.run(&["ls", "--json"]).success());
         let shown = env.run(&["ls"]).success();
         let mut sums: BTreeMap<String, (i64, bool)> = BTreeMap::new();
         for row in listed["sessions"].as_array().unwrap() {
             let (id, harness) = (row["id"].as_str().unwrap(), row["harness"].as_str().unwrap());
-            let tree = json(&env.run(&["tree", id, "--json"]).success());
+            let tree = parsed(&env.run(&["tree", id, "--json"]).success());
             for field in ["cost_micro_usd", "cost_floor", "usage"] {
                 assert_eq!(row[field], tree["summary"][field], "{harness}: {field}");
             }
@@ -182,7 +249,7 @@ fn costs_of_six_harnesses_are_the_same_wherever_they_are_shown() {
                 sum.1 |= is_floor || (cost.is_none() && has_tokens);
             }
         }
-        let stats = json(&env.run(&["stats", "--json"]).success());
+        let stats = parsed(&env.run(&["stats", "--json"]).success());
         let rows = stats["by_harness"].as_array().unwrap().iter().chain([&stats["total"]]);
         let figures = |row: &Value| (row["cost_micro_usd"].as_i64().unwrap(), row["cost_floor"] == true);
         let found: BTreeMap<String, (i64, bool)> =

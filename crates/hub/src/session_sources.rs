@@ -26,8 +26,12 @@ pub struct SessionSources {
     files: Vec<Found>,
     received: Vec<ReceivedInput>,
     missing: Vec<PathBuf>,
+    /// Parts of the session that cannot be looked at.
+    skipped: Vec<Skipped>,
     /// Whether rows were derived from something that is in no file any more.
     is_cut: bool,
+    /// Whether a file has changed in another way than by growing since rows were derived from it.
+    is_rewritten: bool,
 }
 
 /// Why the sources of a session could not be found.
@@ -53,18 +57,26 @@ impl SessionSources {
         store: Option<&SqliteStore>,
         archive: &Archive,
     ) -> Result<Self, SourcesError> {
-        let (mut stored, mut received, mut is_cut) = (Vec::new(), Vec::new(), false);
+        let (mut stored, mut received, mut is_cut) = (Vec::<PathBuf>::new(), Vec::new(), false);
+        let mut is_rewritten = false;
         if let Some(store) = store {
-            stored = store.files_of(session)?;
+            let sources = store.sources_of(session)?;
+            is_rewritten = sources.iter().any(|source| is_rewritten_since(&source.path, source.identity));
+            stored = sources.into_iter().map(|source| source.path).collect();
             // A main transcript comes with those of its agents, and says more of them than they do alone.
             stored.sort_by_key(|path| classify(path).role != Role::Main);
             received = store.received_of(session)?;
             is_cut = store.needs_facts(session)?;
         }
         let archived = |path: &Path| archived_copy(path, session, archive);
-        let mut expand = |path: &Path| files_at(path, session).map(|(found, _)| found);
+        let mut skipped = Vec::new();
+        let mut expand = |path: &Path| {
+            let (found, unread) = files_at(path, session)?;
+            skipped.extend(unread);
+            Ok(found)
+        };
         let (files, missing) = find_files(&transcripts, &stored, &mut expand, &archived)?;
-        Ok(Self { session: session.clone(), files, received, missing, is_cut })
+        Ok(Self { session: session.clone(), files, received, missing, skipped, is_cut, is_rewritten })
     }
 
     /// Whether the session can be read completely: every file that its rows were derived from is in its place or in the
@@ -77,6 +89,11 @@ impl SessionSources {
     /// and gone unseen.
     pub fn has_no_files(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// Whether what there is to read may be less than what rows were derived from.
+    pub fn may_be_less(&self) -> bool {
+        !self.is_whole() || self.has_no_files() || self.is_rewritten || !self.skipped.is_empty()
     }
 
     /// Whether there is nothing to read.
@@ -103,7 +120,7 @@ impl SessionSources {
     pub fn take_files(&mut self) -> Expanded {
         let files = std::mem::take(&mut self.files);
         let group = Group { session: Some(self.session.to_string()), files };
-        Expanded { groups: vec![group], skipped: Vec::new() }
+        Expanded { groups: vec![group], skipped: std::mem::take(&mut self.skipped) }
     }
 
     /// Adds the inbox input, and the keys that other sessions own, to a router that has read the files.
@@ -171,6 +188,13 @@ impl RowCounts {
     }
 }
 
+/// Whether a file has changed in another way than by growing.
+fn is_rewritten_since(path: &Path, then: FileIdentity) -> bool {
+    let is_rewritten =
+        |now: FileIdentity| now != then && (now.inode != then.inode || now.bytes <= then.bytes);
+    file_identity(path).is_ok_and(is_rewritten)
+}
+
 /// Whether a file that rows were derived from is gone. One that was cut to nothing is as good as deleted; one that cannot be
 /// looked at is not gone.
 pub(crate) fn is_missing(path: &Path) -> bool {
@@ -204,6 +228,8 @@ fn find_files(
         let found = match length(path) {
             Ok(None) => archived(path),
             Ok(Some(0)) if is_stored.contains(path) => archived(path),
+            // Something else may be in its place: a folder, a file of another program.
+            Ok(Some(_)) if is_stored.contains(path) => expand(path).unwrap_or_default(),
             Ok(Some(_)) => expand(path)?,
             // It is not gone, but nothing can be read of it.
             Err(_) => Vec::new(),

@@ -308,9 +308,9 @@ impl LoadedSession {
 }
 
 /// Warning for a session of which only rows can be shown.
-pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
 
-/// Error of a command that needs a transcript that is gone.
+/// Error of a command that needs a transcript that is not there.
 pub(crate) fn texts_are_gone() -> CliError {
     CliError::failed(TEXTS_ARE_GONE)
         .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
@@ -524,7 +524,7 @@ fn read(
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
-            && (!found.is_whole() || found.has_no_files())
+            && found.may_be_less()
             && let Some(tree) = store.tree(session)?
         {
             stored.insert(session.clone(), (tree, !found.is_whole()));
@@ -534,6 +534,7 @@ fn read(
     }
     let options = RouterOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
     let mut batch = BatchRead::read(expanded, options, reading.dialect);
+    let is_unread = !batch.problems.is_empty();
     if has_stdin {
         let mut stdin = io::stdin().lock();
         let failed = |error| CliError::because("cannot read stdin", error);
@@ -555,6 +556,17 @@ fn read(
     }
     for found in &sources {
         found.join_to(&mut batch, store.as_ref())?;
+    }
+    // A file that cannot be read, or of which nothing is understood any more, takes nothing away from what it once said.
+    let is_doubtful = |session: &&SessionId| {
+        !stored.contains_key(*session)
+            && (is_unread || !batch.router.sessions().any(|known| known == *session))
+    };
+    let doubtful: Vec<&SessionId> = sessions.iter().filter(is_doubtful).collect();
+    for session in doubtful {
+        if let Some(tree) = store.as_ref().map(|store| store.tree(session)).transpose()?.flatten() {
+            stored.insert(session.clone(), (tree, false));
+        }
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
     Ok(ReadTargets { name, batch, at, has_ended, sessions, own, stored })

@@ -198,7 +198,7 @@ fn with_events(history: SessionHistory) -> Result<SessionHistory, ApiError> {
 }
 
 fn texts_are_gone() -> ApiError {
-    let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+    let gone = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
     ApiError::new(StatusCode::NOT_FOUND, gone)
 }
 

@@ -201,12 +201,22 @@ impl SqliteStore {
 
     /// Returns all files that rows were derived from.
     pub fn sources(&self) -> StoreResult<Vec<SourceFile>> {
+        self.select_sources("1", [])
+    }
+
+    /// Returns the files that a session's rows were derived from, as they were read.
+    pub fn sources_of(&self, session: &SessionId) -> StoreResult<Vec<SourceFile>> {
+        self.select_sources("id = ?1", [session.as_str()])
+    }
+
+    fn select_sources(&self, condition: &str, values: impl rusqlite::Params) -> StoreResult<Vec<SourceFile>> {
         // A damaged row would name a file that there never was.
         let is_intact = if self.has_sums { SOURCES.is_intact() } else { "1" };
         let sql = format!(
-            "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no WHERE {is_intact}"
+            "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no \
+             WHERE {condition} AND {is_intact} ORDER BY path"
         );
-        self.select(&sql, [], |row| {
+        self.select(&sql, values, |row| {
             let (path, session) = (path_at(row, 0)?, SessionId(row.get(1)?));
             Ok(SourceFile { path, session, identity: identity_at(row, 2)? })
         })

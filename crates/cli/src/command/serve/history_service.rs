@@ -129,8 +129,11 @@ impl HistoryService {
             // The stored rows hold more than the remaining files.
             return Ok(None);
         }
-        let stored = if sources.has_no_files() { store.tree(session)? } else { None };
+        let may_be_less = sources.may_be_less();
         let batch = sources.read(Some(&store), options)?;
+        // A file that cannot be read takes nothing away.
+        let is_doubtful = may_be_less || !batch.problems.is_empty();
+        let stored = if is_doubtful { store.tree(session)? } else { None };
         let Some(tree) = batch.router.tree(session, &self.now(at)) else { return Ok(None) };
         if at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
             return Ok(None);
