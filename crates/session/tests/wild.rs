@@ -836,6 +836,29 @@ fn an_agent_that_only_its_notification_tells_of_has_its_sums_and_makes_others_lo
 }
 
 #[test]
+fn a_run_that_ended_at_a_limit_has_failed_with_the_limit_and_not_with_its_last_words() {
+    let init = r#"{"type":"system","subtype":"init","cwd":"/w","session_id":"aaaaaaaa-0000-4000-8000-000000000001","tools":["Bash"],"model":"claude-opus-4-6","permissionMode":"default","apiKeySource":"none","claude_code_version":"2.1.100"}"#;
+    let says = r#"{"type":"assistant","message":{"id":"m1","role":"assistant","model":"claude-opus-4-6","content":[{"type":"text","text":"Let me look."}],"usage":{"input_tokens":1,"output_tokens":2}},"parent_tool_use_id":null,"session_id":"aaaaaaaa-0000-4000-8000-000000000001"}"#;
+    let (failed, completed) = (AgentStatus::Failed, AgentStatus::Completed);
+    for (result, status, error) in [
+        (
+            r#""subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (10)"]"#,
+            failed,
+            Some("Reached maximum number of turns (10)"),
+        ),
+        (r#""subtype":"error_max_turns","is_error":false"#, failed, Some("error_max_turns")),
+        (r#""subtype":"error_during_execution""#, failed, Some("error_during_execution")),
+        (r#""subtype":"success","is_error":false,"result":"Let me look.""#, completed, None),
+    ] {
+        let result = format!(
+            r#"{{"type":"result","session_id":"aaaaaaaa-0000-4000-8000-000000000001","duration_ms":1000,"num_turns":1,{result}}}"#
+        );
+        let tree = tree(&[Part::new("stdout.jsonl", [init, says, &result].join("\n") + "\n")]);
+        assert_eq!((tree.agents[0].status, tree.agents[0].error.as_deref()), (status, error), "{result}");
+    }
+}
+
+#[test]
 fn a_session_in_a_work_tree_belongs_to_the_project_that_its_harness_names() {
     let line = |cwd: &str| {
         format!(

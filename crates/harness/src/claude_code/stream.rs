@@ -97,6 +97,8 @@ struct Line<'a> {
     is_error: Flag,
     terminal_reason: Str<'a>,
     result: Option<&'a RawValue>,
+    /// Why there is no result.
+    errors: Option<&'a RawValue>,
     origin: Option<&'a RawValue>,
     #[serde(rename = "modelUsage")]
     model_usage: Option<&'a RawValue>,
@@ -339,11 +341,18 @@ fn result<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
         out.emit(Fact::Checksum(sum));
     }
     let aborted = line.terminal_reason.get().is_some_and(|reason| reason.starts_with("aborted"));
-    let status = match (aborted, line.is_error.is_true()) {
+    // A limit that was reached (`error_max_turns`) need not be marked as an error.
+    let subtype = line.subtype.filled().filter(|subtype| subtype.starts_with("error"));
+    let status = match (aborted, line.is_error.is_true() || subtype.is_some()) {
         (true, _) => AgentStatus::Stopped,
         (false, true) => AgentStatus::Failed,
         (false, false) => AgentStatus::Completed,
     };
+    // Without a result the model's last words would seem to be the error.
+    let reason = || out.raw(line.errors).or_else(|| out.line.quoted(subtype?));
+    if let Some(text) = reason().filter(|_| status == AgentStatus::Failed && line.result.is_none()) {
+        out.emit_made(Fact::Message { message_id: None, text });
+    }
     out.emit(Fact::TurnEnd {
         status,
         evidence: EndEvidence::Notification,

@@ -315,12 +315,17 @@ pub(super) fn denial_of<'a>(
 /// Observed: Claude Code 1.0.43 to 2.1.330, public transcripts and recordings.
 fn is_denial(content: RawJson<'_>) -> bool {
     /// Begin of such a message, and what it has after that.
-    const MESSAGES: [(&str, &str); 9] = [
+    const MESSAGES: [(&str, &str); 14] = [
         ("The user doesn't want to proceed with this tool use", ""),
         ("The user doesn't want to take this action right now", ""),
         ("Permission for this tool use was denied", ""),
         ("Permission for this action has been denied", ""),
         ("Permission to use ", "has been denied"),
+        ("Permission to use ", "has been auto-denied"),
+        ("File is in a directory that is denied by your permission settings", ""),
+        ("Claude requested permissions to ", "which is a sensitive file"),
+        ("This Bash command contains multiple operations", "requires approval"),
+        ("The agent proposed a plan that was rejected by the user", ""),
         ("Claude requested permissions to ", "you haven't granted it yet"),
         ("This command requires approval", ""),
         ("PreToolUse:", " hook error"),
@@ -467,6 +472,11 @@ mod tests {
             "<tool_use_error>Agent type 'Explore' has been denied by permission rule 'Agent(Explore)'</tool_use_error>",
             "cd in '/etc' was blocked. For security, Claude Code may only change directories to …",
             "PreToolUse:Bash hook error: [check.sh]: no",
+            "Permission to use Bash has been auto-denied (prompts unavailable).",
+            "<tool_use_error>File is in a directory that is denied by your permission settings.</tool_use_error>",
+            "Claude requested permissions to edit /w/.env which is a sensitive file.",
+            "This Bash command contains multiple operations. The following part requires approval: rm x",
+            "The agent proposed a plan that was rejected by the user. The user chose to stay in plan mode.",
         ] {
             assert_eq!(ended(denied), Outcome::Denied, "{denied}");
         }
