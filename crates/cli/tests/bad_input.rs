@@ -299,7 +299,7 @@ fn bad_usage_is_told_as_usage() {
     let env = env();
     let (main, _) = session(&env);
     for words in [
-        "tree --at yesterday",
+        "tree --at tomorrow",
         "tree --width 3",
         "tree --detail loud",
         "export",

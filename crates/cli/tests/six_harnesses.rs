@@ -148,6 +148,63 @@ fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
     }
 }
 
+/// Sessions, by what is in the home: files that are placed there.
+fn listed_ids(home: &[Placed], first: &[&str]) -> BTreeSet<String> {
+    let env = env();
+    for file in home {
+        write(&env.path(file.to.to_str().unwrap()), &file.bytes);
+    }
+    if !first.is_empty() {
+        env.run(first).success();
+    }
+    let page = parsed(&env.run(&["ls", "--json"]).success());
+    let rows = page["sessions"].as_array().unwrap();
+    let found: BTreeSet<String> = rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
+    let doctor = env.run(&["doctor"]).stdout;
+    assert_eq!(found.is_empty(), doctor.contains("none found"), "{doctor}");
+    found
+}
+
+#[test]
+fn a_first_list_has_what_an_index_finds() {
+    let claude = recording(CLAUDE_CODE.0, CLAUDE_CODE.1);
+    let mut homes: Vec<(PathBuf, &str)> = vec![(claude.projects(), "home/.claude/projects")];
+    homes.extend(OTHERS.iter().map(|(name, on_disk, to)| (recorded(name).folder.join(on_disk), *to)));
+    let placed = |(from, to): &(PathBuf, &str)| {
+        let files = if from.is_file() { vec![from.clone()] } else { fixtures::files_below(from) };
+        let place = |file: PathBuf| {
+            let below = file.strip_prefix(from).unwrap().iter();
+            Placed {
+                to: below.fold(PathBuf::from(to), |to, part| to.join(part)),
+                bytes: fixtures::bytes(&file),
+            }
+        };
+        files.into_iter().map(place).collect::<Vec<Placed>>()
+    };
+    let mut cases: Vec<(String, Vec<Placed>)> =
+        homes.iter().map(|home| (home.1.to_owned(), placed(home))).collect();
+    // Layouts of other versions, and a file that is one folder too high.
+    let session = "aaaaaaaa-1111-4222-8333-444455556666";
+    let is_main = |file: &&Placed| file.to.ends_with("events.jsonl");
+    let events = cases.iter().flat_map(|(_, files)| files).find(is_main).unwrap().bytes.clone();
+    let to = PathBuf::from(format!("home/.copilot/session-state/{session}.jsonl"));
+    cases.push(("flat".to_owned(), vec![Placed { to, bytes: events }]));
+    let main = &claude.mains()[0];
+    let to = PathBuf::from("home/.claude/projects").join(main.file_name().unwrap());
+    cases.push(("no project".to_owned(), vec![Placed { to, bytes: fixtures::bytes(main) }]));
+    let children = cases[1].1.iter().filter(|file| {
+        let first = String::from_utf8_lossy(&file.bytes);
+        first.lines().next().unwrap_or_default().contains("parent_thread_id")
+    });
+    let children = children.map(|file| Placed { to: file.to.clone(), bytes: file.bytes.clone() }).collect();
+    cases.push(("children".to_owned(), children));
+    for (name, home) in cases {
+        let first = listed_ids(&home, &[]);
+        assert!(!first.is_empty(), "{name}: no session");
+        assert_eq!(first, listed_ids(&home, &["index"]), "{name}");
+    }
+}
+
 #[test]
 fn every_question_is_answered_over_six_harnesses() {
     let env = env();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use memchr::memmem::Finder;
-use subscope_harness::{Place, Role, Root, bundle};
+use subscope_harness::{Place, Role, Root, bundle, classify};
 use subscope_model::{Millis, SessionId, true_id};
 
 use crate::{
@@ -96,6 +96,12 @@ fn has(path: &Path, needle: &Finder<'_>, chunk: &mut Vec<u8>) -> bool {
     outcome.is_ok() && is_found
 }
 
+/// Classifies a main transcript that is not where its harness keeps them: the index reads such a file by its name.
+fn main_elsewhere(path: &Path) -> Option<Place> {
+    let place = classify(path);
+    (place.role == Role::Main && place.session.is_some() && path.is_file()).then_some(place)
+}
+
 /// Adds main transcripts and those of agents outside of the folders of sessions with a main transcript.
 fn list(
     root: &Root,
@@ -119,7 +125,7 @@ fn list(
             found.extend(sessions.filter_map(named));
             continue;
         }
-        match root.harness.classify_below(&root.folder, &path) {
+        match root.harness.classify_below(&root.folder, &path).or_else(|| main_elsewhere(&path)) {
             Some(place) if is_new(&path) => {
                 // The session of a file, and that it is the main transcript, may be known from its first line only.
                 // One that cannot be read is no transcript that could be shown.

@@ -1,8 +1,13 @@
 //! Finds what is in known places and is not read: files of which no line is understood, and sessions in tables of a
 //! database that this version does not know. They are named, since a person would take them for no sessions at all.
 
-use std::path::Path;
+use std::{
+    cmp::Reverse,
+    fs,
+    path::{Path, PathBuf},
+};
 
+use subscope_decode::Dialect;
 use subscope_harness::{Bundle, Role, Root, bundle, recognize, unsupported_program};
 
 use crate::{
@@ -12,18 +17,32 @@ use crate::{
     read::read_head,
 };
 
-/// Returns the files and databases below a folder of which nothing is understood, or not all, each with the reason. Reads
-/// the beginning of each file.
-pub fn not_understood(root: &Root) -> Vec<Skipped> {
-    let mut found = unread_databases(root);
-    walk(&root.folder, &mut |step| {
+/// Returns the files below a folder of which nothing is understood, each with the reason. Reads the beginning of each file
+/// but those that the caller knows to be understood, of at most `most` files: the newest.
+pub fn not_understood(root: &Root, most: usize, is_known: &dyn Fn(&Path) -> bool) -> Vec<Skipped> {
+    let Ok(folder) = fs::canonicalize(&root.folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = Vec::new();
+    walk(&folder, &mut |step| {
         if let Step::File(path) = step
-            && let Some(why) = why_not_understood(root, path)
+            && !is_known(path)
         {
-            found.push(Skipped { path: path.to_owned(), why });
+            files.push(path.to_owned());
         }
     });
-    found
+    let root = Root { folder, ..root.clone() };
+    files.retain(|path| is_transcript(&root, path));
+    if files.len() > most {
+        files.sort_by_cached_key(|path| Reverse(fs::metadata(path).and_then(|file| file.modified()).ok()));
+        files.truncate(most);
+        files.sort();
+    }
+    let named = |path: PathBuf| Some(Skipped { why: why_not_understood(&root, &path)?, path });
+    files.into_iter().filter_map(named).collect()
+}
+
+fn is_transcript(root: &Root, path: &Path) -> bool {
+    let place = root.harness.classify_below(&root.folder, path);
+    place.is_some_and(|place| matches!(place.role, Role::Main | Role::Agent))
 }
 
 /// Returns the databases below a folder with sessions that this version does not read.
@@ -39,9 +58,11 @@ pub fn unread_databases(root: &Root) -> Vec<Skipped> {
 fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
     let place = root.harness.classify_below(&root.folder, path)?;
     // A file that cannot be read is reported where it is read.
-    let head = read_head(path).ok().filter(|_| matches!(place.role, Role::Main | Role::Agent))?;
+    let head = read_head(path).ok()?;
     // A line that is being written may be half a line.
-    let is_whole = head.contains(&b'\n') || place.dialect.is_some_and(|dialect| dialect.is_object());
+    let is_object =
+        || place.dialect.is_some_and(Dialect::is_object) || path.extension().is_some_and(|it| it == "json");
+    let is_whole = head.contains(&b'\n') || !head.is_empty() && is_object();
     if !is_whole || recognize(&head).is_some() {
         return None;
     }
@@ -53,8 +74,6 @@ fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use rusqlite::Connection;
     use subscope_harness::{claude_code::ClaudeCode, opencode::OpenCode};
 
@@ -63,7 +82,7 @@ mod tests {
     #[test]
     fn what_is_in_a_known_place_and_not_understood_is_named() {
         let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("projects");
+        let folder = fs::canonicalize(home.path()).unwrap().join("projects");
         let project = folder.join("p");
         fs::create_dir_all(&project).unwrap();
         let file = |number: u32| project.join(format!("aaaaaaaa-0000-4000-8000-00000000000{number}.jsonl"));
@@ -71,10 +90,13 @@ mod tests {
         fs::write(file(2), "{\"type\":\"user\",\"sessionId\":\"s\",\"parentUuid\":null}\n").unwrap();
         fs::write(file(3), "{\"half").unwrap();
         fs::write(file(4), "{\"type\":\"session_start\",\"id\":\"1\",\"cwd\":\"/w\"}\n").unwrap();
-        let found = not_understood(&Root { harness: &ClaudeCode, folder });
+        let root = Root { harness: &ClaudeCode, folder };
+        let found = not_understood(&root, usize::MAX, &|_| false);
         let named: Vec<_> = found.iter().map(|skip| (skip.path.clone(), skip.why.as_str())).collect();
         let of_other = "it looks like a session of Factory Droid, which subscope does not read";
         assert_eq!(named, [(file(1), "no line of it is understood"), (file(4), of_other)]);
+        assert_eq!(not_understood(&root, usize::MAX, &|path| path == file(1)), found[1..]);
+        assert_eq!(not_understood(&root, 0, &|_| false), []);
     }
 
     #[test]

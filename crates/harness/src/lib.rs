@@ -50,7 +50,7 @@ use subscope_decode::{
     otlp::{OtelSource, Service},
 };
 use subscope_model::ToolClass;
-pub use unsupported::unsupported_program;
+pub use unsupported::{is_lookalike, unsupported_program};
 
 /// The registry: one line for each harness. The first that recognizes a path or a line wins; list a
 /// harness with unspecific file names after those with specific ones.

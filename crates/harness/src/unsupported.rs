@@ -36,6 +36,7 @@ const PROGRAMS: &[Program] = &[
     Program { title: OH_MY_PI, paths: &[".omp/agent"] },
     Program { title: "OpenClaw", paths: &[".openclaw/agents", ".clawdbot/agents", ".moltbot/agents"] },
     Program { title: IFLOW, paths: &[".iflow/projects"] },
+    Program { title: QODER, paths: &[".qoder/projects", ".qoderwork/projects"] },
     Program { title: DROID, paths: &[".factory/sessions", ".factory/projects"] },
     Program { title: TRAE, paths: &[".trae", ".traex"] },
     Program {
@@ -58,7 +59,10 @@ const AMP: &str = "Amp";
 const DROID: &str = "Factory Droid";
 const KIMI: &str = "Kimi Code";
 const IFLOW: &str = "iFlow CLI";
+const QODER: &str = "Qoder";
 const TRAE: &str = "TraeX";
+/// Programs that write a harness's format, with marks in some lines only.
+const LOOKALIKES: &[&str] = &[IFLOW, QODER];
 
 /// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
 pub fn unsupported_program(path: &Path, head: &[u8]) -> Option<&'static str> {
@@ -74,6 +78,11 @@ fn by_path(path: &Path) -> Option<&'static str> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
     let is_in = |program: &&Program| program.paths.iter().any(|marks| has_in_row(&parts, marks));
     PROGRAMS.iter().find(is_in).map(|program| program.title)
+}
+
+/// Whether a path is where an unsupported program keeps sessions that only a few lines tell from those of a harness.
+pub fn is_lookalike(path: &Path) -> bool {
+    by_path(path).is_some_and(|title| LOOKALIKES.contains(&title))
 }
 
 /// Whether a path is in the folder of a program that is a fork of another and keeps its sessions likewise.
@@ -125,6 +134,24 @@ struct Marks<'a> {
     final_text: Option<IgnoredAny>,
     part: Option<&'a RawValue>,
     payload: Option<&'a RawValue>,
+    credits: Option<IgnoredAny>,
+    original_credits: Option<IgnoredAny>,
+    billable: Option<IgnoredAny>,
+}
+
+/// What a request cost, in a line or in the usage of its message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Bill {
+    credits: Option<IgnoredAny>,
+    original_credits: Option<IgnoredAny>,
+    billable: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Billed {
+    usage: Bill,
 }
 
 #[derive(Default, Deserialize)]
@@ -138,6 +165,17 @@ impl Marks<'_> {
     /// Whether it is the first line of a stream in the form of other harnesses', which give it an id.
     fn opens_other_stream(&self) -> bool {
         self.kind.is("system") && self.subtype.is("init") && self.uuid.filled().is_none()
+    }
+
+    /// Whether it is a transcript's line of a request that cost credits: it says so, or the usage of its message does.
+    fn is_billed_in_credits(&self) -> bool {
+        let in_line = self.credits.is_some() && (self.billable.is_some() || self.original_credits.is_some());
+        let in_usage = || {
+            let message: Option<Billed> = self.message.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let usage = message.unwrap_or_default().usage;
+            usage.credits.is_some() && (usage.billable.is_some() || usage.original_credits.is_some())
+        };
+        self.session.filled().is_some() && (in_line || in_usage())
     }
 }
 
@@ -160,6 +198,8 @@ const LINE_MARKS: &[LineMark] = &[
     }),
     ("\"T-", AMP, |line| [&line.session_id, &line.id].into_iter().any(|id| is_uuid_behind("T-", id))),
     ("\"session-", IFLOW, |line| is_uuid_behind("session-", &line.session) && line.uuid.filled().is_some()),
+    ("\"billable\"", QODER, |line| line.is_billed_in_credits()),
+    ("\"original_credits\"", QODER, |line| line.is_billed_in_credits()),
     ("\"protocol_version\"", KIMI, |line| {
         line.kind.is("metadata") && line.protocol_version.filled().is_some()
     }),
@@ -244,7 +284,17 @@ mod tests {
         let uuid = "f9941a21-4765-47fc-8f80-c2f2e4cbe5b6";
         let amp = format!(r#"{{"type":"user","message":{{"role":"user"}},"session_id":"T-{uuid}"}}"#);
         let iflow = format!(r#"{{"uuid":"u","parentUuid":null,"sessionId":"session-{uuid}","type":"user"}}"#);
-        let cases: [(&str, &str, &str); 23] = [
+        let qoder = format!(
+            "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
+        );
+        let cases: [(&str, &str, &str); 26] = [
+            ("/x/q.jsonl", &qoder, "Qoder"),
+            (
+                "/x/q.jsonl",
+                r#"{"type":"assistant","uuid":"v","sessionId":"s","message":{"role":"assistant","usage":{"credits":1.5,"original_credits":1.5}}}"#,
+                "Qoder",
+            ),
+            ("/h/.qoder/projects/-w/f9941a21-4765-47fc-8f80-c2f2e4cbe5b6.jsonl", &qoder, "Qoder"),
             ("/x/a.jsonl", &amp, "Amp"),
             ("/x/a.jsonl", &iflow, "iFlow CLI"),
             ("/h/.iflow/projects/p/s.jsonl", "{}", "iFlow CLI"),
@@ -305,6 +355,8 @@ mod tests {
                 "{path}"
             );
         }
+        assert!(is_lookalike(Path::new("/h/.iflow/projects/p/s.jsonl")));
+        assert!(!is_lookalike(Path::new("/h/.claude/projects/p/s.jsonl")));
         for none in ["/h/.local/share/opencode/opencode.db", "/h/.codex/sessions", "/h/kilometers.jsonl"] {
             assert_eq!(unsupported_program(Path::new(none), b"{}"), None, "{none}");
         }

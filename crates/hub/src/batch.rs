@@ -106,6 +106,11 @@ impl BatchRead {
         }
     }
 
+    /// The files that were read, where their bytes are.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     /// Reads the files of several expanded TARGETs, each file once.
     pub fn read(expanded: Expanded, options: RouterOptions, dialect: Option<Dialect>) -> Self {
         let jobs = (0..).zip(expanded.groups);

@@ -3,10 +3,11 @@
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hasher},
+    path::Path,
 };
 
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognized};
-use subscope_harness::{harness_of_service, otel_sources, recognize, tool_class};
+use subscope_harness::{harness_of_service, is_lookalike, otel_sources, recognize, tool_class};
 use subscope_model::{Claim, Decoded, Observation, SessionId, SourceId, SourceKind};
 
 /// Most bytes buffered until a source's dialect is recognized.
@@ -133,8 +134,13 @@ pub(crate) fn digest(seen: &Observation<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Recognizes a dialect by the first complete lines, or by all there is if nothing will follow.
-pub(crate) fn recognize_head(head: &[u8], is_all: bool) -> Option<Dialect> {
+/// Recognizes the dialect of a source by the first complete lines, or by all there is if nothing will follow; `None` for a
+/// file where an unsupported program keeps its sessions, whose lines look like a harness's.
+pub(crate) fn recognize_head(spec: &SourceSpec, head: &[u8], is_all: bool) -> Option<Dialect> {
+    let is_file = matches!(spec.origin, SourceOrigin::File | SourceOrigin::TailedFile);
+    if is_file && is_lookalike(Path::new(&spec.label)) {
+        return None;
+    }
     let start = head.get(..HEAD_BYTES).unwrap_or(head);
     match start.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => recognize(start.get(..end).unwrap_or_default()),

@@ -637,6 +637,26 @@ fn no_lines(session: &SessionId, batch: &BatchRead) -> CliError {
     }
 }
 
+/// Error of input of which nothing is understood, with the program that it seems to be of.
+fn nothing_understood(message: String, program: Option<&'static str>) -> CliError {
+    let error = CliError::new(ErrorKind::Input, message);
+    match program {
+        Some(title) => {
+            error.hint(format!("it looks like a session of {title}, which subscope does not read"))
+        }
+        None => error,
+    }
+}
+
+/// Returns the first file of a batch that has content of no known form: a reader that skips lines it does not know reports
+/// none of them.
+fn first_not_understood(batch: &BatchRead) -> Option<&Path> {
+    let is_it = |path: &&PathBuf| {
+        read_head(path).is_ok_and(|head| !head.trim_ascii().is_empty() && recognize(&head).is_none())
+    };
+    batch.paths().iter().find(is_it).map(PathBuf::as_path)
+}
+
 /// Returns the only session in the batch; `name` describes its source in errors.
 fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<SessionId, CliError> {
     match sessions_in(batch).as_slice() {
@@ -645,7 +665,14 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
             let problems: Vec<Problem> =
                 batch.problems.iter().cloned().chain(batch.router.unassigned_problems()).collect();
             if problems.is_empty() {
-                return Err(CliError::failed(format!("there is nothing in {name}")));
+                return Err(match first_not_understood(batch) {
+                    Some(path) => {
+                        let message =
+                            format!("nothing recognized in {}: no line of it is understood", path.display());
+                        nothing_understood(message, unsupported_at(path))
+                    }
+                    None => CliError::failed(format!("there is nothing in {name}")),
+                });
             }
             // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
@@ -655,14 +682,8 @@ fn only_session(batch: &BatchRead, name: &str, context: &Context) -> Result<Sess
                 Some((file, line)) => format!("nothing recognized in {file}: line {line} is {UNRECOGNIZED}"),
                 None => format!("nothing in {name} could be understood"),
             };
-            let error = CliError::new(ErrorKind::Input, message);
             let mut files = problems.iter().filter_map(|problem| problem.at.rsplit_once(':'));
-            Err(match files.find_map(|(file, _)| unsupported_at(Path::new(file))) {
-                Some(title) => {
-                    error.hint(format!("it looks like a session of {title}, which subscope does not read"))
-                }
-                None => error,
-            })
+            Err(nothing_understood(message, files.find_map(|(file, _)| unsupported_at(Path::new(file)))))
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();

@@ -1,6 +1,10 @@
 //! Query interface of the commands: served by the hub over its socket, or by the store in this process if no hub runs.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use subscope_client::{Client, SessionQuery};
 use subscope_collect::{archive::Archive, sessions_below};
@@ -241,6 +245,23 @@ impl Backend {
         };
         let trees = ids.iter().filter_map(|id| store.tree(id).transpose()).collect::<Result<Vec<_>, _>>()?;
         Ok(Status::of(&trees, context.now_ms()))
+    }
+
+    /// Returns the files of this machine from which stored rows are derived; `None` if the answers are about other
+    /// machines, or the store cannot be read.
+    pub(crate) fn files_with_rows(&self, context: &Context) -> Result<Option<HashSet<PathBuf>>, CliError> {
+        let of = |store: &SqliteStore| -> Result<_, CliError> {
+            Ok(Some(store.sources()?.into_iter().map(|source| source.path).collect()))
+        };
+        match self {
+            Self::Store(store, _) => of(store),
+            Self::Hub(_) if team_server::asked(context)?.is_some() => Ok(None),
+            Self::Hub(_) => match history::open_rows(Access::Read, context)? {
+                Ok(store) => of(&store),
+                Err(_) => Ok(None),
+            },
+            Self::Nothing(_) => Ok(Some(HashSet::new())),
+        }
     }
 
     /// Returns the hub's health; `None` without a hub.

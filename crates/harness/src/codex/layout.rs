@@ -144,6 +144,19 @@ pub(super) fn thread_of(path: &Path) -> Option<&str> {
     is_uuid(thread).then_some(thread)
 }
 
+/// Returns the thread of a rollout of the CLI of spring 2025, one object in a `.json` file: known, but not read.
+fn thread_of_object(path: &Path) -> Option<&str> {
+    let stem = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".json")?;
+    let thread = stem.get(stem.len().checked_sub(36)?..)?;
+    is_uuid(thread).then_some(thread)
+}
+
+/// Classifies a file by its name.
+pub(super) fn classify(path: &Path) -> Option<Place> {
+    let object = || thread_of_object(path).map(|thread| Place { dialect: None, ..unread(thread) });
+    thread_of(path).map(unread).or_else(object)
+}
+
 pub(super) fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -153,7 +166,7 @@ pub(super) fn is_uuid(text: &str) -> bool {
 }
 
 /// A rollout whose first line was not read: it may be a root's.
-pub(super) fn unread(thread: &str) -> Place {
+fn unread(thread: &str) -> Place {
     Place {
         role: Role::Agent,
         dialect: Some(ROLLOUT),
@@ -349,6 +362,9 @@ mod tests {
         assert_eq!(started_ms(thread).map(|ms| ms / 86_400_000), Some(20_778));
         for none in ["/x/rollout-1.jsonl", "/x/history.jsonl", "rollout-.jsonl", "/"] {
             assert_eq!(thread_of(Path::new(none)), None, "{none}");
+            assert_eq!(classify(Path::new(none)), None, "{none}");
         }
+        let object = classify(Path::new(&format!("/x/rollout-2025-05-01-{thread}.json"))).unwrap();
+        assert_eq!((object.role, object.dialect, object.session), (Role::Agent, None, None));
     }
 }

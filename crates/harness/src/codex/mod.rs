@@ -134,7 +134,7 @@ impl Harness for Codex {
     }
 
     fn classify(&self, path: &Path) -> Option<Place> {
-        layout::thread_of(path).map(layout::unread)
+        layout::classify(path)
     }
 
     fn classify_below(&self, _: &Path, path: &Path) -> Option<Place> {

@@ -1,9 +1,10 @@
-//! Copilot's folders: `session-state/<session>/events.jsonl`, with the events of all agents of the session.
+//! Copilot's folders: `session-state/<session>/events.jsonl`, with the events of all agents of the session; before them
+//! (0.0.342) `session-state/<session>.jsonl`.
 //!
-//! Observed: 1.0.39 and 1.0.102. In the same folder: `workspace.yaml`, `checkpoints/`, `rewind-file-snapshots/`, and
+//! Observed: 1.0.39 and 1.0.102. In the folder of a session: `workspace.yaml`, `checkpoints/`, `rewind-file-snapshots/`, and
 //! `inuse.<process>.lock` while a process has the session open.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::EVENTS;
 use crate::{Place, Role, SessionFiles};
@@ -16,23 +17,49 @@ pub(super) const HOME_FOLDER: &str = ".copilot";
 pub(super) const SESSIONS: &str = "session-state";
 /// The transcript in a session's folder.
 pub(super) const EVENTS_FILE: &str = "events.jsonl";
+/// What the name of a transcript ends with that is not in a session's folder.
+const FLAT_ENDING: &str = ".jsonl";
 /// Folders without transcripts.
 pub(super) const SKIPPED: &[&str] = &[".session-operation-locks", "rewind-file-snapshots"];
 
-/// Returns the session whose transcript a path is: its folder has the session's id, or is below `session-state`.
+/// Returns the session whose transcript a path is: its folder has the session's id, or is below `session-state`; or the
+/// file itself is directly in `session-state`.
 pub(super) fn session_of(path: &Path) -> Option<&str> {
     let folder = path.parent()?;
-    let session = folder.file_name()?.to_str()?;
+    let name = folder.file_name()?.to_str()?;
+    if name == SESSIONS {
+        return flat_session(path);
+    }
     let is_below = || folder.parent().and_then(Path::file_name).is_some_and(|name| name == SESSIONS);
     let is_named = path.file_name().is_some_and(|name| name == EVENTS_FILE);
-    (is_named && (is_uuid(session) || is_below())).then_some(session)
+    (is_named && (is_uuid(name) || is_below())).then_some(name)
 }
 
 /// Returns the session of a transcript below a root.
 pub(super) fn session_below<'p>(root: &Path, path: &'p Path) -> Option<&'p str> {
     let folder = path.parent()?;
+    if folder == root {
+        return flat_session(path);
+    }
     let is_transcript = path.file_name().is_some_and(|name| name == EVENTS_FILE);
     (is_transcript && folder.parent() == Some(root)).then(|| folder.file_name()?.to_str())?
+}
+
+/// Returns the session that a transcript outside of a session's folder is named after.
+fn flat_session(path: &Path) -> Option<&str> {
+    let session = path.file_name()?.to_str()?.strip_suffix(FLAT_ENDING)?;
+    (!session.is_empty() && path.file_name()? != EVENTS_FILE).then_some(session)
+}
+
+/// Returns the transcripts that a session may have below a root: one in its folder, and one next to that.
+pub(super) fn transcripts(root: &Path, session: &str) -> [PathBuf; 2] {
+    [root.join(session).join(EVENTS_FILE), root.join(format!("{session}{FLAT_ENDING}"))]
+}
+
+/// Returns the main transcript of a session below a root: the one in its folder, unless only the other exists.
+pub(super) fn main_below(root: &Path, session: &str) -> PathBuf {
+    let [in_folder, flat] = transcripts(root, session);
+    if !in_folder.exists() && flat.exists() { flat } else { in_folder }
 }
 
 pub(super) fn place(session: &str) -> Place {
@@ -85,6 +112,11 @@ mod tests {
         };
         assert_eq!(below("/r/s/events.jsonl").as_deref(), Some("s"));
         assert_eq!((below("/r/events.jsonl"), below("/r/s/t/events.jsonl")), (None, None));
+        assert_eq!(of(&format!("/x/session-state/{SESSION}.jsonl")).as_deref(), Some(SESSION));
+        assert_eq!(below(&format!("/r/{SESSION}.jsonl")).as_deref(), Some(SESSION));
+        for none in ["/x/session-state/events.jsonl", "/x/session-state/.jsonl", "/x/session-state/s.json"] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 
     #[test]

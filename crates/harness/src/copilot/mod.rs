@@ -125,7 +125,7 @@ impl Harness for Copilot {
     fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles {
         let main = match layout::session_below(root, path) {
             Some(_) => path.to_owned(),
-            None => root.join(session).join(layout::EVENTS_FILE),
+            None => layout::main_below(root, session),
         };
         layout::files(&main, session)
     }
@@ -133,8 +133,7 @@ impl Harness for Copilot {
     fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
         let session = folder.strip_prefix(root).ok()?.iter().next()?.to_str()?;
         // The folder itself is listed for its transcript; what is below it belongs to the session.
-        let main = root.join(session).join(layout::EVENTS_FILE);
-        (folder.parent() != Some(root)).then(|| layout::files(&main, session))
+        (folder.parent() != Some(root)).then(|| layout::files(&layout::main_below(root, session), session))
     }
 
     fn skips_folder(&self, name: &OsStr) -> bool {
@@ -142,8 +141,7 @@ impl Harness for Copilot {
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
-        let main = root.join(session).join(layout::EVENTS_FILE);
-        if main.is_file() { vec![main] } else { Vec::new() }
+        layout::transcripts(root, session).into_iter().filter(|path| path.is_file()).collect()
     }
 
     fn session_variable(&self) -> Option<&'static str> {

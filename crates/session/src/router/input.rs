@@ -39,7 +39,7 @@ impl SessionRouter {
                 at.head.extend_from_slice(bytes);
                 Cow::Owned(std::mem::take(&mut at.head))
             };
-            let Some(dialect) = at.dialect.or_else(|| recognize_head(&head, false)) else {
+            let Some(dialect) = at.dialect.or_else(|| recognize_head(&at.spec, &head, false)) else {
                 at.head = head.into_owned();
                 if at.head.len() > HEAD_BYTES {
                     self.reject_head(source, true);
@@ -127,7 +127,7 @@ impl SessionRouter {
             return;
         }
         if !at.head.is_empty() {
-            at.dialect = at.dialect.or_else(|| recognize_head(&at.head, true));
+            at.dialect = at.dialect.or_else(|| recognize_head(&at.spec, &at.head, true));
         }
         if let Some(dialect) = at.dialect {
             at.start(dialect);

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use subscope_collect::{Skipped, not_understood as collect_not_understood};
+use subscope_collect::{Skipped, not_understood as collect_not_understood, unread_databases};
 use subscope_harness::{Harness, Home, Root, RunPlan, harnesses, homes as homes_of};
 use subscope_model::Millis;
 use subscope_render::text;
@@ -80,16 +80,32 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
     }
 }
 
-/// Reports what is in the folders and is not read.
-pub(super) fn not_understood(roots: &[Root]) -> Option<Check> {
-    let found: Vec<Skipped> = roots.iter().flat_map(collect_not_understood).collect();
-    let first = found.first()?;
-    let counted = text::plural(found.len(), "file");
-    let says = format!("{counted} not read or not understood: {}: {}", first.path.display(), first.why);
-    Some(
-        Check::warning("sessions", says)
-            .hint("`subscope tree FILE` says more; `subscope bug-report` helps to mend it"),
-    )
+/// Most files that are named one by one.
+const MAX_NAMED: usize = 20;
+
+/// Reports what is in the folders and is not read: their number, then each.
+pub(super) fn not_understood(roots: &[Root]) -> Vec<Check> {
+    let files = |root| collect_not_understood(root, usize::MAX, &|_| false);
+    let found: Vec<Skipped> =
+        roots.iter().flat_map(|root| unread_databases(root).into_iter().chain(files(root))).collect();
+    let counted = format!("{} not read or not understood", text::plural(found.len(), "file"));
+    let name = |skip: &Skipped| format!("{}: {}", skip.path.display(), skip.why);
+    let mut says: Vec<String> = match found.as_slice() {
+        [] => return Vec::new(),
+        [only] => vec![format!("{counted}: {}", name(only))],
+        all => std::iter::once(counted).chain(all.iter().take(MAX_NAMED).map(name)).collect(),
+    };
+    let rest = found.len().saturating_sub(MAX_NAMED);
+    if rest > 0 {
+        says.push(format!("and {} more", text::plural(rest, "file")));
+    }
+    let mut checks: Vec<Check> = says.into_iter().map(|says| Check::warning("sessions", says)).collect();
+    // The hint is about all of them.
+    let last = checks
+        .pop()
+        .map(|check| check.hint("`subscope tree FILE` says more; `subscope bug-report` helps to mend it"));
+    checks.extend(last);
+    checks
 }
 
 /// Reports the sessions that `watch` would follow.

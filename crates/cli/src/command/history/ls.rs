@@ -1,8 +1,8 @@
 //! `subscope ls`: lists sessions.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
-use subscope_collect::{not_understood, unread_databases};
+use subscope_collect::{Skipped, not_understood, unread_databases};
 use subscope_model::{Problem, SessionId, SessionRow};
 use subscope_render::{
     safe,
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let words: Vec<String> = harness.into_iter().chain(own).collect();
     let page = backend.sessions(args.limit, args.live, &words.join(" "))?;
     let mut problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
-    problems.extend(not_read(page.sessions.is_empty() && !args.live, context));
+    problems.extend(not_read(args, &backend, context)?);
     if args.json {
         output::print_json(&page)?;
         return context.report(&problems);
@@ -45,12 +45,30 @@ fn problem_of(row: &SessionRow) -> Option<Problem> {
     row.problem.as_ref().map(|what| Problem { at: row.id.to_string(), what: what.to_string() })
 }
 
-/// Returns what is in the harnesses' folders and is no row because it is not read: databases, and where there is no row at
-/// all, files. `doctor` looks at all files.
-fn not_read(is_empty: bool, context: &Context) -> Vec<Problem> {
-    let look = if is_empty { not_understood } else { unread_databases };
-    let found = roots(context).iter().flat_map(look).collect::<Vec<_>>();
-    found.into_iter().map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect()
+/// Most files of a folder that are looked into because no row is known to be derived from them. `doctor` looks into all.
+const MAX_UNKNOWN_FILES: usize = 250;
+
+/// Returns what is in the harnesses' folders and is no row because it is not read: databases, and files, which are one
+/// problem together.
+fn not_read(args: &LsArgs, backend: &Backend, context: &Context) -> Result<Vec<Problem>, CliError> {
+    let mut roots = roots(context);
+    if let Some(name) = &args.harness {
+        roots.retain(|root| root.harness.name() == name);
+    }
+    let problem = |it: Skipped| Problem { at: it.path.display().to_string(), what: it.why };
+    let mut problems: Vec<Problem> = roots.iter().flat_map(unread_databases).map(problem).collect();
+    let Some(known) = backend.files_with_rows(context)?.filter(|_| !args.live) else { return Ok(problems) };
+    let is_known = |path: &Path| known.contains(path);
+    let of = |root| not_understood(root, MAX_UNKNOWN_FILES, &is_known);
+    let mut files = roots.iter().flat_map(of).map(problem).collect::<Vec<_>>();
+    let count = files.len();
+    files.truncate(1);
+    for first in files.iter_mut().filter(|_| count > 1) {
+        first.at = format!("{count} files in known places are not understood, among them {}", first.at);
+        first.what.push_str("; `subscope doctor` names them");
+    }
+    problems.extend(files);
+    Ok(problems)
 }
 
 /// Most sessions looked up that have the same first characters in their ids.

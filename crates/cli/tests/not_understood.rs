@@ -1,0 +1,109 @@
+//! Files in known places of which nothing is understood, and files of programs that are not supported: `ls`, `doctor` and
+//! `tree` name them, beside sessions that are read too, and show none as a session of another program.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{env, json, run, serving::Serving};
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures::{self, recording},
+};
+
+const ROLLOUT: &str =
+    "home/.codex/sessions/2026/02/24/rollout-2026-02-24T03-00-00-aaaaaaaa-2222-7333-8444-555566667777.jsonl";
+/// A rollout of the CLI of spring 2025.
+const OBJECT: &str = "home/.codex/sessions/rollout-2025-05-01-bbbbbbbb-2222-4333-8444-555566667777.json";
+/// A line of Qoder's, and one that says so.
+const QODER: &str = "{\"type\":\"user\",\"uuid\":\"u1\",\"parentUuid\":null,\"sessionId\":\"0f0f0f0f-0000-4000-8000-000000000009\",\"cwd\":\"/w\",\"message\":{\"role\":\"user\",\"content\":\"fix it\"}}\n{\"type\":\"assistant\",\"uuid\":\"u2\",\"parentUuid\":\"u1\",\"sessionId\":\"0f0f0f0f-0000-4000-8000-000000000009\",\"credits\":0.5,\"billable\":true,\"message\":{\"role\":\"assistant\",\"content\":[]}}\n";
+
+fn good_session(env: &TestEnv) {
+    let main = recording("2.1.330", "a-single").mains()[0].clone();
+    let name = main.file_name().unwrap().to_str().unwrap();
+    env.write(&format!("home/.claude/projects/-w/{name}"), fixtures::bytes(&main));
+}
+
+fn rollout(env: &TestEnv) -> PathBuf {
+    env.write(ROLLOUT, "{\"foo\":1}\n");
+    env.path(ROLLOUT).canonicalize().unwrap()
+}
+
+#[test]
+fn a_list_names_files_that_are_not_understood_with_and_without_a_hub() {
+    let env = env();
+    good_session(&env);
+    let silent = run(&env, "ls", &[]);
+    assert_eq!((silent.code, silent.stderr.as_str()), (Some(0), ""));
+    let one = format!("warning: {}: no line of it is understood\n", rollout(&env).display());
+    let ran = run(&env, "ls", &[]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr), (Some(0), silent.stdout.as_str(), one));
+    assert_eq!(json(&run(&env, "ls --json", &[]).stdout)["sessions"].as_array().unwrap().len(), 1);
+    env.write(
+        OBJECT,
+        r#"{"session":{"id":"bbbbbbbb-2222-4333-8444-555566667777"},"items":[{"type":"message"}]}"#,
+    );
+    let first = env.path(ROLLOUT).canonicalize().unwrap();
+    let two = format!(
+        "warning: 2 files in known places are not understood, among them {}: no line of it is understood; `subscope doctor` names them\n",
+        first.display()
+    );
+    assert_eq!(run(&env, "ls", &[]).stderr, two);
+    assert_eq!(run(&env, "ls --strict", &[]).code, Some(3));
+    for other in ["ls --harness claude-code", "ls --live"] {
+        assert_eq!(
+            run(&env, other, &[]).stderr.lines().filter(|line| line.contains("understood")).count(),
+            0
+        );
+    }
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    assert_eq!(run(&env, "ls", &[]).stderr, two);
+    drop(serving);
+    let doctor = run(&env, "doctor", &[]).stdout;
+    assert!(doctor.contains("2 files not read or not understood"), "{doctor}");
+    for path in [ROLLOUT, OBJECT] {
+        let path = env.path(path).canonicalize().unwrap();
+        assert!(doctor.contains(&format!("{}: no line of it is understood", path.display())), "{doctor}");
+        let tree = run(&env, "tree", &[&path]);
+        assert_eq!((tree.code, tree.stdout.as_str()), (Some(3), ""), "{}", tree.stderr);
+        assert!(tree.stderr.contains("nothing recognized in "), "{}", tree.stderr);
+    }
+}
+
+#[test]
+fn files_that_are_not_understood_are_named_where_there_is_no_session_and_up_to_a_number() {
+    let env = env();
+    for number in 10..40 {
+        env.write(&ROLLOUT.replace("aaaaaaaa", &format!("aaaaaa{number}")), "{\"foo\":1}\n");
+    }
+    let ran = run(&env, "ls", &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""));
+    assert!(ran.stderr.contains("no sessions yet\n") && ran.stderr.contains("30 files"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.lines().count(), 2, "{}", ran.stderr);
+    let doctor = run(&env, "doctor", &[]).stdout;
+    assert_eq!(doctor.matches(": no line of it is understood").count(), 20, "{doctor}");
+    assert!(doctor.contains("and 10 files more"), "{doctor}");
+}
+
+#[test]
+fn sessions_of_a_program_with_a_harness_format_are_shown_as_no_other() {
+    let env = env();
+    let only_first = QODER.lines().next().unwrap();
+    let name = "0f0f0f0f-0000-4000-8000-000000000009.jsonl";
+    for (path, text) in [
+        (format!("home/.qoder/projects/-w/{name}"), QODER),
+        (format!("home/.qoder/projects/-v/{name}"), only_first),
+        (format!("work/copied/{name}"), QODER),
+    ] {
+        env.write(&path, text);
+        let ran = run(&env, "tree", &[&env.path(&path)]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{path}: {}", ran.stderr);
+        assert!(ran.stderr.contains("it looks like a session of Qoder"), "{path}: {}", ran.stderr);
+    }
+    run(&env, "index", &[&env.home().join(".qoder")]);
+    assert_eq!(json(&run(&env, "ls --json", &[]).stdout)["sessions"].as_array().unwrap().len(), 0);
+}
