@@ -107,6 +107,7 @@ struct Item<'a> {
     command: Str<'a>,
     command_actions: Option<Vec<Action<'a>>>,
     aggregated_output: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
     prompt: Option<&'a RawValue>,
     model: Str<'a>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
@@ -270,7 +271,7 @@ impl AppServer {
         }
         // An activity without a status has already happened.
         let outcome = match item.status.get() {
-            Some(status) => tools::item_outcome(status),
+            Some(status) => tools::item_outcome(status, item.error),
             None => Some(Outcome::Ok),
         };
         let (true, Some(outcome)) = (is_over, outcome) else { return };

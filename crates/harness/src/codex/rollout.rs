@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
     Emitter, Hint, LineDecoder, LineError,
-    lenient::{LineText, Num, Str},
+    lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, Parent,
@@ -136,6 +136,26 @@ struct Payload<'a> {
     error: Option<&'a RawValue>,
     author: Str<'a>,
     thread_name: Str<'a>,
+    aggregated_output: Option<&'a RawValue>,
+    stderr: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+}
+
+/// How a call of an MCP server ended.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "PascalCase")]
+struct McpResult<'a> {
+    ok: Option<McpAnswer<'a>>,
+    err: Option<&'a RawValue>,
+}
+
+/// What the MCP server answered.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct McpAnswer<'a> {
+    content: Option<&'a RawValue>,
+    #[serde(rename = "isError", alias = "is_error")]
+    is_error: Flag,
 }
 
 /// A typed item.
@@ -150,6 +170,7 @@ struct Item<'a> {
     content: Option<&'a RawValue>,
     summary_text: Option<Vec<&'a RawValue>>,
     aggregated_output: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
     prompt: Option<&'a RawValue>,
     model: Str<'a>,
@@ -344,6 +365,14 @@ impl Rollout {
                     self.item(item, out);
                 }
             }
+            "exec_command_end" | "patch_apply_end" => {
+                let outcome = payload.status.get().and_then(|status| tools::item_outcome(status, None));
+                self.end_marked(payload, outcome, payload.aggregated_output.or(payload.stderr), out);
+            }
+            "mcp_tool_call_end" => {
+                let (outcome, result) = mcp_outcome(payload.result);
+                self.end_marked(payload, outcome, result, out);
+            }
             "task_started" => {
                 self.has_tasks = true;
                 out.emit(Fact::TurnStart);
@@ -406,12 +435,28 @@ impl Rollout {
 
     /// Emits the end of a call by its typed item.
     fn end_call(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
-        let outcome = item.status.get().and_then(tools::item_outcome);
+        let outcome = item.status.get().and_then(|status| tools::item_outcome(status, item.error));
         let (Some(id), Some(outcome)) = (item.id.filled(), outcome) else { return out.emit(Fact::Activity) };
         self.ended.insert(id.to_owned());
         let result = item.aggregated_output.map(|raw| out.line.raw(raw));
         let end = CallEnd { id: Some(id), outcome, result, ..CallEnd::default() };
         out.emit_made(Fact::CallEnd(self.with_spawn(end)));
+    }
+
+    /// Emits the end of a call by the event of its kind, which says how it ended; its output has only words.
+    fn end_marked(
+        &mut self,
+        payload: &Payload<'_>,
+        outcome: Option<Outcome>,
+        result: Option<&RawValue>,
+        out: &mut Emitter<'_, '_>,
+    ) {
+        let (Some(id), Some(outcome)) = (payload.call_id.filled(), outcome) else {
+            return out.emit(Fact::Activity);
+        };
+        self.ended.insert(id.to_owned());
+        let result = result.map(|raw| out.line.raw(raw));
+        out.emit_made(Fact::CallEnd(CallEnd { id: Some(id), outcome, result, ..CallEnd::default() }));
     }
 
     /// Completes the end of a call that starts an agent: it ends at once, and the agent continues.
@@ -475,7 +520,8 @@ impl Rollout {
         let id = Some(payload.call_id.filled().or(payload.id.filled()).unwrap_or(&made));
         let arguments = payload.action.or(payload.arguments);
         tools::with_begin(id, name, arguments, out.line, &mut |call| out.emit_made(Fact::CallBegin(call)));
-        if let Some(outcome) = payload.status.get().map_or(Some(Outcome::Ok), tools::item_outcome) {
+        let status = payload.status.get().unwrap_or("completed");
+        if let Some(outcome) = tools::item_outcome(status, payload.error) {
             out.emit_made(Fact::CallEnd(CallEnd { id, outcome, ..CallEnd::default() }));
         }
     }
@@ -597,6 +643,20 @@ impl LineDecoder for Rollout {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Returns how a call of an MCP server ended, and its text.
+fn mcp_outcome(result: Option<&RawValue>) -> (Option<Outcome>, Option<&RawValue>) {
+    let result: McpResult<'_> =
+        result.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    match result {
+        McpResult { err: Some(error), .. } => (tools::item_outcome("failed", Some(error)), Some(error)),
+        McpResult { ok: Some(answer), .. } => {
+            let outcome = if answer.is_error.is_true() { Outcome::Error } else { Outcome::Ok };
+            (Some(outcome), first_text(answer.content).or(answer.content))
+        }
+        McpResult { .. } => (None, None),
     }
 }
 

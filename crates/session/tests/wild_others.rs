@@ -1,0 +1,193 @@
+//! Endings and denials of the harnesses other than Claude Code, as people's disks have them: one test for each class of
+//! values that were wrong. The inputs are made up after public sessions and the strings of the programs.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use subscope_model::{ToolStatus, Tree};
+use subscope_testkit::sessions::{Part, tree};
+
+/// The tree of a source of these lines.
+fn tree_of(label: &str, lines: &[Value]) -> Tree {
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    tree(&[Part::new(label, text.join("\n") + "\n")])
+}
+
+fn time(second: usize) -> String {
+    format!("2026-02-24T03:{:02}:{:02}.000Z", second / 60, second % 60)
+}
+
+const SESSION: &str = "d0000001-2222-7333-8444-000000000001";
+
+/// A rollout of the root with these lines, by type and payload.
+fn rollout(lines: &[(&str, Value)]) -> Tree {
+    let meta =
+        json!({"id": SESSION, "timestamp": time(0), "cwd": "/w", "cli_version": "0.118.0", "source": "cli"});
+    let all = [("session_meta", meta)].into_iter().chain(lines.iter().cloned());
+    let all = all.enumerate().map(
+        |(second, (kind, payload))| json!({"timestamp": time(second), "type": kind, "payload": payload}),
+    );
+    tree_of("rollout.jsonl", &all.collect::<Vec<_>>())
+}
+
+fn event(payload: Value) -> (&'static str, Value) {
+    ("event_msg", payload)
+}
+
+fn started() -> (&'static str, Value) {
+    event(json!({"type": "task_started", "turn_id": "t1"}))
+}
+
+fn asked() -> (&'static str, Value) {
+    event(json!({"type": "user_message", "message": "do it"}))
+}
+
+fn completed() -> (&'static str, Value) {
+    event(json!({"type": "task_complete", "turn_id": "t1", "last_agent_message": "ok"}))
+}
+
+/// The tree of a rollout with one call, an event beside it if there is one, and its output.
+fn rollout_call(tool: &str, mark: Option<Value>, output: &str) -> Tree {
+    let call = json!({"type": "function_call", "name": tool, "arguments": "{}", "call_id": "c1"});
+    let output = json!({"type": "function_call_output", "call_id": "c1", "output": output});
+    let mut lines = vec![started(), asked(), ("response_item", call)];
+    lines.extend(mark.map(event));
+    lines.extend([("response_item", output), completed()]);
+    rollout(&lines)
+}
+
+/// The tree of a session of Copilot with these lines, by type and data.
+fn copilot(lines: &[(&str, Value)]) -> Tree {
+    let start =
+        json!({"sessionId": SESSION, "version": 1, "producer": "copilot-agent", "copilotVersion": "1.0.60"});
+    let all = [("session.start", start)].into_iter().chain(lines.iter().cloned());
+    let all = all.enumerate().map(|(second, (kind, data))| {
+        json!({"type": kind, "id": format!("e{second}"), "timestamp": time(second), "parentId": null, "data": data})
+    });
+    tree_of("events.jsonl", &all.collect::<Vec<_>>())
+}
+
+/// A chat of Gemini with these records, as one object and as lines.
+fn chats(records: &[Value]) -> [Tree; 2] {
+    let records: Vec<Value> = records
+        .iter()
+        .enumerate()
+        .map(|(number, record)| {
+            let mut record = record.clone();
+            record["id"] = format!("g{number}").into();
+            record["timestamp"] = time(number).into();
+            record
+        })
+        .collect();
+    let header =
+        json!({"sessionId": SESSION, "projectHash": "x", "startTime": time(0), "lastUpdated": time(0)});
+    let mut whole = header.clone();
+    whole["messages"] = records.clone().into();
+    let lines: Vec<Value> = [header].into_iter().chain(records).collect();
+    [tree_of("session.json", &[whole]), tree_of("session.jsonl", &lines)]
+}
+
+fn gemini_answer(text: &str, calls: Value) -> Value {
+    let tokens = json!({"input": 100, "output": 10, "cached": 0, "thoughts": 0, "tool": 0, "total": 110});
+    json!({"type": "gemini", "content": text, "model": "gemini-2.5-pro", "tokens": tokens, "toolCalls": calls})
+}
+
+/// Statuses of the root's calls, with the numbers of errors and denials.
+fn calls(tree: &Tree) -> (Vec<ToolStatus>, u32, u32) {
+    let statuses = tree.agents[0].tools.iter().map(|tool| tool.status).collect();
+    (statuses, tree.summary.tool_errors, tree.summary.tools_denied)
+}
+
+const DENIED: (ToolStatus, u32, u32) = (ToolStatus::Denied, 0, 1);
+const FAILED: (ToolStatus, u32, u32) = (ToolStatus::Error, 1, 0);
+
+/// Asserts how the only call ended.
+fn assert_call(tree: &Tree, (status, errors, denied): (ToolStatus, u32, u32), what: &str) {
+    assert_eq!(calls(tree), (vec![status], errors, denied), "{what}");
+}
+
+#[test]
+fn what_a_person_or_a_rule_rejects_is_denied() {
+    let wrapped = |reason: &str| {
+        format!(
+            "exec_command failed for `/bin/bash -lc rm`: CreateProcess {{ message: \"Rejected(\\\"{reason}\\\")\" }}"
+        )
+    };
+    for (tool, output) in [
+        ("exec_command", wrapped("rejected by user")),
+        ("exec_command", wrapped("`/bin/bash -lc rm` rejected: blocked by policy")),
+        ("exec_command", wrapped("This action was rejected due to unacceptable risk.\\\\nReason: x")),
+        ("exec_command", r#"Rejected("rejected by user approval settings")"#.to_owned()),
+        ("shell", "`/bin/bash -lc rm` rejected: blocked by policy".to_owned()),
+        ("apply_patch", "This action was rejected due to unacceptable risk.\nReason: x".to_owned()),
+        ("mcp__x__y", "user cancelled MCP tool call".to_owned()),
+    ] {
+        assert_call(&rollout_call(tool, None, &output), DENIED, &output);
+    }
+    let item = |kind: &str, status: &str, error: Value| {
+        let item = json!({"type": kind, "id": "c1", "status": status, "error": error});
+        json!({"type": "item_completed", "item": item})
+    };
+    let cancelled = "user cancelled MCP tool call";
+    for mark in [
+        json!({"type": "exec_command_end", "call_id": "c1", "status": "declined", "exit_code": -1}),
+        json!({"type": "patch_apply_end", "call_id": "c1", "status": "declined", "success": false}),
+        json!({"type": "mcp_tool_call_end", "call_id": "c1", "result": {"Err": cancelled}}),
+        item("CommandExecution", "declined", Value::Null),
+        item("McpToolCall", "failed", json!({"message": cancelled})),
+    ] {
+        assert_call(&rollout_call("x", Some(mark.clone()), "any text"), DENIED, &mark.to_string());
+    }
+    for error in [
+        json!({"code": "denied", "message": "x"}),
+        json!({"code": "rejected", "message": "The user rejected this tool call."}),
+        json!({"message": "Permission denied and could not request permission from user"}),
+    ] {
+        let tree = copilot(&[
+            ("tool.execution_start", json!({"toolCallId": "a", "toolName": "bash", "arguments": {}})),
+            ("tool.execution_complete", json!({"toolCallId": "a", "success": false, "error": error})),
+        ]);
+        assert_call(&tree, DENIED, &error.to_string());
+    }
+    for (status, text) in [
+        ("cancelled", "[Operation Cancelled] Reason: User did not allow tool call"),
+        ("cancelled", "User did not allow tool call"),
+        ("error", "Tool execution denied by policy."),
+        (
+            "error",
+            "Tool execution for \"Shell\" requires user confirmation, which is not supported in non-interactive mode.",
+        ),
+    ] {
+        let result = json!([{"functionResponse": {"response": {"error": text}}}]);
+        let call = json!({"id": "c1", "name": "x", "args": {}, "status": status, "result": result});
+        for tree in chats(&[json!({"type": "user", "content": "q"}), gemini_answer("", json!([call]))]) {
+            assert_call(&tree, DENIED, text);
+        }
+    }
+    let failure = json!({"code": "failure", "message": "rejected by the server"});
+    let tree = copilot(&[
+        ("tool.execution_start", json!({"toolCallId": "a", "toolName": "bash", "arguments": {}})),
+        ("tool.execution_complete", json!({"toolCallId": "a", "success": false, "error": failure})),
+    ]);
+    assert_call(&tree, FAILED, "a failure of the tool");
+}
+
+#[test]
+fn the_event_of_a_call_says_how_it_ended_whatever_its_output() {
+    let mark = |result: Value| json!({"type": "mcp_tool_call_end", "call_id": "c1", "result": result});
+    let answer = |is_error: bool| {
+        mark(json!({"Ok": {"content": [{"type": "text", "text": "text"}], "isError": is_error}}))
+    };
+    let ok = (ToolStatus::Ok, 0, 0);
+    for (mark, expected) in [
+        (mark(json!({"Err": "boom"})), FAILED),
+        (answer(true), FAILED),
+        (answer(false), ok),
+        (json!({"type": "exec_command_end", "call_id": "c1", "status": "failed"}), FAILED),
+        // Of a version that does not say it.
+        (json!({"type": "exec_command_end", "call_id": "c1"}), ok),
+    ] {
+        assert_call(&rollout_call("mcp__x__y", Some(mark.clone()), "a text"), expected, &mark.to_string());
+    }
+    assert_call(&rollout_call("x", Some(answer(false)), "tool call error: of a text"), ok, "the mark wins");
+}
