@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use subscope_model::{ToolStatus, Tree};
+use subscope_model::{AgentStatus, ToolStatus, Tree};
 use subscope_testkit::sessions::{Part, tree};
 
 /// The tree of a source of these lines.
@@ -190,4 +190,78 @@ fn the_event_of_a_call_says_how_it_ended_whatever_its_output() {
         assert_call(&rollout_call("mcp__x__y", Some(mark.clone()), "a text"), expected, &mark.to_string());
     }
     assert_call(&rollout_call("x", Some(answer(false)), "tool call error: of a text"), ok, "the mark wins");
+}
+
+/// Asserts how the root ended, and with which error.
+fn assert_end(tree: &Tree, status: AgentStatus, error: Option<&str>, what: &str) {
+    let root = &tree.agents[0];
+    assert_eq!((root.status, root.error.as_deref()), (status, error), "{what}");
+}
+
+#[test]
+fn a_turn_that_ended_in_an_error_has_failed_with_its_message() {
+    let limit = "You've hit your usage limit.";
+    let error =
+        || event(json!({"type": "error", "message": limit, "codex_error_info": "usage_limit_exceeded"}));
+    let done = |error: Value| {
+        event(json!({"type": "task_complete", "turn_id": "t1", "last_agent_message": null, "error": error}))
+    };
+    let said = || event(json!({"type": "agent_message", "message": "again"}));
+    let answer =
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]});
+    let answer = || ("response_item", answer.clone());
+    let aside =
+        || event(json!({"type": "error", "message": "x", "codex_error_info": "thread_rollback_failed"}));
+    let (failed, ended, lost) = (AgentStatus::Failed, AgentStatus::Completed, AgentStatus::Lost);
+    for (what, lines, status, text) in [
+        ("the last line", vec![error()], failed, Some(limit)),
+        ("then a turn without words", vec![error(), done(Value::Null)], failed, Some(limit)),
+        ("stated twice", vec![error(), done(json!({"message": limit}))], failed, Some(limit)),
+        (
+            "stated by the turn",
+            vec![done(json!({"message": "bad", "codex_error_info": "other"}))],
+            failed,
+            Some("bad"),
+        ),
+        ("a text before it", vec![said(), error(), done(Value::Null)], failed, Some(limit)),
+        ("recovered from", vec![error(), said(), completed()], ended, None),
+        ("recovered from, no last words", vec![error(), answer(), done(Value::Null)], ended, None),
+        ("recovered from, then killed", vec![error(), answer()], lost, None),
+        (
+            "the next turn is right",
+            vec![error(), done(Value::Null), started(), asked(), completed()],
+            ended,
+            None,
+        ),
+        ("beside the turn", vec![aside(), completed()], ended, None),
+    ] {
+        let lines: Vec<_> = [started(), asked()].into_iter().chain(lines).collect();
+        assert_end(&rollout(&lines), status, text, what);
+    }
+    // What is printed, and what another program is told.
+    let thread = json!({"type": "thread.started", "thread_id": SESSION});
+    let turn = json!({"type": "turn.failed", "error": {"message": limit}});
+    let printed = tree_of("stdout.jsonl", &[thread, json!({"type": "turn.started"}), turn]);
+    assert_end(&printed, failed, Some(limit), "printed");
+    let message = |error: Value| {
+        let info = json!({"id": "ses_1", "directory": "/w", "title": "t", "version": "1.18.33", "time": {"created": 1, "updated": 9}});
+        let message = json!({
+            "id": "msg_2", "sessionID": "ses_1", "role": "assistant", "modelID": "m", "error": error,
+            "tokens": {"input": 1, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}},
+            "time": {"created": 2, "completed": 3},
+        });
+        let asked = json!({"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}});
+        let all = json!([{"info": asked, "parts": []}, {"info": message, "parts": []}]);
+        tree_of("export.json", &[json!({"info": info, "messages": all})])
+    };
+    let api_error = json!({"name": "APIError", "data": {"message": "Rate limit", "statusCode": 429}});
+    assert_end(&message(api_error.clone()), failed, Some("Rate limit"), "a message's error");
+    let unnamed = json!({"name": "MessageOutputLengthError", "data": {}});
+    assert_end(&message(unnamed), failed, Some("MessageOutputLengthError"), "an error without words");
+    let aborted = json!({"name": "MessageAbortedError", "data": {"message": "Aborted"}});
+    assert_end(&message(aborted), AgentStatus::Stopped, None, "aborted");
+    let printed = json!({"type": "error", "timestamp": 1, "sessionID": "ses_1", "error": api_error});
+    let begun =
+        json!({"type": "step_start", "timestamp": 1, "sessionID": "ses_1", "part": {"type": "step-start"}});
+    assert_end(&tree_of("run.jsonl", &[begun, printed]), failed, Some("Rate limit"), "a printed error");
 }

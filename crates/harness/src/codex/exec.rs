@@ -193,7 +193,10 @@ impl LineDecoder for Exec {
                 out.emit(Fact::TurnEnd { status, evidence, counts_run, text: None });
             }
             "turn.failed" => {
-                let text = line.error.map(|raw| text.raw(raw));
+                let text = tools::error_message(line.error).map(|raw| text.raw(raw));
+                if let Some(text) = text {
+                    out.emit_made(Fact::Message { message_id: None, text });
+                }
                 out.emit_made(Fact::TurnEnd { status: AgentStatus::Failed, evidence, counts_run, text });
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {

@@ -30,6 +30,7 @@ use super::{
     prompts::emit_prompt,
     tools::{self, first_text, words},
 };
+use crate::common::emit_failure;
 
 /// Decodes one rollout.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub(super) struct Rollout {
     records: u64,
     /// Whether turns have records of their own.
     has_tasks: bool,
+    /// The error of the turn, as JSON, until the model goes on or the turn ends.
+    failure: Option<String>,
     /// Tier of service of the next responses.
     tier: ServiceTier,
     /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
@@ -134,6 +137,7 @@ struct Payload<'a> {
     text: Option<&'a RawValue>,
     last_agent_message: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
+    codex_error_info: Option<&'a RawValue>,
     author: Str<'a>,
     thread_name: Str<'a>,
     aggregated_output: Option<&'a RawValue>,
@@ -259,6 +263,7 @@ impl Rollout {
             interrupted: Vec::new(),
             records: 0,
             has_tasks: false,
+            failure: None,
             tier: ServiceTier::default(),
             last_time: None,
         }
@@ -374,22 +379,37 @@ impl Rollout {
                 self.end_marked(payload, outcome, result, out);
             }
             "task_started" => {
-                self.has_tasks = true;
+                (self.has_tasks, self.failure) = (true, None);
                 out.emit(Fact::TurnStart);
             }
             "task_complete" => {
                 self.has_tasks = true;
-                let has_words = payload.last_agent_message.is_some_and(|raw| raw.get() != "null");
-                let error = payload.error.filter(|raw| raw.get() != "null");
-                let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
-                let is_sure = error.is_some() || has_words;
-                if !self.has_responded && !self.has_answered && !has_words {
+                let report = payload.last_agent_message.filter(|raw| raw.get() != "null");
+                let stated = tools::error_message(payload.error);
+                let failure = self.failure.take().filter(|_| report.is_none());
+                if !self.has_responded && !self.has_answered && report.is_none() {
                     // The first request has failed.
                     out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
                 }
-                end(status, is_root, is_sure, payload.last_agent_message.filter(|_| has_words), error, out);
+                if let Some(error) = stated.filter(|error| is_root && failure.as_deref() != Some(error.get()))
+                {
+                    message(None, Some(error), out);
+                }
+                let line = out.line;
+                let error = stated.map(|raw| line.raw(raw)).or(failure.as_deref().map(made_json));
+                let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
+                let is_sure = error.is_some() || report.is_some();
+                end(status, is_root, is_sure, report.map(|raw| line.raw(raw)), error, out);
             }
-            "turn_aborted" => end(AgentStatus::Stopped, is_root, true, None, None, out),
+            "turn_aborted" => {
+                self.failure = None;
+                end(AgentStatus::Stopped, is_root, true, None, None, out);
+            }
+            "error" if !payload.codex_error_info.is_some_and(|info| is_aside(info.get())) => {
+                let text = payload.message.map(|raw| out.line.raw(raw));
+                self.failure = Some(text.map_or("\"\"", |text| text.json).to_owned());
+                emit_failure(text, out);
+            }
             "token_count" => self.count(payload.info.as_ref(), out),
             "context_compacted" => out.emit(COMPACTED),
             // 0.118: texts are events.
@@ -400,11 +420,11 @@ impl Rollout {
                 }
             }
             "agent_message" => {
-                self.has_answered = true;
+                self.answers(out);
                 message(None, payload.message, out);
             }
             "agent_reasoning" => {
-                self.has_answered = true;
+                self.answers(out);
                 thought(payload.text, out);
             }
             _ => out.emit(Fact::Activity),
@@ -489,6 +509,14 @@ impl Rollout {
         self.respond(&id, &counts.last_token_usage, out);
     }
 
+    /// Records that the model has said or called something: the turn has recovered from an error before that.
+    fn answers(&mut self, out: &mut Emitter<'_, '_>) {
+        self.has_answered = true;
+        if self.failure.take().is_some() {
+            out.emit(Fact::Response(Response { has_call: true, synthetic: true, ..Response::default() }));
+        }
+    }
+
     /// Emits a response. Its id is made unique by the thread: programs that serve models number theirs.
     fn respond(&mut self, id: &str, tokens: &Tokens, out: &mut Emitter<'_, '_>) {
         self.has_responded = true;
@@ -528,7 +556,11 @@ impl Rollout {
 
     fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
         let is_of_others = payload.kind.is("agent_message");
-        self.has_answered |= !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant"));
+        if !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant")) {
+            let is_output = payload.kind.get().is_some_and(|kind| kind.ends_with("_output"));
+            // The results of calls that were open when the turn failed may come after its error.
+            if is_output { self.has_answered = true } else { self.answers(out) }
+        }
         match payload.kind.get().unwrap_or_default() {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
                 let name = payload.name.filled().unwrap_or("local_shell");
@@ -711,15 +743,23 @@ fn child_state(agent: &str, state: Option<&RawValue>, out: &mut Emitter<'_, '_>)
         agent: Some(agent),
         status,
         evidence: EndEvidence::SpawnResult,
-        report: report.map(unplaced),
-        error: error.map(unplaced),
+        report: report.map(|raw| made_json(raw.get())),
+        error: tools::error_message(error).map(|raw| made_json(raw.get())),
         ..AgentEnd::default()
     }));
 }
 
 /// A value of a text inside the line, which the source does not have byte for byte.
-fn unplaced(raw: &RawValue) -> RawJson<'_> {
-    RawJson { json: raw.get(), offset: u64::MAX }
+fn made_json(json: &str) -> RawJson<'_> {
+    RawJson { json, offset: u64::MAX }
+}
+
+/// Errors that are not of the turn that goes on beside them, by the program's code.
+const ASIDE: [&str; 2] = ["thread_rollback_failed", "active_turn_not_steerable"];
+
+/// Whether an error with this code does not end the turn.
+fn is_aside(code: &str) -> bool {
+    ASIDE.iter().any(|aside| code.contains(aside))
 }
 
 /// Emits the end of the thread's turn.
@@ -727,13 +767,11 @@ fn end(
     status: AgentStatus,
     is_root: bool,
     is_sure: bool,
-    report: Option<&RawValue>,
-    error: Option<&RawValue>,
+    report: Option<RawJson<'_>>,
+    error: Option<RawJson<'_>>,
     out: &mut Emitter<'_, '_>,
 ) {
     let evidence = if is_sure { EndEvidence::Notification } else { EndEvidence::LastLine };
-    let line = out.line;
-    let (report, error) = (report.map(|raw| line.raw(raw)), error.map(|raw| line.raw(raw)));
     if is_root {
         out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: error.or(report) });
     } else {
