@@ -42,6 +42,8 @@ pub(super) struct Rollout {
     model: String,
     /// Calls that a typed item has ended.
     ended: HashSet<String>,
+    /// Calls that have begun.
+    begun: HashSet<String>,
     /// Calls of the tool that starts agents.
     spawning: HashSet<String>,
     /// Whether responses have records of their own.
@@ -255,6 +257,7 @@ impl Rollout {
             copied_below: 0,
             model: String::new(),
             ended: HashSet::new(),
+            begun: HashSet::new(),
             spawning: HashSet::new(),
             has_records: false,
             has_responded: false,
@@ -471,7 +474,9 @@ impl Rollout {
         result: Option<&RawValue>,
         out: &mut Emitter<'_, '_>,
     ) {
-        let (Some(id), Some(outcome)) = (payload.call_id.filled(), outcome) else {
+        // A command that a person has typed has such an event, too, and is no call.
+        let id = payload.call_id.filled().filter(|id| self.begun.contains(*id));
+        let (Some(id), Some(outcome)) = (id, outcome) else {
             return out.emit(Fact::Activity);
         };
         self.ended.insert(id.to_owned());
@@ -566,6 +571,7 @@ impl Rollout {
                 let name = payload.name.filled().unwrap_or("local_shell");
                 let arguments = payload.arguments.or(payload.input).or(payload.action);
                 let id = payload.call_id.filled();
+                self.begun.extend(id.map(str::to_owned));
                 if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
                     self.spawning.insert(id.to_owned());
                 }
