@@ -190,6 +190,9 @@ fn the_event_of_a_call_says_how_it_ended_whatever_its_output() {
         assert_call(&rollout_call("mcp__x__y", Some(mark.clone()), "a text"), expected, &mark.to_string());
     }
     assert_call(&rollout_call("x", Some(answer(false)), "tool call error: of a text"), ok, "the mark wins");
+    let typed =
+        json!({"type": "exec_command_end", "call_id": "c9", "status": "failed", "source": "user_shell"});
+    assert_call(&rollout_call("x", Some(typed), "a text"), ok, "a person's command is no call");
 }
 
 /// Asserts how the root ended, and with which error.
@@ -264,4 +267,80 @@ fn a_turn_that_ended_in_an_error_has_failed_with_its_message() {
     let begun =
         json!({"type": "step_start", "timestamp": 1, "sessionID": "ses_1", "part": {"type": "step-start"}});
     assert_end(&tree_of("run.jsonl", &[begun, printed]), failed, Some("Rate limit"), "a printed error");
+}
+
+#[test]
+fn what_a_chat_says_last_is_how_it_ended() {
+    let user = || json!({"type": "user", "content": "q"});
+    let quota = "[API Error: You have exhausted your daily quota]";
+    let error = |text: &str| json!({"type": "error", "content": text});
+    let info = |text: &str| json!({"type": "info", "content": text});
+    let call = || {
+        let call = json!({"id": "c1", "name": "run_shell_command", "args": {}, "status": "success", "timestamp": time(1)});
+        gemini_answer("let me", json!([call]))
+    };
+    let answer = || gemini_answer("a", json!([]));
+    let (failed, ended, stopped) = (AgentStatus::Failed, AgentStatus::Completed, AgentStatus::Stopped);
+    for (what, records, status, text) in [
+        ("an answer", vec![user(), answer()], ended, None),
+        ("an error", vec![user(), error(quota)], failed, Some(quota)),
+        ("an error behind a call", vec![user(), call(), error(quota)], failed, Some(quota)),
+        ("another error of the turn", vec![user(), call(), error("boom")], failed, Some("boom")),
+        ("a notice behind an error", vec![user(), error(quota), info("Goodbye!")], failed, Some(quota)),
+        ("an error that was recovered from", vec![user(), error(quota), user(), answer()], ended, None),
+        ("the error of a command", vec![user(), answer(), error("Unknown command: /x")], ended, None),
+        ("a stop", vec![user(), info("Request cancelled.")], stopped, None),
+        ("a stop behind a call", vec![user(), call(), info("Request cancelled.")], stopped, None),
+        ("an answer behind a stop", vec![user(), info("Request cancelled."), user(), answer()], ended, None),
+        ("a notice", vec![user(), answer(), info("Goodbye!")], ended, None),
+    ] {
+        for tree in chats(&records) {
+            assert_end(&tree, status, text, what);
+        }
+    }
+    let printed = |result: Value| {
+        let init =
+            json!({"type": "init", "timestamp": time(0), "session_id": SESSION, "model": "gemini-2.5-pro"});
+        let asked = json!({"type": "message", "timestamp": time(1), "role": "user", "content": "q"});
+        tree_of("stdout.jsonl", &[init, asked, result])
+    };
+    let result = |kind: &str, text: &str| {
+        let error = json!({"type": kind, "message": text});
+        let stats = json!({"total_tokens": 3, "input_tokens": 2, "output_tokens": 1});
+        json!({"type": "result", "timestamp": time(2), "status": "error", "error": error, "stats": stats})
+    };
+    assert_end(&printed(result("Error", quota)), failed, Some(quota), "printed");
+    let cancelled = result("FatalCancellationError", "Operation cancelled.");
+    assert_end(&printed(cancelled), stopped, None, "printed stop");
+}
+
+#[test]
+fn calls_without_ids_are_counted() {
+    let call = |name: &str| json!({"name": name, "args": {}, "status": "success"});
+    let calling = gemini_answer("", json!([call("a"), call("a"), call("b")]));
+    for tree in chats(&[json!({"type": "user", "content": "q"}), calling, gemini_answer("done", json!([]))]) {
+        assert_eq!(calls(&tree), (vec![ToolStatus::Ok; 3], 0, 0));
+        assert_end(&tree, AgentStatus::Completed, None, "its calls have ended");
+    }
+}
+
+#[test]
+fn a_mark_before_an_object_changes_nothing() {
+    let answer = gemini_answer("a", json!([]));
+    let header = json!({
+        "sessionId": SESSION, "projectHash": "x", "startTime": time(0), "lastUpdated": time(1),
+        "messages": [{"type": "user", "content": "q"}, answer],
+    });
+    let info =
+        json!({"id": "ses_1", "directory": "/w", "title": "t", "version": "1.18.33", "time": {"created": 1}});
+    let asked = json!({"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}});
+    let exported = json!({"info": info, "messages": [{"info": asked, "parts": []}]});
+    for object in [header, exported] {
+        let pretty = serde_json::to_string_pretty(&object).unwrap();
+        for text in [object.to_string(), pretty.clone(), pretty.replace('\n', "\r\n")] {
+            let marked = tree(&[Part::new("object.json", format!("\u{feff}{text}"))]);
+            assert!(marked.session.title.is_some(), "{text}");
+            assert_eq!(marked, tree(&[Part::new("object.json", text)]));
+        }
+    }
 }
