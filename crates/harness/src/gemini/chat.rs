@@ -323,7 +323,11 @@ impl Chat {
             // Its place names a call without an id: the record is written again with its id.
             let made = match message_id {
                 Some(record) => format!("{record}:{number}"),
-                None => format!("{}:{number}", out.line.place.offset),
+                None => {
+                    let file = self.agent.as_deref().unwrap_or_default();
+                    let offset = out.raw(record.tool_calls).map_or(0, |calls| calls.offset);
+                    format!("{file}@{offset}:{number}")
+                }
             };
             self.call(call, &made, out);
         }
