@@ -213,12 +213,15 @@ fn a_turn_that_ended_in_an_error_has_failed_with_its_message() {
     let answer =
         json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]});
     let answer = || ("response_item", answer.clone());
+    let result =
+        || ("response_item", json!({"type": "function_call_output", "call_id": "c1", "output": "x"}));
     let aside =
         || event(json!({"type": "error", "message": "x", "codex_error_info": "thread_rollback_failed"}));
     let (failed, ended, lost) = (AgentStatus::Failed, AgentStatus::Completed, AgentStatus::Lost);
     for (what, lines, status, text) in [
         ("the last line", vec![error()], failed, Some(limit)),
         ("then a turn without words", vec![error(), done(Value::Null)], failed, Some(limit)),
+        ("then a late result", vec![error(), result(), done(Value::Null)], failed, Some(limit)),
         ("stated twice", vec![error(), done(json!({"message": limit}))], failed, Some(limit)),
         (
             "stated by the turn",
@@ -322,6 +325,15 @@ fn calls_without_ids_are_counted() {
         assert_eq!(calls(&tree), (vec![ToolStatus::Ok; 3], 0, 0));
         assert_end(&tree, AgentStatus::Completed, None, "its calls have ended");
     }
+    // Nor do their records have any.
+    let at = |second: usize, mut record: Value| {
+        record["timestamp"] = time(second).into();
+        record
+    };
+    let one = || gemini_answer("", json!([call("a")]));
+    let records = [at(1, json!({"type": "user", "content": "q"})), at(2, one()), at(3, one())];
+    let whole = json!({"sessionId": SESSION, "projectHash": "x", "startTime": time(0), "messages": records});
+    assert_eq!(calls(&tree_of("session.json", &[whole])), (vec![ToolStatus::Ok; 2], 0, 0));
 }
 
 #[test]

@@ -562,9 +562,10 @@ impl Rollout {
     fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
         let is_of_others = payload.kind.is("agent_message");
         if !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant")) {
-            let is_output = payload.kind.get().is_some_and(|kind| kind.ends_with("_output"));
-            // The results of calls that were open when the turn failed may come after its error.
-            if is_output { self.has_answered = true } else { self.answers(out) }
+            // Results of calls that were open when the turn failed, and book-keeping, may come after its error.
+            let kind = payload.kind.get().unwrap_or_default();
+            let is_own = matches!(kind, "message" | "reasoning") || kind.ends_with("_call");
+            if is_own { self.answers(out) } else { self.has_answered = true }
         }
         match payload.kind.get().unwrap_or_default() {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
