@@ -195,17 +195,23 @@ impl LineCutter {
         let mut place = SourcePosition { source: self.source, offset: self.offset, line: self.line };
         self.offset += advance;
         let mut bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        if place.offset == 0
-            && let Some(rest) = bytes.strip_prefix(b"\xef\xbb\xbf")
-        {
-            bytes = rest;
-            place.offset = 3;
-        }
+        (place, bytes) = without_mark(place, bytes);
         if bytes.len() > MAX_LINE_BYTES {
             each(place, None);
         } else if !bytes.iter().all(u8::is_ascii_whitespace) {
             each(place, Some(bytes));
         }
+    }
+}
+
+/// The mark of UTF-8 that some editors and shells put in front of a file.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns the first bytes of a source without the mark, and their place; others as they are.
+fn without_mark(place: SourcePosition, bytes: &[u8]) -> (SourcePosition, &[u8]) {
+    match bytes.strip_prefix(MARK) {
+        Some(rest) if place.offset == 0 => (SourcePosition { offset: MARK.len() as u64, ..place }, rest),
+        Some(_) | None => (place, bytes),
     }
 }
 
@@ -284,8 +290,9 @@ impl<D: LineDecoder> Decoder for ObjectDecoder<D> {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let place = SourcePosition { source: self.source, offset: 0, line: 1 };
         let bytes = std::mem::take(&mut self.bytes);
+        let (place, bytes) = without_mark(place, &bytes);
         if !bytes.is_empty() {
-            read_line(place, Some(&bytes), &mut self.object, sink);
+            read_line(place, Some(bytes), &mut self.object, sink);
         }
     }
 }
@@ -333,10 +340,11 @@ impl<D: LineDecoder> ObjectsDecoder<D> {
     fn finish(&mut self, sink: &mut Sink<'_>) {
         let place = SourcePosition { source: self.source, offset: self.offset, line: self.line };
         let bytes = std::mem::take(&mut self.bytes);
+        let (place, bytes) = without_mark(place, &bytes);
         (self.depth, self.is_in_string, self.is_escaped) = (0, false, false);
         let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
         if !is_blank {
-            let cut = (bytes.len() <= MAX_LINE_BYTES).then_some(bytes.as_slice());
+            let cut = (bytes.len() <= MAX_LINE_BYTES).then_some(bytes);
             read_line(place, cut, &mut self.object, sink);
         }
     }
@@ -510,6 +518,29 @@ mod tests {
             assert_eq!(lines, expected, "{size}");
             assert_eq!(problems, [5, 10, 11], "{size}");
             assert!(places.0.iter().all(|(_, at, _)| text.as_bytes()[*at as usize] == b'{'));
+        }
+    }
+
+    #[test]
+    fn mark_before_an_object_is_no_part_of_it() {
+        let text = "\u{feff}{\n  \"a\": 1\n}\n";
+        for size in 1..=text.len() {
+            let (mut one, mut many) = (Places::default(), Places::default());
+            let mut sink = |decoded: Decoded<'_, '_>| {
+                if let Decoded::Problem { what, .. } = decoded {
+                    panic!("{what}")
+                }
+            };
+            let decoders: [&mut dyn Decoder; 2] = [
+                &mut ObjectDecoder::new(SourceId(0), &mut one),
+                &mut ObjectsDecoder::new(SourceId(0), &mut many),
+            ];
+            for decoder in decoders {
+                text.as_bytes().chunks(size).for_each(|chunk| decoder.push(chunk, &mut sink));
+                decoder.flush(&mut sink);
+            }
+            let expected = [(1, 3, r#"{"a":1}"#.to_owned())];
+            assert_eq!((one.0.as_slice(), many.0.as_slice()), (&expected[..], &expected[..]), "{size}");
         }
     }
 

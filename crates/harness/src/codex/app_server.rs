@@ -107,6 +107,7 @@ struct Item<'a> {
     command: Str<'a>,
     command_actions: Option<Vec<Action<'a>>>,
     aggregated_output: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
     prompt: Option<&'a RawValue>,
     model: Str<'a>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
@@ -270,7 +271,7 @@ impl AppServer {
         }
         // An activity without a status has already happened.
         let outcome = match item.status.get() {
-            Some(status) => tools::item_outcome(status),
+            Some(status) => tools::item_outcome(status, item.error),
             None => Some(Outcome::Ok),
         };
         let (true, Some(outcome)) = (is_over, outcome) else { return };
@@ -375,8 +376,11 @@ fn end(turn: &Turn<'_>, out: &mut Emitter<'_, '_>) {
     let evidence = EndEvidence::Notification;
     let last = turn.items.iter().flatten().rev().find(|item| item.kind.is("agentMessage"));
     let report = last.and_then(|item| item.text).map(|raw| out.line.raw(raw));
-    let error = turn.error.filter(|raw| raw.get() != "null").map(|raw| out.line.raw(raw));
+    let error = tools::error_message(turn.error).map(|raw| out.line.raw(raw));
     if matches!(out.head.claim, Claim::Root(_)) {
+        if let Some(text) = error {
+            out.emit_made(Fact::Message { message_id: None, text });
+        }
         out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: error.or(report) });
     } else {
         out.emit_made(Fact::AgentEnd(AgentEnd { status, evidence, report, error, ..AgentEnd::default() }));

@@ -46,6 +46,7 @@ pub(super) struct Item<'a> {
     pub(super) kind: Str<'a>,
     text: Option<&'a RawValue>,
     status: Str<'a>,
+    error: Option<&'a RawValue>,
     tool: Str<'a>,
     server: Str<'a>,
     command: Str<'a>,
@@ -123,7 +124,11 @@ impl Exec {
             return;
         }
         self.begun.remove(id);
-        let outcome = item.status.get().and_then(tools::item_outcome).unwrap_or(Outcome::Ok);
+        let outcome = item
+            .status
+            .get()
+            .and_then(|status| tools::item_outcome(status, item.error))
+            .unwrap_or(Outcome::Ok);
         let result = item.aggregated_output.map(|raw| out.line.raw(raw));
         let (name, digest) = (Some(name), digest);
         out.emit_made(Fact::CallEnd(CallEnd { name, digest, outcome, result, ..CallEnd::default() }));
@@ -188,7 +193,10 @@ impl LineDecoder for Exec {
                 out.emit(Fact::TurnEnd { status, evidence, counts_run, text: None });
             }
             "turn.failed" => {
-                let text = line.error.map(|raw| text.raw(raw));
+                let text = tools::error_message(line.error).map(|raw| text.raw(raw));
+                if let Some(text) = text {
+                    out.emit_made(Fact::Message { message_id: None, text });
+                }
                 out.emit_made(Fact::TurnEnd { status: AgentStatus::Failed, evidence, counts_run, text });
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {

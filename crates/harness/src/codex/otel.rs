@@ -74,6 +74,7 @@ fn call(log: &LogEvent, out: &mut Emitter<'_, '_>) {
         (false, Some("denied"), _) => Outcome::Denied,
         (false, Some("abort"), _) => Outcome::Interrupted,
         (false, ..) => return,
+        (true, _, Some(false)) if attributes.text("output").is_some_and(tools::is_refusal) => Outcome::Denied,
         (true, _, Some(false)) => Outcome::Error,
         (true, ..) => Outcome::Ok,
     };

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
     Emitter, Hint, LineDecoder, LineError,
-    lenient::{LineText, Num, Str},
+    lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, Parent,
@@ -30,6 +30,7 @@ use super::{
     prompts::emit_prompt,
     tools::{self, first_text, words},
 };
+use crate::common::emit_failure;
 
 /// Decodes one rollout.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(super) struct Rollout {
     model: String,
     /// Calls that a typed item has ended.
     ended: HashSet<String>,
+    /// Calls that have begun.
+    begun: HashSet<String>,
     /// Calls of the tool that starts agents.
     spawning: HashSet<String>,
     /// Whether responses have records of their own.
@@ -57,6 +60,8 @@ pub(super) struct Rollout {
     records: u64,
     /// Whether turns have records of their own.
     has_tasks: bool,
+    /// The error of the turn, as JSON, until the model goes on or the turn ends.
+    failure: Option<String>,
     /// Tier of service of the next responses.
     tier: ServiceTier,
     /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
@@ -134,8 +139,29 @@ struct Payload<'a> {
     text: Option<&'a RawValue>,
     last_agent_message: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
+    codex_error_info: Option<&'a RawValue>,
     author: Str<'a>,
     thread_name: Str<'a>,
+    aggregated_output: Option<&'a RawValue>,
+    stderr: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+}
+
+/// How a call of an MCP server ended.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "PascalCase")]
+struct McpResult<'a> {
+    ok: Option<McpAnswer<'a>>,
+    err: Option<&'a RawValue>,
+}
+
+/// What the MCP server answered.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct McpAnswer<'a> {
+    content: Option<&'a RawValue>,
+    #[serde(rename = "isError", alias = "is_error")]
+    is_error: Flag,
 }
 
 /// A typed item.
@@ -150,6 +176,7 @@ struct Item<'a> {
     content: Option<&'a RawValue>,
     summary_text: Option<Vec<&'a RawValue>>,
     aggregated_output: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
     prompt: Option<&'a RawValue>,
     model: Str<'a>,
@@ -230,6 +257,7 @@ impl Rollout {
             copied_below: 0,
             model: String::new(),
             ended: HashSet::new(),
+            begun: HashSet::new(),
             spawning: HashSet::new(),
             has_records: false,
             has_responded: false,
@@ -238,6 +266,7 @@ impl Rollout {
             interrupted: Vec::new(),
             records: 0,
             has_tasks: false,
+            failure: None,
             tier: ServiceTier::default(),
             last_time: None,
         }
@@ -344,23 +373,46 @@ impl Rollout {
                     self.item(item, out);
                 }
             }
+            "exec_command_end" | "patch_apply_end" => {
+                let outcome = payload.status.get().and_then(|status| tools::item_outcome(status, None));
+                self.end_marked(payload, outcome, payload.aggregated_output.or(payload.stderr), out);
+            }
+            "mcp_tool_call_end" => {
+                let (outcome, result) = mcp_outcome(payload.result);
+                self.end_marked(payload, outcome, result, out);
+            }
             "task_started" => {
-                self.has_tasks = true;
+                (self.has_tasks, self.failure) = (true, None);
                 out.emit(Fact::TurnStart);
             }
             "task_complete" => {
                 self.has_tasks = true;
-                let has_words = payload.last_agent_message.is_some_and(|raw| raw.get() != "null");
-                let error = payload.error.filter(|raw| raw.get() != "null");
-                let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
-                let is_sure = error.is_some() || has_words;
-                if !self.has_responded && !self.has_answered && !has_words {
+                let report = payload.last_agent_message.filter(|raw| raw.get() != "null");
+                let stated = tools::error_message(payload.error);
+                let failure = self.failure.take().filter(|_| report.is_none());
+                if !self.has_responded && !self.has_answered && report.is_none() {
                     // The first request has failed.
                     out.emit(Fact::Totals { usage: Usage::default(), cost_micro_usd: None });
                 }
-                end(status, is_root, is_sure, payload.last_agent_message.filter(|_| has_words), error, out);
+                if let Some(error) = stated.filter(|error| is_root && failure.as_deref() != Some(error.get()))
+                {
+                    message(None, Some(error), out);
+                }
+                let line = out.line;
+                let error = stated.map(|raw| line.raw(raw)).or(failure.as_deref().map(made_json));
+                let status = if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed };
+                let is_sure = error.is_some() || report.is_some();
+                end(status, is_root, is_sure, report.map(|raw| line.raw(raw)), error, out);
             }
-            "turn_aborted" => end(AgentStatus::Stopped, is_root, true, None, None, out),
+            "turn_aborted" => {
+                self.failure = None;
+                end(AgentStatus::Stopped, is_root, true, None, None, out);
+            }
+            "error" if !payload.codex_error_info.is_some_and(|info| is_aside(info.get())) => {
+                let text = payload.message.map(|raw| out.line.raw(raw));
+                self.failure = Some(text.map_or("\"\"", |text| text.json).to_owned());
+                emit_failure(text, out);
+            }
             "token_count" => self.count(payload.info.as_ref(), out),
             "context_compacted" => out.emit(COMPACTED),
             // 0.118: texts are events.
@@ -371,11 +423,11 @@ impl Rollout {
                 }
             }
             "agent_message" => {
-                self.has_answered = true;
+                self.answers(out);
                 message(None, payload.message, out);
             }
             "agent_reasoning" => {
-                self.has_answered = true;
+                self.answers(out);
                 thought(payload.text, out);
             }
             _ => out.emit(Fact::Activity),
@@ -406,12 +458,30 @@ impl Rollout {
 
     /// Emits the end of a call by its typed item.
     fn end_call(&mut self, item: &Item<'_>, out: &mut Emitter<'_, '_>) {
-        let outcome = item.status.get().and_then(tools::item_outcome);
+        let outcome = item.status.get().and_then(|status| tools::item_outcome(status, item.error));
         let (Some(id), Some(outcome)) = (item.id.filled(), outcome) else { return out.emit(Fact::Activity) };
         self.ended.insert(id.to_owned());
         let result = item.aggregated_output.map(|raw| out.line.raw(raw));
         let end = CallEnd { id: Some(id), outcome, result, ..CallEnd::default() };
         out.emit_made(Fact::CallEnd(self.with_spawn(end)));
+    }
+
+    /// Emits the end of a call by the event of its kind, which says how it ended; its output has only words.
+    fn end_marked(
+        &mut self,
+        payload: &Payload<'_>,
+        outcome: Option<Outcome>,
+        result: Option<&RawValue>,
+        out: &mut Emitter<'_, '_>,
+    ) {
+        // A command that a person has typed has such an event, too, and is no call.
+        let id = payload.call_id.filled().filter(|id| self.begun.contains(*id));
+        let (Some(id), Some(outcome)) = (id, outcome) else {
+            return out.emit(Fact::Activity);
+        };
+        self.ended.insert(id.to_owned());
+        let result = result.map(|raw| out.line.raw(raw));
+        out.emit_made(Fact::CallEnd(CallEnd { id: Some(id), outcome, result, ..CallEnd::default() }));
     }
 
     /// Completes the end of a call that starts an agent: it ends at once, and the agent continues.
@@ -442,6 +512,14 @@ impl Rollout {
         let [input, output, read, write] = total.usage().kinds();
         let id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
         self.respond(&id, &counts.last_token_usage, out);
+    }
+
+    /// Records that the model has said or called something: the turn has recovered from an error before that.
+    fn answers(&mut self, out: &mut Emitter<'_, '_>) {
+        self.has_answered = true;
+        if self.failure.take().is_some() {
+            out.emit(Fact::Response(Response { has_call: true, synthetic: true, ..Response::default() }));
+        }
     }
 
     /// Emits a response. Its id is made unique by the thread: programs that serve models number theirs.
@@ -475,19 +553,26 @@ impl Rollout {
         let id = Some(payload.call_id.filled().or(payload.id.filled()).unwrap_or(&made));
         let arguments = payload.action.or(payload.arguments);
         tools::with_begin(id, name, arguments, out.line, &mut |call| out.emit_made(Fact::CallBegin(call)));
-        if let Some(outcome) = payload.status.get().map_or(Some(Outcome::Ok), tools::item_outcome) {
+        let status = payload.status.get().unwrap_or("completed");
+        if let Some(outcome) = tools::item_outcome(status, payload.error) {
             out.emit_made(Fact::CallEnd(CallEnd { id, outcome, ..CallEnd::default() }));
         }
     }
 
     fn response_item(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
         let is_of_others = payload.kind.is("agent_message");
-        self.has_answered |= !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant"));
+        if !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant")) {
+            // Results of calls that were open when the turn failed, and book-keeping, may come after its error.
+            let kind = payload.kind.get().unwrap_or_default();
+            let is_own = matches!(kind, "message" | "reasoning") || kind.ends_with("_call");
+            if is_own { self.answers(out) } else { self.has_answered = true }
+        }
         match payload.kind.get().unwrap_or_default() {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
                 let name = payload.name.filled().unwrap_or("local_shell");
                 let arguments = payload.arguments.or(payload.input).or(payload.action);
                 let id = payload.call_id.filled();
+                self.begun.extend(id.map(str::to_owned));
                 if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
                     self.spawning.insert(id.to_owned());
                 }
@@ -600,6 +685,20 @@ impl LineDecoder for Rollout {
     }
 }
 
+/// Returns how a call of an MCP server ended, and its text.
+fn mcp_outcome(result: Option<&RawValue>) -> (Option<Outcome>, Option<&RawValue>) {
+    let result: McpResult<'_> =
+        result.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    match result {
+        McpResult { err: Some(error), .. } => (tools::item_outcome("failed", Some(error)), Some(error)),
+        McpResult { ok: Some(answer), .. } => {
+            let outcome = if answer.is_error.is_true() { Outcome::Error } else { Outcome::Ok };
+            (Some(outcome), first_text(answer.content).or(answer.content))
+        }
+        McpResult { .. } => (None, None),
+    }
+}
+
 fn message(message_id: Option<&str>, text: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
     if let Some(text) = text.map(|raw| out.line.raw(raw)) {
         out.emit_made(Fact::Message { message_id, text });
@@ -651,15 +750,23 @@ fn child_state(agent: &str, state: Option<&RawValue>, out: &mut Emitter<'_, '_>)
         agent: Some(agent),
         status,
         evidence: EndEvidence::SpawnResult,
-        report: report.map(unplaced),
-        error: error.map(unplaced),
+        report: report.map(|raw| made_json(raw.get())),
+        error: tools::error_message(error).map(|raw| made_json(raw.get())),
         ..AgentEnd::default()
     }));
 }
 
 /// A value of a text inside the line, which the source does not have byte for byte.
-fn unplaced(raw: &RawValue) -> RawJson<'_> {
-    RawJson { json: raw.get(), offset: u64::MAX }
+fn made_json(json: &str) -> RawJson<'_> {
+    RawJson { json, offset: u64::MAX }
+}
+
+/// Errors that are not of the turn that goes on beside them, by the program's code.
+const ASIDE: [&str; 2] = ["thread_rollback_failed", "active_turn_not_steerable"];
+
+/// Whether an error with this code does not end the turn.
+fn is_aside(code: &str) -> bool {
+    ASIDE.iter().any(|aside| code.contains(aside))
 }
 
 /// Emits the end of the thread's turn.
@@ -667,13 +774,11 @@ fn end(
     status: AgentStatus,
     is_root: bool,
     is_sure: bool,
-    report: Option<&RawValue>,
-    error: Option<&RawValue>,
+    report: Option<RawJson<'_>>,
+    error: Option<RawJson<'_>>,
     out: &mut Emitter<'_, '_>,
 ) {
     let evidence = if is_sure { EndEvidence::Notification } else { EndEvidence::LastLine };
-    let line = out.line;
-    let (report, error) = (report.map(|raw| line.raw(raw)), error.map(|raw| line.raw(raw)));
     if is_root {
         out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: error.or(report) });
     } else {

@@ -126,15 +126,22 @@ const NO_AGENT: [(&str, &str); 3] =
     [("live agent path ", "not found"), ("agent with id ", "not found"), ("agent with id ", "is closed")];
 /// Text at the end of the output of a call that was stopped with its agent; a duration may follow it.
 const ABORTED: &str = "aborted by user";
-/// Beginnings of the output of a call that a hook, a person or a rule refused.
-const REFUSED: [&str; 6] = [
+/// Beginnings of the output of a call that a hook, a person or a rule refused. Observed: as [`FAILED`].
+const REFUSED: [&str; 9] = [
     "Command blocked by PreToolUse hook",
     "rejected by user",
     "exec command rejected",
     "approval policy is Never; reject command",
     "patch rejected by user",
     "exec_command rejected",
+    "This action was rejected due to unacceptable risk.",
+    "user cancelled MCP tool call",
+    "user rejected MCP tool call",
 ];
+/// Text before the reason of a refusal that is wrapped in the error of the process that was not started.
+const WRAPS_REFUSAL: &str = "Rejected(\"";
+/// Text between a command in backticks and the rule that refused it.
+const REFUSED_BY_RULE: &str = "` rejected: ";
 /// Texts before the exit code in the output of a command: in versions from 0.104 on, and before.
 const EXITED: &str = "Process exited with code ";
 const EXIT_CODE: &str = "Exit code: ";
@@ -159,11 +166,10 @@ pub(super) fn outcome(output: &str) -> Outcome {
         None => head.strip_prefix(EXIT_CODE).and_then(|rest| rest.lines().next()),
     };
     let code = code.and_then(|code| code.trim().parse::<i64>().ok()).or_else(|| exit_code(output));
-    let has_begun = |begins: &[&str]| begins.iter().any(|begin| head.starts_with(begin));
     let is_no_agent = NO_AGENT.iter().any(|(begin, end)| head.starts_with(begin) && head.contains(end));
-    if has_begun(&REFUSED) {
+    if is_refusal(head) {
         Outcome::Denied
-    } else if has_begun(&FAILED)
+    } else if FAILED.iter().any(|begin| head.starts_with(begin))
         || is_no_agent
         || !has_output && is_aborted(head)
         || code.is_some_and(|code| code != 0)
@@ -172,6 +178,16 @@ pub(super) fn outcome(output: &str) -> Outcome {
     } else {
         Outcome::Ok
     }
+}
+
+/// Whether the text of a failed call says that a hook, a person or a rule refused it.
+pub(super) fn is_refusal(text: &str) -> bool {
+    // `exec_command failed for …: CreateProcess { message: "Rejected(\"rejected by user\")" }`.
+    let is_wrapped = text.starts_with(WRAPS_REFUSAL)
+        || text.starts_with("exec_command failed") && text.contains("{ message: \"Rejected(");
+    is_wrapped
+        || REFUSED.iter().any(|begin| text.starts_with(begin))
+        || text.starts_with('`') && text.contains(REFUSED_BY_RULE)
 }
 
 /// Returns the exit code in the output of a command of 2025, which is JSON: `{"output":…,"metadata":{"exit_code":…}}`.
@@ -211,10 +227,25 @@ pub(super) fn names_agent(output: &str) -> bool {
     started.agent_id.filled().is_some() || started.task_name.filled().is_some()
 }
 
-/// Returns how a typed item ended; `None` while it has not.
-pub(super) fn item_outcome(status: &str) -> Option<Outcome> {
+/// The error of an item or of a turn: a text, or an object with one.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ErrorObject<'a> {
+    message: Option<&'a RawValue>,
+}
+
+/// Returns the message of an error, which may be an object with it; `None` where there is no error.
+pub(super) fn error_message(error: Option<&RawValue>) -> Option<&RawValue> {
+    let error = error.filter(|raw| raw.get() != "null")?;
+    let parsed: ErrorObject<'_> = serde_json::from_str(error.get()).unwrap_or_default();
+    Some(parsed.message.unwrap_or(error))
+}
+
+/// Returns how a typed item ended, by its status and its error; `None` while it has not.
+pub(super) fn item_outcome(status: &str, error: Option<&RawValue>) -> Option<Outcome> {
     match status {
         "completed" => Some(Outcome::Ok),
+        "failed" if is_refusal(&words(error_message(error))) => Some(Outcome::Denied),
         "failed" => Some(Outcome::Error),
         "declined" => Some(Outcome::Denied),
         _ => None,
@@ -275,6 +306,19 @@ mod tests {
             ("error: Failed to find expected lines in /w/a.rs:\nfn a() {}", Outcome::Error),
             ("error: the words of a tool", Outcome::Ok),
             ("exec command rejected by user", Outcome::Denied),
+            (
+                r#"exec_command failed for `/bin/bash -lc ls`: CreateProcess { message: "Rejected(\"rejected by user\")" }"#,
+                Outcome::Denied,
+            ),
+            (
+                r#"exec_command failed for `/bin/bash -lc ls`: CreateProcess { message: "No such file" }"#,
+                Outcome::Error,
+            ),
+            (r#"Rejected("rejected by user approval settings")"#, Outcome::Denied),
+            ("`/bin/bash -lc rm` rejected: blocked by policy", Outcome::Denied),
+            ("This action was rejected due to unacceptable risk.\nReason: x", Outcome::Denied),
+            ("user cancelled MCP tool call", Outcome::Denied),
+            ("the offer was rejected: too low", Outcome::Ok),
             ("exec command rejected: dangerous command detected", Outcome::Denied),
             ("approval policy is Never; reject command — ask for no more", Outcome::Denied),
             ("Command blocked by PreToolUse hook: no. Command: rm", Outcome::Denied),

@@ -23,7 +23,7 @@ use subscope_model::{
 };
 
 use super::tools;
-use crate::common::EMPTY_TEXT;
+use crate::common::{EMPTY_TEXT, emit_failure};
 
 /// Decodes the events of one source.
 #[derive(Debug)]
@@ -195,19 +195,6 @@ struct NotificationKind<'a> {
 const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
 
-/// Emits that a request failed for good; the turn has failed with it, unless it goes on.
-fn failed<'a>(error: &SessionError<'a>, out: &mut Emitter<'a, '_>) {
-    out.emit_made(Fact::Response(Response {
-        has_stop_reason: true,
-        synthetic: true,
-        api_error: true,
-        ..Response::default()
-    }));
-    if let Some(text) = out.raw(error.message) {
-        out.emit_made(Fact::Message { message_id: None, text });
-    }
-}
-
 impl Events {
     /// A decoder for the source that `hint` describes.
     pub(super) fn new(hint: &Hint, kind: SourceKind) -> Self {
@@ -265,7 +252,10 @@ impl Events {
             }
             "session.compaction_complete" => out.emit(COMPACTED),
             "session.shutdown" => self.shutdown(&line.data(), &mut out),
-            "session.error" => failed(&line.data(), &mut out),
+            "session.error" => {
+                let error: SessionError<'_> = line.data();
+                emit_failure(out.raw(error.message), &mut out);
+            }
             "assistant.turn_start" | "assistant.turn_end" => out.emit(Fact::Activity),
             // Book-keeping of the harness; new types are skipped like these until they are known.
             _ => {}

@@ -121,6 +121,21 @@ pub(super) fn has_failed_command(text: &str) -> bool {
     is_end && code.parse::<i64>().is_ok_and(|code| code != 0)
 }
 
+/// Codes of the error of a call that a rule or a person denied, and beginnings of its text where it has no code.
+const DENIALS: [&str; 2] = ["denied", "rejected"];
+const DENIALS_IN_WORDS: [&str; 2] =
+    ["Permission denied and could not request permission", "The user rejected this tool call"];
+
+fn is_denial(error: &CallText<'_>) -> bool {
+    match error.code.filled() {
+        Some(code) => DENIALS.contains(&code),
+        None => {
+            let text: Str<'_> = part(error.message);
+            DENIALS_IN_WORDS.iter().any(|begin| text.get().unwrap_or_default().starts_with(begin))
+        }
+    }
+}
+
 fn part<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
@@ -133,7 +148,7 @@ impl<'a> Ending<'a> {
         match self.success.0 {
             Some(true) if self.has_failed_command() => Outcome::Error,
             Some(true) => Outcome::Ok,
-            Some(false) if error.code.is("denied") => Outcome::Denied,
+            Some(false) if is_denial(&error) => Outcome::Denied,
             Some(false) => Outcome::Error,
             None => Outcome::Over,
         }

@@ -28,7 +28,10 @@ use super::{
     record::{Record, Thought, ToolCall},
     tools::{self, AgentDisplay},
 };
-use crate::common::parts::{Part, elements, string};
+use crate::common::{
+    emit_failure,
+    parts::{Part, elements, string},
+};
 
 /// Decodes one chat.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub(super) struct Chat {
     ended: HashSet<String>,
     /// The longest time in milliseconds from a text until the end of a call that followed it.
     longest_behind_text: i64,
+    /// Whether a prompt or the calls of a message wait for an answer of the model.
+    is_turn_open: bool,
 }
 
 /// One line. Fields of all line types together: they do not collide.
@@ -84,6 +89,10 @@ const INVESTIGATES: &str = "Your task is to do a deep investigation of the codeb
 const INVESTIGATOR: &str = "codebase_investigator";
 /// Message of the program to an agent that stopped without finishing its task.
 const REMINDERS: &[&str] = &["You have stopped calling tools", "You have exceeded the"];
+/// Beginning of the error of a request to the model. Other errors may be of a command of the program.
+const API_ERROR: &str = "[API Error: ";
+/// What the program says when a person has stopped it.
+const CANCELLED: &[&str] = &["Request cancelled.", "User cancelled the request."];
 /// The line of the context before the folders that the session works in.
 const FOLDERS: &str = "Workspace Directories:**";
 
@@ -100,6 +109,7 @@ impl Chat {
             known: HashMap::new(),
             ended: HashSet::new(),
             longest_behind_text: 0,
+            is_turn_open: false,
         }
     }
 
@@ -196,6 +206,10 @@ impl Chat {
         match record.kind.get() {
             Some("user") => self.user(record, out),
             Some("gemini") => self.answer(record, out),
+            Some("error") => self.error(record, out),
+            Some("info") if words(record).is_some_and(|words| CANCELLED.contains(&words.trim())) => {
+                stopped(out);
+            }
             Some(_) => out.emit(Fact::Activity),
             None => {}
         }
@@ -216,6 +230,7 @@ impl Chat {
             let is_reminder = !is_root && REMINDERS.iter().any(|reminder| words.starts_with(reminder));
             let is_added = is_reminder || words.trim_start().starts_with(REFERENCED);
             let what = if is_added { PromptKind::Meta } else { PromptKind::Asked };
+            self.is_turn_open |= what == PromptKind::Asked;
             // Streams and hooks do not have its id: it only identifies records of this chat.
             out.emit_as(record.id.filled(), Fact::Prompt { prompt_id: None, text: raw, what });
         }
@@ -246,6 +261,17 @@ impl Chat {
         }
     }
 
+    /// Reads what the program reports as an error: the turn has failed with it, if it is of the turn.
+    fn error(&self, record: &Record<'_>, out: &mut Emitter<'_, '_>) {
+        let text = words(record).unwrap_or_default();
+        if self.is_turn_open || text.starts_with(API_ERROR) {
+            let json = json_string(&text);
+            emit_failure(Some(RawJson { json: &json, offset: u64::MAX }), out);
+        } else {
+            out.emit(Fact::Activity);
+        }
+    }
+
     fn answer<'a>(&mut self, record: &Record<'a>, out: &mut Emitter<'a, '_>) {
         // Where no record of the harness ends an agent, its text does.
         let tells_end = matches!(out.head.claim, Claim::Root(_)) || self.kind.is_some();
@@ -268,6 +294,7 @@ impl Chat {
             Some(json) if json.starts_with('"') => json.len() > 2,
             _ => parts.iter().any(|part| part.text.is_some()),
         };
+        self.is_turn_open = has_call || !has_text;
         if has_text && let Some(written) = out.head.time {
             let ends = calls.iter().filter_map(|call| call.timestamp.get().and_then(parse_rfc3339));
             let longest = ends.map(|end| end - written).max();
@@ -292,8 +319,17 @@ impl Chat {
         if let Some(text) = out.raw(record.content).filter(|_| has_text) {
             out.emit_as(message_id, Fact::Message { message_id, text });
         }
-        for call in &calls {
-            self.call(call, out);
+        for (number, call) in calls.iter().enumerate() {
+            // Its place names a call without an id: the record is written again with its id.
+            let made = match message_id {
+                Some(record) => format!("{record}:{number}"),
+                None => {
+                    let file = self.agent.as_deref().unwrap_or_default();
+                    let offset = out.raw(record.tool_calls).map_or(0, |calls| calls.offset);
+                    format!("{file}@{offset}:{number}")
+                }
+            };
+            self.call(call, &made, out);
         }
         for call in parts.iter().filter_map(|part| part.function_call.as_ref()) {
             let name = call.name.get().unwrap_or_default();
@@ -311,9 +347,10 @@ impl Chat {
         }
     }
 
-    /// Emits a call with its end, and with that of the agent that it started.
-    fn call<'a>(&mut self, call: &ToolCall<'a>, out: &mut Emitter<'a, '_>) {
-        let id = call.id.filled();
+    /// Emits a call with its end, and with that of the agent that it started. `made` is its id where it has none.
+    fn call<'a>(&mut self, call: &ToolCall<'a>, made: &str, out: &mut Emitter<'a, '_>) {
+        let own_id = call.id.filled();
+        let id = Some(own_id.unwrap_or(made));
         let name = call.name.get().unwrap_or_default();
         let response = call.response().map(|response| response.response).unwrap_or_default();
         let text = string(response.output.or(response.error)).or(string(call.result_display));
@@ -330,6 +367,7 @@ impl Chat {
             begin = tools::begin_of_kind(begin, call.args, out.line);
         }
         let is_spawn = begin.class == ToolClass::Spawn;
+        begin.has_local_id |= own_id.is_none();
         out.emit_made(Fact::CallBegin(begin));
         let Some(word) = call.status.filled() else { return };
         if let Some(id) = id {
@@ -397,6 +435,22 @@ fn summary<'a>(summary: Option<&'a RawValue>, written: &Str<'_>, out: &mut Emitt
         report: out.raw(summary),
         ..AgentEnd::default()
     }));
+}
+
+/// Returns the first text of a record.
+fn words(record: &Record<'_>) -> Option<String> {
+    let first = || elements::<Part<'_>>(record.content).into_iter().find_map(|part| string(part.text));
+    string(record.content).or_else(first)
+}
+
+/// Emits that a person has stopped the turn.
+fn stopped(out: &mut Emitter<'_, '_>) {
+    let (status, evidence) = (AgentStatus::Stopped, EndEvidence::LastLine);
+    if matches!(out.head.claim, Claim::Root(_)) {
+        out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: None });
+    } else {
+        out.emit(Fact::AgentEnd(AgentEnd { status, evidence, ..AgentEnd::default() }));
+    }
 }
 
 fn key(record: &Record<'_>, id: &str) -> (bool, String) {

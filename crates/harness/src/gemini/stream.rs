@@ -64,6 +64,8 @@ struct Stats {
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct ErrorText<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
     message: Option<&'a RawValue>,
 }
 
@@ -161,7 +163,10 @@ fn tool_result<'a>(line: &Line<'a>, tool: &str, begun: Option<Millis>, out: &mut
     }
 }
 
-fn result(line: &Line<'_>, out: &mut Emitter<'_, '_>) {
+/// Type of the error of a turn that a person has stopped.
+const CANCELLED: &str = "FatalCancellationError";
+
+fn result<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
     let stats: Option<Stats> = line.stats.and_then(|raw| serde_json::from_str(raw.get()).ok());
     if let Some(stats) = stats {
         let number = |field: Num| field.0.unwrap_or(0);
@@ -172,7 +177,17 @@ fn result(line: &Line<'_>, out: &mut Emitter<'_, '_>) {
         let usage = Usage::new(input.saturating_sub(cached), output.saturating_add(thoughts), cached, 0);
         out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part: out.head.time }));
     }
-    let status = if line.status.is("success") { AgentStatus::Completed } else { AgentStatus::Failed };
+    let error: ErrorText<'a> =
+        line.error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let status = match line.status.is("success") {
+        true => AgentStatus::Completed,
+        false if error.kind.is(CANCELLED) => AgentStatus::Stopped,
+        false => AgentStatus::Failed,
+    };
+    let text = out.raw(error.message).filter(|_| status == AgentStatus::Failed);
+    if let Some(text) = text {
+        out.emit(Fact::Message { message_id: None, text });
+    }
     let evidence = EndEvidence::Notification;
-    out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: None });
+    out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text });
 }

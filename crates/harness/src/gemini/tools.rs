@@ -82,7 +82,14 @@ pub(super) fn begin_of_kind<'a>(
 }
 
 /// Beginning of the text of a call that a rule or the user denied. The second was found in public conversations.
-const DENIALS: &[&str] = &["Tool execution denied by policy", "[Operation Cancelled] Reason: User denied"];
+const DENIALS: &[&str] = &[
+    "Tool execution denied by policy",
+    "[Operation Cancelled] Reason: User denied",
+    "[Operation Cancelled] Reason: User did not allow tool call",
+    "User did not allow tool call",
+];
+/// Beginning and later words of the text of a call that would have needed a person's consent where there is nobody to ask.
+const UNASKABLE: (&str, &str) = ("Tool execution for ", "requires user confirmation, which is not supported");
 
 /// Returns how a call ended, by the harness's status and the text.
 pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
@@ -98,7 +105,8 @@ pub(super) fn outcome(status: Option<&str>, text: Option<&str>) -> Outcome {
 /// Whether a text reports that a call was denied.
 fn is_denial(text: &str) -> bool {
     let text = text.trim_start_matches("Error: ");
-    DENIALS.iter().any(|denial| text.starts_with(denial))
+    let is_unaskable = text.starts_with(UNASKABLE.0) && text.contains(UNASKABLE.1);
+    is_unaskable || DENIALS.iter().any(|denial| text.starts_with(denial))
 }
 
 /// Data in a call's result about the agent that it started; a string if the call was refused.

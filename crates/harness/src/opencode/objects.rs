@@ -21,7 +21,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Outcome, Parent,
-    PromptKind, Response, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage,
+    PromptKind, RawJson, Response, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage,
 };
 
 use super::tools::{self, CallState, Span};
@@ -488,7 +488,7 @@ fn step<'a>(part: &Part<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
 }
 
 /// Emits the end of an agent's turn.
-fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>) {
+pub(super) fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>) {
     let parsed: MessageError<'a> =
         error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let status = match error {
@@ -497,11 +497,18 @@ fn end<'a>(error: Option<&'a RawValue>, is_root: bool, out: &mut Emitter<'a, '_>
         Some(_) => AgentStatus::Failed,
     };
     let evidence = EndEvidence::Notification;
-    let words = out.raw(parsed.data.message.or(error));
+    // Some errors have a name alone.
+    let name = parsed.name.filled().map(|name| serde_json::Value::from(name).to_string());
+    let name = name.as_deref().map(|json| RawJson { json, offset: u64::MAX });
+    let words = out.raw(parsed.data.message).or(name);
+    let words = words.or(out.raw(error.filter(|raw| raw.get() != "null")));
     if is_root {
-        out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: words });
+        if let Some(text) = words.filter(|_| status == AgentStatus::Failed) {
+            out.emit_made(Fact::Message { message_id: None, text });
+        }
+        out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: words });
     } else {
-        out.emit(Fact::AgentEnd(AgentEnd { status, evidence, error: words, ..AgentEnd::default() }));
+        out.emit_made(Fact::AgentEnd(AgentEnd { status, evidence, error: words, ..AgentEnd::default() }));
     }
 }
 

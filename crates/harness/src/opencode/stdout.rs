@@ -9,7 +9,7 @@ use subscope_decode::{
 };
 use subscope_model::{AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Sink, SourceKind};
 
-use super::objects::{Objects, Part};
+use super::objects::{Objects, Part, end};
 
 /// Decodes the printed lines of one process.
 #[derive(Debug)]
@@ -53,12 +53,7 @@ impl LineDecoder for Stdout {
         out.head.time = line.timestamp.signed();
         out.head.session = line.session_id.filled();
         match line.kind.get().unwrap_or_default() {
-            "error" => out.emit_made(Fact::TurnEnd {
-                status: AgentStatus::Failed,
-                evidence: EndEvidence::Notification,
-                counts_run: true,
-                text: line.error.map(|raw| text.raw(raw)),
-            }),
+            "error" => end(Some(line.error.unwrap_or(RawValue::NULL)), true, &mut out),
             // There is no line for the prompt: the first step begins the turn.
             "step_start" => out.emit(Fact::TurnStart),
             _ if line.part.is_some() => {
