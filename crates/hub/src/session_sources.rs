@@ -93,7 +93,12 @@ impl SessionSources {
 
     /// Whether what there is to read may be less than what rows were derived from.
     pub fn may_be_less(&self) -> bool {
-        !self.is_whole() || self.has_no_files() || self.is_rewritten || !self.skipped.is_empty()
+        self.has_less() || self.is_rewritten || !self.skipped.is_empty()
+    }
+
+    /// Whether files that rows were derived from are gone.
+    pub fn has_less(&self) -> bool {
+        !self.is_whole() || self.has_no_files()
     }
 
     /// Whether there is nothing to read.

@@ -125,16 +125,13 @@ pub(crate) fn reported_totals(
     identities: &Identities,
     number: AgentIndex,
 ) -> Option<SpawnTotals> {
-    let origin = identities.all[number].origin.filter(|_| !has_own_lines(facts, identities, number))?;
-    facts.call(origin).spawn.as_deref()?.totals
-}
-
-/// Whether a source has lines of the agent itself.
-pub(crate) fn has_own_lines(facts: &Facts, identities: &Identities, number: AgentIndex) -> bool {
-    identities.all[number].refs.iter().any(|name| {
+    let identity = &identities.all[number];
+    let has_lines = identity.refs.iter().any(|name| {
         let agent = facts.agent(*name);
         agent.last_seen.is_some() || agent.span.get().is_some() || agent.hook_times.is_some()
-    })
+    });
+    let origin = identity.origin.filter(|_| !has_lines)?;
+    facts.call(origin).spawn.as_deref()?.totals
 }
 
 /// Looks up the price of each model once.

@@ -13,7 +13,7 @@ use crate::{
     drafts::RowDraft,
     duplicates::Duplicates,
     facts::{Facts, HookStepKind, ReportedPayloads, best_value},
-    figures::{AgentFigures, add_known, derive_figures, has_own_lines},
+    figures::{AgentFigures, add_known, derive_figures},
     flags,
     identities::{AgentIndex, is_ghost},
     intervals::{calls_by_agent, covered_ms},
@@ -44,10 +44,9 @@ pub(crate) fn build_tree(
     derivation.open_waiting_root(noted.as_ref(), &mut drafts);
     let activities = derivation.derive_activities(&drafts, noted.as_ref());
     for (number, draft) in drafts.iter().enumerate().skip(1) {
-        own[number].is_incomplete = own[number].usage.is_none()
-            && !draft.state.status.is_live()
-            && !duplicates.has_agent(number)
-            && !has_own_lines(facts, identities, number);
+        let is_unknown = own[number].usage.is_none() && own[number].messages == 0 && draft.calls.is_empty();
+        own[number].is_incomplete =
+            is_unknown && !draft.state.status.is_live() && !duplicates.has_agent(number);
     }
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {

@@ -521,10 +521,12 @@ fn read(
     if !parts.is_empty() && parts.len() < all {
         return Err(sessions_in_files_alone());
     }
+    // Where texts are wanted, what is left of a damaged file is more than rows.
+    let shows_rows = reading.keep == FactDetail::Rows && reading.events == EventScope::Nothing;
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
-            && found.may_be_less()
+            && (found.has_less() || shows_rows && found.may_be_less())
             && let Some(tree) = store.tree(session)?
         {
             stored.insert(session.clone(), (tree, !found.is_whole()));
@@ -560,7 +562,7 @@ fn read(
     // A file that cannot be read, or of which nothing is understood any more, takes nothing away from what it once said.
     let is_doubtful = |session: &&SessionId| {
         !stored.contains_key(*session)
-            && (is_unread || !batch.router.sessions().any(|known| known == *session))
+            && (is_unread && shows_rows || !batch.router.sessions().any(|known| known == *session))
     };
     let doubtful: Vec<&SessionId> = sessions.iter().filter(is_doubtful).collect();
     for session in doubtful {

@@ -129,10 +129,11 @@ impl HistoryService {
             // The stored rows hold more than the remaining files.
             return Ok(None);
         }
-        let may_be_less = sources.may_be_less();
+        let shows_rows = options.keep == FactDetail::Rows && options.events == EventScope::Nothing;
+        let (has_less, may_be_less) = (sources.has_less(), sources.may_be_less());
         let batch = sources.read(Some(&store), options)?;
         // A file that cannot be read takes nothing away.
-        let is_doubtful = may_be_less || !batch.problems.is_empty();
+        let is_doubtful = has_less || shows_rows && (may_be_less || !batch.problems.is_empty());
         let stored = if is_doubtful { store.tree(session)? } else { None };
         let Some(tree) = batch.router.tree(session, &self.now(at)) else { return Ok(None) };
         if at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
