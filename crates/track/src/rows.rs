@@ -45,8 +45,9 @@ pub(crate) fn build_tree(
     let activities = derivation.derive_activities(&drafts, noted.as_ref());
     for (number, draft) in drafts.iter().enumerate().skip(1) {
         let is_unknown = own[number].usage.is_none() && own[number].messages == 0 && draft.calls.is_empty();
-        own[number].is_incomplete =
-            is_unknown && !draft.state.status.is_live() && !duplicates.has_agent(number);
+        // One that is lost may never have started.
+        let has_run = !draft.state.status.is_live() && draft.state.status != AgentStatus::Lost;
+        own[number].is_incomplete = is_unknown && has_run && !duplicates.has_agent(number);
     }
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {
