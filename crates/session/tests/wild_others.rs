@@ -244,7 +244,7 @@ fn a_turn_that_ended_in_an_error_has_failed_with_its_message() {
         let lines: Vec<_> = [started(), asked()].into_iter().chain(lines).collect();
         assert_end(&rollout(&lines), status, text, what);
     }
-    // What is printed, and what another program is told.
+    // The same error in printed lines (`codex exec --json`), and those of OpenCode.
     let thread = json!({"type": "thread.started", "thread_id": SESSION});
     let turn = json!({"type": "turn.failed", "error": {"message": limit}});
     let printed = tree_of("stdout.jsonl", &[thread, json!({"type": "turn.started"}), turn]);
