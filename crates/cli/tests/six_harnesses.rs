@@ -131,9 +131,7 @@ fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
         for file in all.iter().chain([&stored]) {
             write(&file.to, &file.bytes);
         }
-        // A note beside a transcript has names and models, which rows are not counted by.
-        let is_note = |file: &&Placed| file.to.to_string_lossy().ends_with(".meta.json");
-        for file in all.iter().filter(|file| !is_note(file)) {
+        for file in &all {
             spoil(&file.to, &file.bytes);
             for (id, before) in ids.iter().zip(&before) {
                 assert_eq!(sums_of(&env, id), *before, "{damage}: {id} without {}", file.to.display());
@@ -143,6 +141,139 @@ fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
             write(&file.to, &file.bytes);
         }
     }
+}
+
+/// Recordings with files and hooks, each with where its files go.
+fn hooked() -> Vec<(OtherRecording, PathBuf)> {
+    let folder = |name: &str, on_disk: &str| {
+        let same = |(other, below, _): &&(&str, &str, &str)| {
+            other.split('/').next() == name.split('/').next() && *below == on_disk
+        };
+        OTHERS.iter().find(same).map(|(.., to)| PathBuf::from(to))
+    };
+    let placed = |recording: OtherRecording| {
+        let on_disk = recording.on_disk.file_name()?.to_str()?.to_owned();
+        let to = folder(&recording.name(), &on_disk)?;
+        (recording.folder.join("hooks.jsonl").is_file() && recording.on_disk.is_dir())
+            .then_some((recording, to))
+    };
+    other_recordings().into_iter().filter_map(placed).collect()
+}
+
+/// What the list says of each session.
+fn rows(env: &TestEnv) -> BTreeMap<String, Value> {
+    let page = parsed(&env.run(&["ls", "--json", "--all"]).success());
+    let rows = page["sessions"].as_array().unwrap().iter();
+    let told = |row: &Value| json!([row["harness"], row["agents"], row["tool_calls"], row["usage"]]);
+    rows.map(|row| (row["id"].as_str().unwrap().to_owned(), told(row))).collect()
+}
+
+/// Asserts that nothing is told otherwise of any session.
+#[track_caller]
+fn assert_same(after: &BTreeMap<String, Value>, before: &BTreeMap<String, Value>, what: &str) {
+    let ids: BTreeSet<&String> = after.keys().chain(before.keys()).collect();
+    let changed = ids.into_iter().filter(|id| after.get(*id) != before.get(*id));
+    let told = |all: &BTreeMap<String, Value>, id| {
+        all.get(id).map_or_else(|| "no session".to_owned(), Value::to_string)
+    };
+    let changed: Vec<String> =
+        changed.map(|id| format!("{id}:\n{}\n{}", told(before, id), told(after, id))).collect();
+    assert!(changed.is_empty(), "{what}:\n{}", changed.join("\n"));
+}
+
+/// The end of a file whose first lines are gone: they alone may have said whose it is.
+fn last_lines(bytes: &[u8]) -> Vec<u8> {
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    lines[lines.len().saturating_sub(4)..].concat()
+}
+
+#[test]
+fn a_file_begun_anew_without_its_head_stays_its_session() {
+    let replaced: fn(&Placed, &[u8]) = |file, bytes| {
+        let new = file.to.with_extension("new");
+        write(&new, bytes);
+        fs::rename(new, &file.to).unwrap();
+    };
+    for (way, anew) in [("replaced", replaced), ("in place", |file, bytes| write(&file.to, bytes))] {
+        let env = env();
+        let all: Vec<Placed> =
+            files(&env).into_iter().filter(|file| last_lines(&file.bytes).len() < file.bytes.len()).collect();
+        files(&env).iter().for_each(|file| write(&file.to, &file.bytes));
+        env.run(&["index"]).success();
+        let before = rows(&env);
+        assert_eq!(before.len(), OTHERS.len(), "all but the database, and Claude Code: {before:#?}");
+        let trees = |env: &TestEnv| -> BTreeMap<String, Value> {
+            before.keys().map(|id| (id.clone(), sums_of(env, id))).collect()
+        };
+        let sums = trees(&env);
+        for file in &all {
+            let what = format!("{way}: {}", file.to.display());
+            anew(file, &last_lines(&file.bytes));
+            assert_same(&trees(&env), &sums, &format!("read again, {what}"));
+            env.run(&["index"]).success();
+            assert_same(&rows(&env), &before, &what);
+            assert_same(&trees(&env), &sums, &what);
+            anew(file, &file.bytes);
+            env.run(&["index"]).success();
+            assert_same(&rows(&env), &before, &format!("whole again, {what}"));
+            assert_same(&trees(&env), &sums, &format!("whole again, {what}"));
+        }
+        for (state, content) in
+            [("without heads", last_lines as fn(&[u8]) -> Vec<u8>), ("whole again", <[u8]>::to_vec)]
+        {
+            all.iter().for_each(|file| anew(file, &content(&file.bytes)));
+            let serving = Serving::start(&env, "");
+            serving.has_read();
+            assert_same(&rows(&env), &before, &format!("a hub that starts, {way}, {state}"));
+            serving.end("-TERM");
+            assert_same(&rows(&env), &before, &format!("afterwards, {way}, {state}"));
+        }
+    }
+}
+
+/// A session at rest whose hooks arrive: a hub reads its files again, one by one, some of which may be gone.
+#[test]
+fn hooks_of_sessions_at_rest_make_no_others_of_them() {
+    let all = hooked();
+    let kinds: BTreeSet<&str> = all.iter().map(|(recording, _)| recording.harness).collect();
+    assert_eq!(kinds.len(), 4, "{kinds:?}");
+    for has_mains in [true, false] {
+        let env = env();
+        let mut mains = Vec::new();
+        for (recording, to) in &all {
+            for file in fixtures::files_below(&recording.on_disk) {
+                let to = env.path(to.join(file.strip_prefix(&recording.on_disk).unwrap()).to_str().unwrap());
+                write(&to, &fixtures::bytes(&file));
+                fs::File::options().write(true).open(&to).unwrap().set_modified(at_rest()).unwrap();
+                mains.extend(
+                    (subscope_harness::classify(&to).role == subscope_harness::Role::Main).then_some(to),
+                );
+            }
+        }
+        env.run(&["index"]).success();
+        let before = rows(&env);
+        assert!(before.len() >= all.len(), "{before:#?}");
+        if !has_mains {
+            mains.iter().for_each(|main| fs::remove_file(main).unwrap());
+        }
+        let serving = Serving::start(&env, "");
+        serving.has_read();
+        for (recording, _) in &all {
+            let hooks = String::from_utf8(fixtures::bytes(&recording.folder.join("hooks.jsonl"))).unwrap();
+            for line in hooks.replace("/home/user", env.path("home").to_str().unwrap()).lines() {
+                serving.post(&format!("/hooks/{}", recording.harness), "", line.as_bytes());
+            }
+        }
+        let live = rows(&env);
+        serving.end("-TERM");
+        assert_same(&live, &before, &format!("live, main files: {has_mains}"));
+        assert_same(&rows(&env), &before, &format!("afterwards, main files: {has_mains}"));
+    }
+}
+
+fn at_rest() -> std::time::SystemTime {
+    std::time::UNIX_EPOCH + std::time::Duration::from_millis(clock::now_ms().unsigned_abs())
+        - std::time::Duration::from_secs(5 * 86_400)
 }
 
 /// Sessions, by what is in the home: files that are placed there.

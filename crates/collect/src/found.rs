@@ -60,20 +60,17 @@ impl Found {
         let session = &*true_id(session);
         let names_other = place.session.as_deref().is_some_and(|named| named != session)
             && place.dialect.is_some_and(Dialect::names_session);
-        // An agent with the id of its session is the session's root.
-        let is_root = place.session.is_none() && place.agent.as_deref() == Some(session);
         if place.session.is_none() {
             // Its first line may be all that says whose thread it is; where that is missing, its path decides.
             let at = kept.as_ref().map_or(path, |kept| &kept.path);
             let head = read_head(at).ok();
-            place = head.and_then(|head| complete_by(&named, &head, &place)).unwrap_or(place);
+            let read = head.and_then(|head| complete_by(&named, &head, &place));
+            place = read.unwrap_or_else(|| of_session(place, session));
         }
         if !names_other {
             place.session = Some(session.to_owned());
         }
-        if is_root {
-            (place.role, place.agent) = (Role::Main, None);
-        } else if place.role == Role::Other {
+        if place.role == Role::Other {
             // It was a main transcript because of its session's folder.
             place.role = Role::Main;
         }
@@ -86,6 +83,16 @@ impl Found {
         Some(Self { path, what: place, len, modified_ms, kept_at: Some(kept_at) })
     }
 
+    /// Returns it as a file of a session, given by its safe id, if neither its path nor its first line names one: who knew
+    /// it before knows whose it is, also when the line that said so is gone.
+    #[must_use]
+    pub fn or_of_session(mut self, session: &str) -> Self {
+        if self.what.session.is_none() {
+            self.what = of_session(self.what, &true_id(session));
+        }
+        self
+    }
+
     /// Returns the session that its path or first line names, by its safe id.
     pub fn session_id(&self) -> Option<SessionId> {
         self.what.session.as_deref().map(SessionId::from_outside)
@@ -94,6 +101,16 @@ impl Found {
     /// Returns the path to read it at.
     pub fn place(&self) -> &Path {
         self.kept_at.as_deref().unwrap_or(&self.path)
+    }
+}
+
+/// What a file is whose session only those know who read it before.
+fn of_session(place: Place, session: &str) -> Place {
+    let named = Place { session: Some(session.to_owned()), ..place };
+    // An agent with the id of its session is the session's root.
+    match named.agent == named.session {
+        true => Place { role: Role::Main, agent: None, ..named },
+        false => named,
     }
 }
 

@@ -141,9 +141,13 @@ pub fn bundle(path: &Path) -> Option<&'static Bundle> {
     harnesses().find_map(|harness| harness.bundle(path))
 }
 
-/// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
+/// Returns the session that a file or folder names as a TARGET. Looks at names on disk only. A file whose path is that of
+/// one harness is not asked of another: the name of an agent's file may be that of a session elsewhere.
 pub fn target(path: &Path) -> Option<SessionFiles> {
-    harnesses().find_map(|harness| harness.target(path))
+    match harnesses().find(|harness| harness.classify(path).is_some()) {
+        Some(owner) => owner.target(path),
+        None => harnesses().find_map(|harness| harness.target(path)),
+    }
 }
 
 /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.

@@ -15,7 +15,7 @@ use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
 };
-use subscope_harness::Root;
+use subscope_harness::{Root, classify};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{FileIdentity, SourceFile};
@@ -98,6 +98,8 @@ struct TailedFiles {
     unread_changed: Vec<SessionId>,
     /// Files of forgotten sessions, with their size when they were forgotten.
     forgotten: HashMap<PathBuf, u64>,
+    /// Sessions of files whose paths name none: the line that named it may be gone.
+    known: HashMap<PathBuf, SessionId>,
     /// Files with lines of other sessions than the one that their path names.
     mixed: BTreeSet<FileId>,
 }
@@ -177,6 +179,14 @@ impl FileTailDriver {
         // Files are reported below the canonical path of their root.
         let canonical = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
         self.files.forgotten = forgotten.into_iter().map(|(path, bytes)| (canonical(path), bytes)).collect();
+        self
+    }
+
+    /// Adds the sessions of files that were read before.
+    #[must_use]
+    pub fn knowing(mut self, sources: Vec<SourceFile>) -> Self {
+        let unnamed = sources.into_iter().filter(|source| classify(&source.path).session.is_none());
+        self.files.known = unnamed.map(|source| (source.path, source.session)).collect();
         self
     }
 
@@ -423,7 +433,11 @@ impl TailedFiles {
             }
             return;
         }
-        let number = self.group_of(found);
+        let found = match self.known.get(&found.path) {
+            Some(session) => found.clone().or_of_session(session.as_str()),
+            None => found.clone(),
+        };
+        let number = self.group_of(&found);
         let is_forgotten = self.forgotten.contains_key(&found.path);
         let Some(group) = self.groups.get_mut(number) else { return };
         if is_forgotten && group.files.is_empty() {
@@ -432,7 +446,7 @@ impl TailedFiles {
         let has_new = group.is_forgotten && !is_forgotten;
         group.files.push(file);
         let mut new = TailedFile {
-            found: found.clone(),
+            found,
             group: number,
             is_object: false,
             source: None,

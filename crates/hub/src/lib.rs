@@ -53,7 +53,7 @@ pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
 pub use loader::Unread;
 pub use otlp::{OtlpIngests, otlp_ingests};
 pub use replay::{Recording, Replay};
-pub use session_sources::{SessionSources, SourcesError, has_more_than, unread_files_naming};
+pub use session_sources::{SessionSources, SourcesError, stand_in_for, unread_files_naming};
 pub use spool_drain::{SpoolDrain, SpoolStop, Spooler, delivery_key, drain_spool, hook_dialect, hook_ingest};
 pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;

@@ -9,7 +9,7 @@ use subscope_collect::{
     CollectError, Expanded, Found, Group, Skipped, archive::Archive, expand, length, transcripts_naming,
 };
 use subscope_harness::{Role, Root, classify};
-use subscope_model::{Problem, SessionId, Tree};
+use subscope_model::{Agent, Problem, SessionId, Tree};
 use subscope_session::{Dialect, RouterOptions};
 use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
 
@@ -63,8 +63,7 @@ impl SessionSources {
             let sources = store.sources_of(session)?;
             is_rewritten = sources.iter().any(|source| is_rewritten_since(&source.path, source.identity));
             stored = sources.into_iter().map(|source| source.path).collect();
-            // A main transcript comes with those of its agents, and says more of them than they do alone.
-            stored.sort_by_key(|path| classify(path).role != Role::Main);
+            stored.sort_by_key(|path| is_beside_main(path));
             received = store.received_of(session)?;
             is_cut = store.needs_facts(session)?;
         }
@@ -163,28 +162,47 @@ impl SessionSources {
     }
 }
 
+/// Whether stored rows stand in for those of a session whose sources may be less than they were: they have more, or know its
+/// agents for longer.
+pub fn stand_in_for(stored: &Tree, read: &Tree) -> bool {
+    has_more_than(stored, read) || known_ms(stored) > known_ms(read)
+}
+
+/// How long the agents of a session are known in all: each from its beginning to the session's last event.
+fn known_ms(tree: &Tree) -> i64 {
+    let last = tree.session.ended_at_ms;
+    let known = |row: &Agent| Some(last?.saturating_sub(row.started_at_ms?).max(0));
+    tree.agents.iter().filter_map(known).fold(0, i64::saturating_add)
+}
+
 /// Whether stored rows have more than the re-read session: a file was deleted that no index had archived. Facts only grow,
 /// so a complete re-read never has less.
-pub fn has_more_than(stored: &Tree, read: &Tree) -> bool {
+pub(crate) fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     RowCounts::of(stored).exceed(RowCounts::of(read))
 }
 
-/// How much the rows of a session hold: numbers of agents, calls, API responses and runs, and whether it has a title.
+/// How much the rows of a session hold: numbers of agents, calls, API responses and runs; how many types, names, tasks and
+/// models of agents; and whether there is a title.
 #[derive(Clone, Copy)]
-pub(crate) struct RowCounts([u32; 5]);
+pub(crate) struct RowCounts([u32; 6]);
 
 impl RowCounts {
     pub(crate) fn of(tree: &Tree) -> Self {
+        let labels = |row: &Agent| {
+            let labels = [&row.agent_type, &row.name, &row.description, &row.model];
+            labels.into_iter().flatten().count() as u32
+        };
         let messages = tree.agents.iter().map(|row| row.messages).sum();
+        let labels = tree.agents.iter().map(labels).sum();
         let has_title = u32::from(tree.session.title.is_some());
-        Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, has_title])
+        Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, labels, has_title])
     }
 
-    /// Whether rows have agents or a title that these lack. The other numbers fall when another session turns out to own
-    /// some calls or responses.
+    /// Whether rows have agents, labels of agents or a title that these lack. The other numbers fall when another session
+    /// turns out to own some calls or responses.
     pub(crate) fn exceed_in_agents(self, others: Self) -> bool {
-        let ([agents, .., title], [other_agents, .., other_title]) = (self.0, others.0);
-        agents > other_agents || title > other_title
+        let ([agents, .., labels, title], [other_agents, .., other_labels, other_title]) = (self.0, others.0);
+        agents > other_agents || labels > other_labels || title > other_title
     }
 
     /// Whether any of them is more than in others.
@@ -210,6 +228,12 @@ pub(crate) fn is_missing(path: &Path) -> bool {
 pub(crate) fn cut_problem(session: &SessionId) -> Problem {
     let what = "a transcript was cut or replaced; what it said before stays known";
     Problem { at: session.to_string(), what: what.to_owned() }
+}
+
+/// Whether a file is no main transcript. Those are read first: a main transcript comes with the files of its agents, and
+/// says more of them than they do alone.
+pub(crate) fn is_beside_main(path: &Path) -> bool {
+    classify(path).role != Role::Main
 }
 
 /// Returns the files of a session, and the paths at which there is nothing any more. `expand` returns a file with those
@@ -252,8 +276,8 @@ fn find_files(
     Ok((files, missing))
 }
 
-/// Returns a file and those that belong to it; of the main transcript of another session that file alone. And what was
-/// skipped because it cannot be read.
+/// Returns a file of a session and those that belong to it; of the main transcript of another session that file alone. And
+/// what was skipped because it cannot be read.
 pub(crate) fn files_at(path: &Path, session: &SessionId) -> Result<(Vec<Found>, Vec<Skipped>), CollectError> {
     let Expanded { groups, skipped } = expand(path)?;
     let files = groups.into_iter().flat_map(|Group { session: named, files }| {
@@ -261,6 +285,8 @@ pub(crate) fn files_at(path: &Path, session: &SessionId) -> Result<(Vec<Found>, 
             && files.iter().any(names_session);
         files.into_iter().take(if is_other { 1 } else { usize::MAX })
     });
+    // Where the line that names its session is gone, the file still belongs to it.
+    let files = files.map(|found| found.or_of_session(session.as_str()));
     Ok((files.collect(), skipped))
 }
 

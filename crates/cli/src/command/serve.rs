@@ -273,7 +273,9 @@ impl PreparedHub {
         // Only a hub needs an async runtime; other commands run without.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKERS).enable_all().build()?;
-        let driver = FileTailDriver::roots(history.roots.clone())?.without(store.forgotten_files()?);
+        let driver = FileTailDriver::roots(history.roots.clone())?
+            .without(store.forgotten_files()?)
+            .knowing(store.sources()?);
         let hub = Hub::start(Box::new(driver), Box::new(store), options)?;
         // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);

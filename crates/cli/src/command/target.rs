@@ -13,7 +13,7 @@ use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNIZED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
-use subscope_hub::{BatchRead, SessionSources, has_more_than, unread_files_naming};
+use subscope_hub::{BatchRead, SessionSources, stand_in_for, unread_files_naming};
 use subscope_model::{
     Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
     SessionText, ToolUseId, Tree,
@@ -472,7 +472,7 @@ impl ReadTargets {
     fn tree(&self, session: &SessionId, reading: &ReadOptions, now: &Now<'_>) -> (Option<Tree>, bool) {
         let read = self.batch.router.tree(session, now);
         let has_more = |(stored, is_incomplete): &&(Tree, bool)| {
-            let is_shorter = |read: &Tree| reading.at.is_none() && has_more_than(stored, read);
+            let is_shorter = |read: &Tree| reading.at.is_none() && stand_in_for(stored, read);
             *is_incomplete || read.as_ref().is_none_or(is_shorter)
         };
         match self.stored.get(session).filter(has_more) {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     loader::{FileLoader, Unread, file_spec},
-    session_sources::files_at,
+    session_sources::{files_at, is_beside_main},
 };
 
 impl EventLoop {
@@ -46,6 +46,8 @@ impl EventLoop {
 
     /// Reads files of a session that the driver does not tail and that were not read before.
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
+        let mut files: Vec<&PathBuf> = files.iter().collect();
+        files.sort_by_key(|path| is_beside_main(path));
         let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
         let waiting = self.sessions.live(session).map_or(&[][..], |live| &live.retained.unread);
         let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();

@@ -351,6 +351,8 @@ struct StoredSession<'s> {
     /// Whether everything in its rows can be expected to be derived again: they were made by these rules, or a file of it
     /// is gone or has become shorter.
     is_comparable: bool,
+    /// Whether a file of it has become shorter: lines are gone, also where no count shows it.
+    is_shorter: bool,
 }
 
 /// What stored rows have that the files of their session no longer say.
@@ -372,7 +374,7 @@ impl<'s> StoredSession<'s> {
         };
         let is_comparable =
             tree.is_some() && (work.is_shorter || work.is_missing || store.has_current_rows(session)?);
-        Ok(Self { store, tree, is_comparable })
+        Ok(Self { store, tree, is_comparable, is_shorter: work.is_shorter })
     }
 
     /// Finds out what was lost, and joins stored facts that replace it.
@@ -384,14 +386,16 @@ impl<'s> StoredSession<'s> {
     ) -> Result<Lost, IndexError> {
         let needs_facts = self.store.needs_facts(session)?;
         let may_have_lost = self.tree.is_some()
-            && (needs_facts || self.is_comparable && self.has_more(router, session, now)?);
+            && (needs_facts
+                || self.is_shorter
+                || self.is_comparable && self.has_more(router, session, now)?);
         if !may_have_lost {
             return Ok(Lost::Nothing);
         }
         let facts = self.store.facts_of(session)?.map(|facts| facts.unpack()).transpose()?;
         let from_files = router.tree(session, now).map(Tree::without_problems);
         let is_joined = facts.is_some_and(|facts| router.join_facts(session, &facts));
-        if !is_joined || self.has_more(router, session, now)? {
+        if !is_joined && needs_facts || self.has_more(router, session, now)? {
             return Ok(Lost::Rows);
         }
         // A file that was cut may say everything again.

@@ -198,7 +198,11 @@ pub(super) fn plan(
             known.and_then(|known| known.keys().next().cloned())
         };
         let session = group.session.as_deref().map(SessionId::from_outside).or_else(by_rows);
-        listed.add(session, group.files);
+        let as_known = |found: Found| match &session {
+            Some(session) => found.or_of_session(session.as_str()),
+            None => found,
+        };
+        listed.add(session.clone(), group.files.into_iter().map(as_known).collect());
     }
     let mut missing = Vec::new();
     let unlisted = sessions.sources.iter().filter(|(path, _)| !listed.paths.contains(*path));

@@ -14,7 +14,7 @@ use std::{
 
 use subscope_harness::{Root, provider};
 use subscope_hub::{
-    AskError, BatchRead, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions,
+    AskError, BatchRead, ReplyCallback, SessionSources, clock, index::IndexOptions, stand_in_for,
 };
 use subscope_model::{Millis, Payload, SessionId, Tree};
 use subscope_server::{
@@ -136,7 +136,7 @@ impl HistoryService {
         let is_doubtful = has_less || shows_rows && (may_be_less || !batch.problems.is_empty());
         let stored = if is_doubtful { store.tree(session)? } else { None };
         let Some(tree) = batch.router.tree(session, &self.now(at)) else { return Ok(None) };
-        if at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
+        if at.is_none() && stored.is_some_and(|stored| stand_in_for(&stored, &tree)) {
             return Ok(None);
         }
         Ok(Some(ReadSources { batch, tree }))

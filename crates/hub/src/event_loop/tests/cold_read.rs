@@ -24,8 +24,9 @@ use subscope_testkit::fixtures::{self, Recording, recording};
 
 use super::*;
 use crate::{
-    FileTailDriver, SessionSources, has_more_than,
+    FileTailDriver, SessionSources,
     index::{self, IndexError, IndexOptions},
+    session_sources::has_more_than,
     spool_drain::hook_ingest,
 };
 
